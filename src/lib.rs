@@ -2,11 +2,17 @@
 #![cfg_attr(all(feature = "postgres", feature = "sqlite", feature = "cli"), doc = include_str!("../README.md"))]
 #![cfg_attr(not(all(feature = "postgres", feature = "sqlite", feature = "cli")), doc = "Background jobs for Diesel.")]
 
-// Compiles the examples in the guide and in RELIABILITY.md as doc tests.
+// Compiles the examples in the guide, in RELIABILITY.md and in the README of the dashboard as doc tests.
 #[cfg(all(doctest, feature = "postgres", feature = "sqlite", feature = "cli"))]
 mod guide {
     #[doc = include_str!("../docs/guide/changing.md")]
     mod changing {}
+    #[cfg(feature = "dashboard")]
+    #[doc = include_str!("../docs/guide/dashboard.md")]
+    mod dashboard {}
+    #[cfg(feature = "dashboard")]
+    #[doc = include_str!("../jobs-web/README.md")]
+    mod dashboard_readme {}
     #[doc = include_str!("../docs/guide/enqueueing.md")]
     mod enqueueing {}
     #[doc = include_str!("../docs/guide/flow-control.md")]
@@ -15,12 +21,16 @@ mod guide {
     mod getting_started {}
     #[doc = include_str!("../docs/guide/handlers.md")]
     mod handlers {}
+    #[doc = include_str!("../docs/guide/history-and-statistics.md")]
+    mod history_and_statistics {}
     #[doc = include_str!("../docs/guide/monitoring.md")]
     mod monitoring {}
     #[doc = include_str!("../docs/guide/outcomes.md")]
     mod outcomes {}
     #[doc = include_str!("../docs/guide/running-workers.md")]
     mod running_workers {}
+    #[doc = include_str!("../docs/guide/runtime-settings.md")]
+    mod runtime_settings {}
     #[doc = include_str!("../docs/guide/scheduling.md")]
     mod scheduling {}
     #[doc = include_str!("../docs/guide/testing.md")]
@@ -34,7 +44,6 @@ mod guide {
 
 #[cfg(feature = "cli")]
 pub mod cli;
-#[cfg(feature = "cli")]
 mod macros;
 #[cfg(feature = "metrics")]
 mod metrics_recorder;
@@ -50,12 +59,12 @@ pub use diesel_jobs_core::{
     HandleBlockingBatchIn, HandleBlockingIn, HandleIn, Handled, HealthCheck, Installation, IntoInstant, IntoNewJob,
     InvalidJob, InvalidSchedule, Job, JobBuilder, JobContext, JobEnd, JobError, JobId, JobLimit, JobOptions, JobOutput,
     JobRecord, JobState, KindStats, Layer, Lease, LeasedJob, Limit, LimitProblem, MetricsText, NewJob, NoRuntime,
-    OnConflict, OnDiscard, Outcome, Output, Progress, QueueLoad, QueueStats, Rate, Recorder, Registered, Registration,
-    Registry, RegistryError, Replace, ResultExt, Retain, Retention, RunAt, Sample, Schedule, Sequence, State, States,
-    Stats, StorageError, TestContext, TraceLink, TraceRelation, Traceparent, TypeKey, Unique, UniqueKey, UniqueProblem,
-    UnknownQueue, Until, UntilEmpty, WaitError, Worker, WorkerBuilder, WorkerError, WorkerHandle, WorkerId,
-    WorkerRecord, WorkerStats, history, metrics, record_actions, record_enqueues, set_trace_link, set_trace_source,
-    storage,
+    OnConflict, OnDiscard, OnFull, Outcome, Output, Progress, QueueLoad, QueueStats, Rate, Recorder, Registered,
+    Registration, Registry, RegistryError, Replace, ResultExt, Retain, Retention, RunAt, Sample, Schedule, Sequence,
+    State, States, Stats, StorageError, TestContext, TraceLink, TraceRelation, Traceparent, TypeKey, Unique, UniqueKey,
+    UniqueProblem, UnknownQueue, Until, UntilEmpty, WaitError, Worker, WorkerBuilder, WorkerError, WorkerHandle,
+    WorkerId, WorkerRecord, WorkerStats, history, metrics, record_actions, record_enqueues, set_trace_link,
+    set_trace_source, storage,
 };
 #[cfg(all(feature = "testing", any(feature = "postgres", feature = "sqlite")))]
 pub use diesel_jobs_macros::test;
@@ -83,8 +92,8 @@ pub mod __private {
     pub use diesel_jobs_core::{
         AnyConnection, Backoff, BatchCall, BatchHandler, CatchUp, Concurrency, Discarded, Handle, HandleBlocking,
         HandleBlockingIn, HandleIn, Handled, Handler, IntoHandled, Job, JobBuilder, JobContext, JobError, JobId,
-        JobOptions, LoadedHandler, OnConflict, OnDiscard, Registered, Registration, Replace, Retain, ReturnsOutput,
-        RowHandler, ScheduleSpec, State, TransactionalBatch, TypeKey, Unique, Until,
+        JobOptions, LoadedHandler, OnConflict, OnDiscard, OnFull, Registered, Registration, Replace, Retain,
+        ReturnsOutput, RowHandler, ScheduleSpec, State, TransactionalBatch, TypeKey, Unique, Until,
     };
     #[cfg(feature = "testing")]
     pub use diesel_jobs_macros::equal;

@@ -28,6 +28,7 @@
 ///
 /// If the binary itself contains the jobs, omit the crate: `diesel_jobs::worker!()`, or `diesel_jobs::worker!(setup =
 /// setup_worker)`.
+#[cfg(feature = "cli")]
 #[macro_export]
 macro_rules! worker {
     () => {
@@ -47,5 +48,18 @@ macro_rules! worker {
     ($app:ident, setup = $setup:expr $(,)?) => {
         use $app as _;
         $crate::worker!(setup = $setup);
+    };
+}
+
+/// Stands for the macro in builds without the feature `cli`, and says what is missing.
+#[cfg(not(feature = "cli"))]
+#[macro_export]
+macro_rules! worker {
+    ($($tokens:tt)*) => {
+        ::core::compile_error!(
+            "`diesel_jobs::worker!` needs the feature `cli` of `diesel-jobs`: add it to the `features` of the dependency in Cargo.toml"
+        );
+        // Without it there would be a second error, which says that `main` is missing.
+        fn main() {}
     };
 }

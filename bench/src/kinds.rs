@@ -128,6 +128,18 @@ pub(crate) async fn probe_limited(id: i64, name: String, ctx: &JobContext) {
     say_start(ctx);
 }
 
+/// Prints its id to standard output.
+#[job]
+pub(crate) async fn noop_told(id: i64, name: String, ctx: &JobContext) {
+    let _ = (id, name);
+    say_ran(ctx.id());
+}
+
+/// Tells the parent that a job runs.
+pub(crate) fn say_ran(id: impl std::fmt::Display) {
+    say(&format!("ran {id}"));
+}
+
 fn say_start(ctx: &JobContext) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     say(&format!("started {} {}", ctx.id(), now.as_nanos()));

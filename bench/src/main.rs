@@ -27,12 +27,15 @@ use clap::Parser as _;
 
 use crate::bench::Bench;
 use crate::cli::{Cli, Measure, Options};
+use crate::homemade::HomemadeArgs;
 use crate::worker_process::WorkerArgs;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1).peekable();
     let done = if arguments.peek().is_some_and(|first| first == worker_process::COMMAND) {
         worker_process::main(&WorkerArgs::parse_from(arguments))
+    } else if arguments.peek().is_some_and(|first| first == homemade::COMMAND) {
+        homemade::main(&HomemadeArgs::parse_from(arguments))
     } else {
         start(Cli::parse())
     };

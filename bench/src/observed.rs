@@ -1,4 +1,4 @@
-//! Metrics that somebody looks at.
+//! Metrics that are read while the benchmark runs.
 
 use std::sync::Arc;
 use std::time::Duration;

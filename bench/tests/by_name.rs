@@ -2,10 +2,15 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 
+/// Runs a measure. They run one at a time: processes that work as fast as they can would change the rates of another measure.
 fn measured(measure: &[&str], variant: &str) -> Output {
+    static TURN: Mutex<()> = Mutex::new(());
+    // A measure that failed does not prevent the next one.
+    let _alone = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let server = std::env::var("JOBS_TEST_DATABASE_URL")
         .expect("JOBS_TEST_DATABASE_URL names the tests' server; `cargo xtask test` sets it");
     Command::new(env!("CARGO_BIN_EXE_jobs-bench"))
@@ -29,15 +34,23 @@ const HOMEMADE: [&str; 3] = ["homemade", "--n", "20000"];
 
 #[test]
 fn a_queue_without_a_lock_runs_jobs_twice() {
-    let line = line(measured(&HOMEMADE, "status, no lock, 8 at once"));
+    let line = line(measured(&HOMEMADE, "status, no lock, 8 processes"));
     assert!(line["run_twice"].as_f64().unwrap() > 10.0, "{line}");
 }
 
 #[test]
-fn a_queue_with_one_transaction_per_job_runs_only_the_job_of_a_cut_connection_twice() {
-    let line = line(measured(&HOMEMADE, "one transaction, SKIP LOCKED, 8 at once"));
+fn a_queue_with_one_transaction_per_job_runs_only_the_job_of_a_killed_process_twice() {
+    let line = line(measured(&HOMEMADE, "one transaction, SKIP LOCKED, 8 processes"));
+    assert_eq!((line["processes"].as_f64(), line["killed"].as_f64()), (Some(8.0), Some(1.0)), "{line}");
     assert!(line["run_twice"].as_f64().unwrap() <= 1.0, "{line}");
     assert_eq!(line["stuck"].as_f64(), Some(0.0), "{line}");
+}
+
+#[test]
+fn what_a_killed_worker_had_taken_runs_again_and_nothing_is_stuck() {
+    let line = line(measured(&["homemade", "--n", "300000"], "diesel-jobs, 8 processes"));
+    assert_eq!((line["killed"].as_f64(), line["stuck"].as_f64()), (Some(1.0), Some(0.0)), "{line}");
+    assert!(line["run_twice"].as_f64() <= line["rescued"].as_f64(), "{line}");
 }
 
 #[test]

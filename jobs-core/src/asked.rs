@@ -7,8 +7,9 @@ use serde::Serialize;
 /// What an operator asks of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Asked {
-    /// It claims no more jobs, and goes on with those that run.
+    /// It claims no more jobs, and continues with those that run.
     Quiet,
     /// It shuts down, as after SIGTERM.
     Stop,

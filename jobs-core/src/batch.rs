@@ -41,8 +41,8 @@ pub trait HandleBatchIn<C>: crate::job::Job {
     fn handle(jobs: Vec<Self>, conn: &mut C, ctx: BatchContext) -> impl Future<Output = BatchHandled> + Send;
 }
 
-/// The handler of a type with `#[job(batch(max = 100), blocking = true, connection = C)]`: a plain function, which may block its thread
-/// and runs inside the transaction that finishes all jobs of the batch.
+/// The handler of a type with `#[job(batch(max = 100), blocking = true, connection = C)]`: a plain function, which may block its thread.
+/// It runs inside the transaction that finishes all jobs of the batch.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no handler for batches that takes a `{C}` and may block",
     label = "needs `impl HandleBlockingBatchIn<{C}> for {Self}`",

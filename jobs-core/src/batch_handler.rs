@@ -23,7 +23,7 @@ pub struct BatchHandler {
     pub call: BatchCall,
 }
 
-/// The function of a batch handler.
+/// The function of a batch handler. Internal, and exhaustive, so that no code of ours misses a variant.
 #[derive(Clone, Copy)]
 pub enum BatchCall {
     /// An `async fn` without a connection.
@@ -33,6 +33,7 @@ pub enum BatchCall {
 }
 
 /// The function of a batch handler that takes the connection.
+/// Internal, and exhaustive, so that no code of ours misses a variant.
 #[derive(Clone, Copy)]
 pub enum TransactionalBatch {
     /// An `async fn`, run on the runtime.

@@ -30,7 +30,7 @@ struct Inner {
     job: ClaimedJob,
     stop: Stop,
     states: Arc<States>,
-    /// What layers have added to this attempt: a cell per layer, set when its `before` went on.
+    /// What layers have added to this attempt: a cell per layer, set when its `before` continued.
     layered: OnceLock<Box<[OnceLock<States>]>>,
     keep: Keep,
     /// The time, if a test sets it.
@@ -78,8 +78,8 @@ impl JobContext {
         )
     }
 
-    /// Like [`new`](Self::new), with the time for which the completed job is kept, the time that a test has set, where reports
-    /// of progress go, and when the answer to the claim arrived.
+    /// Like [`new`](Self::new), for a worker. It takes the retention of the completed job, the time that a test has set, the
+    /// receiver of progress reports, and the time at which the answer to the claim arrived.
     pub(crate) fn of_worker(
         job: ClaimedJob,
         states: Arc<States>,
@@ -237,7 +237,7 @@ impl JobContext {
         self.0.layered.get_or_init(|| (0..layers).map(|_| OnceLock::new()).collect())
     }
 
-    /// How many layers went on.
+    /// How many layers continued.
     pub(crate) fn layers_passed(&self) -> usize {
         self.0.layered.get().map_or(0, |layered| layered.iter().take_while(|added| added.get().is_some()).count())
     }

@@ -29,6 +29,10 @@ const FIELDS: [Field; 7] = [
     field("year", 1, 5000),
 ];
 
+/// The accepted forms, with an example of each.
+pub(crate) const FORMS: &str = "the form is `min hour day month weekday`, such as \"0 2 * * *\" for every night at two, \
+                                or `sec min hour day month weekday`, such as \"0 0 2 * * *\"";
+
 /// Returns the first problem of an expression. `None` if this module finds none.
 pub(crate) fn problem(expression: &str) -> Option<String> {
     let written: Vec<&str> = expression.split_whitespace().collect();

@@ -5,8 +5,9 @@ use serde_json::{Map, Value};
 
 use crate::context::JobContext;
 use crate::error::{Failure, FailureKind};
+use crate::job_builder::JobBuilder;
 use crate::job_id::JobId;
-use crate::new_job::{IntoNewJob, InvalidJob, JobBuilder, MAX_ARGS_BYTES, NewJob, RunAt};
+use crate::new_job::{IntoNewJob, InvalidJob, MAX_ARGS_BYTES, NewJob, RunAt};
 use crate::panics;
 
 /// A job that was discarded. The job that `on_discarded` names takes it as an argument.
@@ -104,6 +105,9 @@ pub enum InvalidDiscardRule {
     /// A limit would be lost.
     #[error("it must have no limit: `concurrency` is not applied to jobs that are enqueued for discarded ones")]
     Limit,
+    /// The time in which it must start would be lost.
+    #[error("it must not expire: `expires` is not applied to jobs that are enqueued for discarded ones")]
+    Expires,
 }
 
 crate::debug_as_display!(InvalidDiscardRule);
@@ -160,6 +164,9 @@ impl DiscardRule {
         }
         if job.limit.is_some() {
             return Err(InvalidDiscardRule::Limit);
+        }
+        if job.expires.is_some() {
+            return Err(InvalidDiscardRule::Expires);
         }
         let NewJob { kind: enqueues, queue, priority, max_attempts, args, .. } = job;
         let mut fields: Map<String, Value> = match serde_json::from_str(&args) {

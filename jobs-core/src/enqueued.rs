@@ -1,4 +1,4 @@
-//! The answer to an enqueue.
+//! The result of an enqueue.
 
 use std::fmt;
 use std::ops::Deref;
@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 
 use crate::job_id::JobId;
 
-/// The answer to an enqueue: the id of the job, and whether the enqueue has inserted it.
+/// The result of an enqueue: the id of the job, and whether the enqueue has inserted it.
 ///
 /// It derefs to the id, and is written as the id. In a statement of Diesel it is a value for a `BigInt` column.
 ///

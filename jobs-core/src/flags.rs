@@ -17,11 +17,25 @@ pub const SEQUENCE: i32 = 4;
 /// The job has a rate. It has the flag [`LIMITED`], too, and no limit slot.
 pub const RATE: i32 = 8;
 
-/// The job was enqueued with a unique key. What ends it also releases the key, which programs of the schema versions 1 to 4 do not do.
+/// The job was enqueued with a unique key. The statement that ends the job must also release the key. Programs of the schema versions 1 to 4 do not
+/// do this.
 pub const UNIQUE: i32 = 16;
 
+/// The job is cancelled if its first attempt does not start in time. Programs of the schema versions 1 to 4 would run it later.
+pub const EXPIRES: i32 = 32;
+
+/// The job does not wait if its limit is full when it becomes due. It is discarded, or the oldest jobs of its key are cancelled. It has the flag
+/// [`LIMITED`], too.
+pub const ON_FULL: i32 = 64;
+
+/// The job has several limits. It has the flag [`LIMITED`], too. While it is held, [`SEQUENCE`] and [`RATE`] say at which of them it waits.
+pub const SEVERAL: i32 = 128;
+
+/// The job has a tenant: admission takes the tenants of its limit in turns. It has the flag [`LIMITED`], too.
+pub const FAIR: i32 = 256;
+
 /// The flags of jobs that this version knows.
-pub const KNOWN: i32 = LIMITED | HELD | SEQUENCE | RATE | UNIQUE;
+pub const KNOWN: i32 = LIMITED | HELD | SEQUENCE | RATE | UNIQUE | EXPIRES | ON_FULL | SEVERAL | FAIR;
 
 /// Whether this version knows all of these flags of a job.
 pub const fn are_known(flags: i32) -> bool {

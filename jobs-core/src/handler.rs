@@ -17,6 +17,7 @@ use crate::schedule::ScheduleSpec;
 use crate::states::TypeKey;
 
 /// A handler, as a function pointer, because registrations are constants.
+/// Internal, and exhaustive, so that no code of ours misses a variant.
 #[derive(Clone, Copy)]
 pub enum Handler {
     /// An `async fn`, run on the runtime.
@@ -46,6 +47,7 @@ pub struct RowHandler {
 }
 
 /// A handler whose rows are loaded. It does not use the connection any more.
+/// Internal, and exhaustive, so that no code of ours misses a variant.
 pub enum LoadedHandler {
     /// The future of an `async fn`, run on the runtime.
     Async(BoxFuture<'static, Handled>),

@@ -7,7 +7,7 @@ use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use crate::schedule::Schedule;
 use crate::storage::{Finding, StoredSchedule};
 
-/// How late a tick may be. Workers look for due ticks every few seconds.
+/// How late a tick may be. Workers search for due ticks every few seconds.
 const LATE: TimeDelta = TimeDelta::minutes(5);
 /// How far two clocks may be apart.
 const APART: Duration = Duration::from_secs(2);

@@ -6,9 +6,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::instant::IntoInstant;
+use crate::job_builder::JobBuilder;
 use crate::job_options::JobOptions;
 use crate::limit::{Limit, Rate, Sequence};
-use crate::new_job::{IntoNewJob, InvalidJob, JobBuilder, NewJob};
+use crate::new_job::{IntoNewJob, InvalidJob, NewJob};
 use crate::unique::Unique;
 
 /// The typed arguments of one kind of job.
@@ -31,6 +32,11 @@ use crate::unique::Unique;
 /// assert_eq!((&*job.kind, &*job.queue, job.priority), ("send_welcome", "mail", 5));
 /// # Ok::<_, diesel_jobs_core::InvalidJob>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a job",
+    label = "not a job",
+    note = "write `#[job]` above a function and name the type that it makes, or write `#[derive(Job)]` above a struct with serde's derives"
+)]
 pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     /// The name that is stored with every job of this kind. If you change it, no worker of the new program runs the
     /// jobs that are stored already.
@@ -104,7 +110,7 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
         JobBuilder::new(self).sequence(sequence)
     }
 
-    /// Sets the rate of this job: how many jobs with the same name and key may start in a time. Default: the kind's, else none.
+    /// Sets the rate of this job: how many jobs with the same name and key may start in a period. Default: the kind's, else none.
     fn rate(self, rate: Rate) -> JobBuilder
     where
         Self: Sized,
@@ -112,8 +118,16 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
         JobBuilder::new(self).rate(rate)
     }
 
-    /// Sets when the enqueue of this job finds another one with the same key, and what it does then. Default: the kind's, else jobs have
-    /// no key.
+    /// Cancels this job if its first attempt has not started within this time after it is due, from 1 ms to 100 years. Default: the kind's, else
+    /// the job does not expire.
+    fn expires_in(self, time: Duration) -> JobBuilder
+    where
+        Self: Sized,
+    {
+        JobBuilder::new(self).expires_in(time)
+    }
+
+    /// Sets the unique key of this job, and what the enqueue does if another job has the key. Default: the kind's, else the job has no key.
     fn unique(self, rule: Unique) -> JobBuilder
     where
         Self: Sized,

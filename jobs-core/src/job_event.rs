@@ -100,7 +100,7 @@ pub struct Events {
     /// In the order of their times. An event may come again with the next reading, because transactions that began
     /// earlier may commit later.
     pub events: Vec<JobEvent>,
-    /// From where to go on.
+    /// From where to continue.
     pub next: EventsSince,
 }
 
@@ -111,9 +111,9 @@ const FAILURES_AGAIN: i64 = 100;
 impl EventsSince {
     /// How much earlier than the last reading the next one begins.
     pub const OVERLAP: chrono::TimeDelta = chrono::TimeDelta::seconds(2);
-    /// The most ended jobs that one reading looks at, for each time that jobs are kept.
+    /// The most ended jobs that one reading examines, for each time that jobs are kept.
     pub const MOST: i64 = 1000;
-    /// The newest jobs, by their ids, that each reading looks at. They also show for how long jobs are kept.
+    /// The newest jobs, by their ids, that each reading examines. They also show for how long jobs are kept.
     pub const NEWEST: i64 = 500;
     /// The most different times.
     const MOST_KEEPS: usize = 64;

@@ -26,6 +26,10 @@ pub struct JobOptions {
     pub secrets: &'static [&'static str],
     /// The limit of the kind: how many of its jobs with the same key may run at once, over all workers. Default: none.
     pub concurrency: Option<Concurrency>,
+    /// Further limits. A job starts when all its limits allow it.
+    pub limits: &'static [Concurrency],
+    /// How long after it is due the first attempt of a job may start. Later the job is cancelled. Default: without a limit.
+    pub expires: Option<Duration>,
     /// When an enqueue finds a job with the same key. Default: jobs have no key.
     pub unique: Option<Unique>,
 }
@@ -42,6 +46,8 @@ impl JobOptions {
             retain: Retain::Default,
             secrets: &[],
             concurrency: None,
+            limits: &[],
+            expires: None,
             unique: None,
         }
     }
@@ -91,6 +97,23 @@ impl JobOptions {
     /// Sets the limit: how many jobs with the same key may run at once, over all workers.
     pub const fn concurrency(mut self, limit: Concurrency) -> Self {
         self.concurrency = Some(limit);
+        self
+    }
+
+    /// Sets further limits. A job starts when all its limits allow it.
+    pub const fn limits(mut self, limits: &'static [Concurrency]) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// All limits.
+    pub fn all_limits(&self) -> impl Iterator<Item = Concurrency> + Clone + 'static {
+        self.concurrency.into_iter().chain(self.limits.iter().copied())
+    }
+
+    /// Sets how long after it is due the first attempt of a job may start.
+    pub const fn expires(mut self, time: Duration) -> Self {
+        self.expires = Some(time);
         self
     }
 

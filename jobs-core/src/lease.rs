@@ -56,6 +56,11 @@ impl Lease {
         self.flags & crate::flags::LIMITED != 0
     }
 
+    /// Whether the job is cancelled if its first attempt does not start in time.
+    pub const fn expires(&self) -> bool {
+        self.flags & crate::flags::EXPIRES != 0
+    }
+
     /// Whether the end of this job lets another job of its key start. The end of a job with a rate does not.
     pub(crate) const fn has_slot(&self) -> bool {
         self.flags & (crate::flags::LIMITED | crate::flags::RATE) == crate::flags::LIMITED
@@ -107,6 +112,8 @@ pub struct ClaimedJob {
     pub claimed_at: DateTime<Utc>,
     /// The trace context of the enqueue.
     pub traceparent: Option<Traceparent>,
+    /// If this is its first attempt: the attempt must start before this time, or the job is cancelled.
+    pub start_by: Option<DateTime<Utc>>,
 }
 
 impl fmt::Debug for ClaimedJob {

@@ -17,6 +17,7 @@ mod decision;
 mod discarded;
 mod enqueued;
 mod error;
+mod expiry;
 mod failure;
 pub mod flags;
 mod handler;
@@ -25,6 +26,7 @@ pub mod history;
 pub mod installation;
 mod instant;
 mod job;
+mod job_builder;
 mod job_event;
 mod job_id;
 mod job_options;
@@ -35,6 +37,7 @@ mod maintenance;
 mod merged;
 pub mod metrics;
 mod missing_state;
+mod named_values;
 mod nearest;
 mod new_job;
 mod of_process;
@@ -87,17 +90,19 @@ pub use handler::{
 pub use installation::{Freeze, Installation};
 pub use instant::IntoInstant;
 pub use job::{Job, without_arguments};
+pub use job_builder::JobBuilder;
 pub use job_event::{Events, EventsSince, Happened, JobEvent};
 pub use job_id::JobId;
 pub use job_options::{JobOptions, Retain};
 pub use layer::{Layer, Layers};
 pub use lease::{ClaimedJob, Lease, WorkerId};
 pub use limit::{
-    Bucket, Concurrency, JobLimit, JobRate, Limit, LimitProblem, MOST_AT_ONCE, OnDiscard, Rate, RateSpec, Sequence,
+    Bucket, Concurrency, JobLimit, JobRate, Limit, LimitProblem, MOST_AT_ONCE, MOST_LIMITS_OF_JOB, OnDiscard, OnFull,
+    Rate, RateSpec, Sequence,
 };
 pub use merged::{Merged, merged};
 pub use metrics::{Gauge, MetricsText};
-pub use new_job::{IntoNewJob, InvalidJob, JobBuilder, MAX_ARGS_BYTES, NewJob, RunAt};
+pub use new_job::{IntoNewJob, InvalidJob, MAX_ARGS_BYTES, NewJob, RunAt};
 pub use outcome::{Attempt, Finish, Handled, Keep, Kept, Outcome, Retention, Transition, decide};
 pub use output::{MAX_OUTPUT_BYTES, Output};
 pub use progress::{Progress, ProgressReport};
@@ -130,7 +135,13 @@ pub mod __private {
     pub use crate::argument_traits::{CloneArgument, DebugArgument, PartialEqArgument, Redacted};
     pub use crate::batch::{handle_batch, handle_batch_in, handle_blocking_batch_in};
     pub use crate::crash_point::{crash_point, crash_soon};
+    pub use crate::expiry::{EXPIRED, expired, is_expired};
     pub use crate::sending::{sending, sending_all, sending_each, sent_each};
     pub use futures_util::future::BoxFuture;
     pub use inventory;
+
+    /// The candidate that a misspelt name probably stands for.
+    pub fn nearest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+        crate::nearest::nearest(written, candidates)
+    }
 }

@@ -1,20 +1,30 @@
 //! Limits: how many jobs with the same key may run at once. A sequence is a limit of one, whose jobs run in the order of their ids. A rate
-//! limits how many start in a time.
+//! limits how many jobs start in a period.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
+mod fair;
+mod job_limit;
+mod key;
+mod on_full;
+mod problem;
 mod rate;
 mod sequence;
+mod several;
 
+pub use job_limit::JobLimit;
+pub use key::{is_key, key_text, keyed};
+pub use on_full::OnFull;
+pub use problem::LimitProblem;
 pub use rate::{Bucket, JobRate, Rate, RateSpec};
-use rate::{MOST_BURST, MOST_OF_RATE};
 pub use sequence::{OnDiscard, Sequence};
+pub use several::MOST_LIMITS_OF_JOB;
 
 /// The largest number of jobs that a limit may allow at once.
 pub const MOST_AT_ONCE: u32 = 10_000;
-/// A longer key is replaced by its hash, in bytes.
+/// The most bytes of a key. A longer key is replaced by its hash.
 const LONGEST_KEY: usize = 200;
 
 /// The limit of all jobs of a kind. `concurrency(limit = 5, by(account_id))` in `#[job]` makes one.
@@ -29,22 +39,26 @@ pub struct Concurrency {
     pub by: &'static [&'static str],
     /// Whether it is a sequence, and what happens in it when a job is discarded.
     pub sequence: Option<OnDiscard>,
-    /// If it is a rate, `most` is how many may start in its time.
+    /// If it is a rate, at most `most` jobs start in its period.
     pub rate: Option<RateSpec>,
+    /// What happens to a job that finds the limit full.
+    pub on_full: OnFull,
+    /// The arguments whose values are the tenant of a job: the tenants of a key take turns. Without arguments, there are no tenants.
+    pub fair: &'static [&'static str],
 }
 
 impl Concurrency {
     /// At most this many jobs at once.
     pub const fn new(name: &'static str, most: u32) -> Self {
-        Self { name, most, by: &[], sequence: None, rate: None }
+        Self { name, most, by: &[], sequence: None, rate: None, on_full: OnFull::Wait, fair: &[] }
     }
 
     /// A sequence: one job at a time, in the order of their ids. `sequence(by(order_id))` in `#[job]` makes one.
     pub const fn in_sequence(name: &'static str, on_discard: OnDiscard) -> Self {
-        Self { name, most: 1, by: &[], sequence: Some(on_discard), rate: None }
+        Self { name, most: 1, by: &[], sequence: Some(on_discard), rate: None, on_full: OnFull::Wait, fair: &[] }
     }
 
-    /// Counts the jobs with each value of these arguments apart.
+    /// Counts the jobs separately for each value of these arguments. Default: all jobs have one key.
     pub const fn by(mut self, arguments: &'static [&'static str]) -> Self {
         self.by = arguments;
         self
@@ -52,22 +66,31 @@ impl Concurrency {
 
     /// The limit of a job with these arguments, as JSON text.
     pub(crate) fn of(self, args: &str) -> Result<JobLimit, LimitProblem> {
-        let values: Result<Vec<Value>, LimitProblem> = if self.by.is_empty() {
-            Ok(Vec::new())
-        } else {
-            let args: Map<String, Value> = serde_json::from_str(args).map_err(|_| LimitProblem::NoObject)?;
-            let value = |name: &&str| args.get(*name).cloned().ok_or_else(|| LimitProblem::Missing((*name).to_owned()));
-            self.by.iter().map(value).collect()
-        };
-        JobLimit::new(self.name, self.most, &values?, self.sequence, self.rate)
+        let limit = JobLimit::new(self.name, self.most, &values_of(self.by, args)?, self.sequence, self.rate)?;
+        let limit = if self.fair.is_empty() { limit } else { limit.of_tenant(&values_of(self.fair, args)?)? };
+        limit.with_on_full(self.on_full)
     }
 
-    /// Like [`of`](Self::of). If the arguments do not have those of `by`, the key is that of no arguments. `None` if the limit itself is not allowed:
-    /// the attribute has refused it.
+    /// Like [`of`](Self::of). If arguments that `by` names are missing, the key is the empty list. `None` if the limit itself is invalid: then the
+    /// attribute has reported it.
     pub(crate) fn of_any(self, args: &str) -> Option<JobLimit> {
-        let without = |_| JobLimit::new(self.name, self.most, &[], self.sequence, self.rate);
+        let without = |_| {
+            let limit = JobLimit::new(self.name, self.most, &[], self.sequence, self.rate)?;
+            let limit = if self.fair.is_empty() { limit } else { limit.of_tenant(&[])? };
+            limit.with_on_full(self.on_full)
+        };
         self.of(args).or_else(without).ok()
     }
+}
+
+/// The values of these arguments.
+fn values_of(names: &[&str], args: &str) -> Result<Vec<Value>, LimitProblem> {
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    let args: Map<String, Value> = serde_json::from_str(args).map_err(|_| LimitProblem::NoObject)?;
+    let value = |name: &&str| args.get(*name).cloned().ok_or_else(|| LimitProblem::Missing((*name).to_owned()));
+    names.iter().map(value).collect()
 }
 
 /// The limit of one job, see [`Job::concurrency`](crate::Job::concurrency).
@@ -79,112 +102,51 @@ pub struct Limit {
     values: Result<Vec<Value>, LimitProblem>,
     sequence: Option<OnDiscard>,
     rate: Option<RateSpec>,
+    on_full: OnFull,
+    tenant: Vec<Result<Value, LimitProblem>>,
 }
 
 impl Limit {
     /// At most this many jobs of the limit with this name at once.
     pub fn new(name: impl Into<String>, most: u32) -> Self {
-        Self { name: name.into(), most, values: Ok(Vec::new()), sequence: None, rate: None }
+        Self {
+            name: name.into(),
+            most,
+            values: Ok(Vec::new()),
+            sequence: None,
+            rate: None,
+            on_full: OnFull::Wait,
+            tenant: Vec::new(),
+        }
     }
 
-    /// Counts the jobs with each value apart. Several calls make a key of several values. A value is a text, a whole number, a
-    /// boolean or null.
+    /// Counts the jobs separately for each value. Several calls make a key of several values. A value is a text, a whole number, a
+    /// boolean or null. Default: all jobs of the limit have one key.
     pub fn key(mut self, value: impl Serialize) -> Self {
         self.values = self.values.and_then(|mut values| {
-            values.push(serde_json::to_value(value).map_err(|error| LimitProblem::Unusable(error.to_string()))?);
+            values.push(value_of(value)?);
             Ok(values)
         });
         self
     }
 
-    /// Whether this is a limit, a sequence or a rate, as the kind has one.
+    /// Whether this limit and that of the kind are of the same sort: a limit, a sequence or a rate.
     pub(crate) fn is_like(&self, of_kind: &Concurrency) -> bool {
         (self.sequence.is_some(), self.rate.is_some()) == (of_kind.sequence.is_some(), of_kind.rate.is_some())
     }
 
-    /// Whether both are limits, sequences or rates.
-    pub(crate) fn is_like_own(&self, other: &Self) -> bool {
-        (self.sequence.is_some(), self.rate.is_some()) == (other.sequence.is_some(), other.rate.is_some())
-    }
-
     pub(crate) fn of(self) -> Result<JobLimit, LimitProblem> {
-        JobLimit::new(&self.name, self.most, &self.values?, self.sequence, self.rate)
+        let limit = JobLimit::new(&self.name, self.most, &self.values?, self.sequence, self.rate)?;
+        let limit = match self.tenant.is_empty() {
+            true => limit,
+            false => limit.of_tenant(&self.tenant.into_iter().collect::<Result<Vec<_>, _>>()?)?,
+        };
+        limit.with_on_full(self.on_full)
     }
 }
 
-/// The limit of a stored job.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct JobLimit {
-    /// The name of the limit.
-    #[serde(rename = "limit")]
-    pub name: String,
-    /// The key. Only jobs with the same name and key count together.
-    pub key: String,
-    /// How many of them may run at once.
-    pub most: u32,
-    /// Whether the jobs are a sequence, and what happens when one of them is discarded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sequence: Option<OnDiscard>,
-    /// If it is a rate, `most` of them may start in its time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate: Option<JobRate>,
-}
-
-impl JobLimit {
-    fn new(
-        name: &str,
-        most: u32,
-        values: &[Value],
-        sequence: Option<OnDiscard>,
-        rate: Option<RateSpec>,
-    ) -> Result<Self, LimitProblem> {
-        let rate = rate.map(|rate| JobRate::of(most, rate)).transpose()?;
-        check(name, most, rate)?;
-        Ok(Self { name: name.to_owned(), key: key(values)?, most, sequence, rate })
-    }
-
-    /// The same limit, if it may be stored. For limits that another program has written, such as an export.
-    pub fn checked(self) -> Result<Self, LimitProblem> {
-        check(&self.name, self.most, self.rate)?;
-        if self.sequence.is_some() && self.rate.is_some() {
-            return Err(LimitProblem::Several);
-        }
-        if self.sequence.is_some() && self.most != 1 {
-            return Err(LimitProblem::SequenceOf(self.most));
-        }
-        if self.key.is_empty() || self.key.len() > LONGEST_KEY || self.key.contains('\0') {
-            return Err(LimitProblem::StoredKey);
-        }
-        Ok(self)
-    }
-
-    /// The [flags](crate::flags) of a job with this limit.
-    pub const fn flags(&self) -> i32 {
-        match (self.sequence, self.rate) {
-            (Some(_), _) => crate::flags::LIMITED | crate::flags::SEQUENCE,
-            (None, Some(_)) => crate::flags::LIMITED | crate::flags::RATE,
-            (None, None) => crate::flags::LIMITED,
-        }
-    }
-
-    /// The JSON that is stored with the job.
-    pub fn to_json(&self) -> String {
-        // A struct of two texts and a number can always be written as JSON.
-        serde_json::to_string(self).unwrap_or_default()
-    }
-}
-
-/// Checks what is stored of a limit besides its key.
-fn check(name: &str, most: u32, rate: Option<JobRate>) -> Result<(), LimitProblem> {
-    if name.is_empty() || name.len() > LONGEST_KEY || name.contains('\0') {
-        return Err(LimitProblem::Name);
-    }
-    match rate {
-        Some(rate) => rate.check(most),
-        None if most == 0 || most > MOST_AT_ONCE => Err(LimitProblem::Number(most)),
-        None => Ok(()),
-    }
+fn value_of(value: impl Serialize) -> Result<Value, LimitProblem> {
+    serde_json::to_value(value).map_err(|error| LimitProblem::Unusable(error.to_string()))
 }
 
 /// The key of these values: the list of them as JSON, or the hash of this text if it is long. The SQL function `jobs.flow` makes the
@@ -202,7 +164,7 @@ pub(crate) fn key(values: &[Value]) -> Result<String, LimitProblem> {
     Ok(hashed(&text))
 }
 
-/// The hash that stands for this text.
+/// The hash that replaces this text.
 pub(crate) fn hashed(text: &str) -> String {
     let hash = Sha256::digest(text.as_bytes());
     hash.iter().fold("sha256:".to_owned(), |hex, byte| format!("{hex}{byte:02x}"))
@@ -217,53 +179,6 @@ fn is_usable(value: &Value) -> bool {
         Value::Number(number) => !number.is_f64(),
         Value::Array(_) | Value::Object(_) => false,
     }
-}
-
-/// What is wrong with the limit of a job.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum LimitProblem {
-    /// The number is not allowed.
-    #[error("a limit allows 1 to {MOST_AT_ONCE} jobs at once, not {0}")]
-    Number(u32),
-    /// The name is not allowed.
-    #[error("the name of a limit has 1 to {LONGEST_KEY} bytes and no NUL character")]
-    Name,
-    /// The arguments have no names.
-    #[error("`by` names arguments, but the arguments are not stored as a JSON object")]
-    NoObject,
-    /// There is no such argument.
-    #[error(
-        "`by` names the argument `{0}`, which the stored arguments do not have; a field that serde renames or leaves out cannot be a key"
-    )]
-    Missing(String),
-    /// The value cannot be a part of a key.
-    #[error("a key is made of texts, whole numbers, booleans and nulls, not of {0}")]
-    Unusable(String),
-    /// The key that is stored with a job is not allowed.
-    #[error("the stored key of a limit has 1 to {LONGEST_KEY} bytes and no NUL character")]
-    StoredKey,
-    /// A sequence that is stored with a job has another number than one.
-    #[error("a sequence runs one job at a time, not {0}")]
-    SequenceOf(u32),
-    /// The job has a limit of its own, and its kind is a sequence, or the like.
-    #[error("a job has one of `concurrency`, `sequence` and `rate`, not several")]
-    Several,
-    /// The number of a rate is not allowed.
-    #[error("a rate allows 1 to {MOST_OF_RATE} starts in its time, not {0}")]
-    Starts(u32),
-    /// The burst of a rate is not allowed.
-    #[error("the burst of a rate is from 1 to {MOST_BURST}, not {0}")]
-    Burst(u32),
-    /// The time of a rate is not allowed.
-    #[error("the time of a rate is at least a millisecond and at most 366 days")]
-    Per,
-    /// The rate is too high.
-    #[error("a rate allows at most 10000 starts in a second")]
-    TooFast,
-    /// The statement that makes the arguments cannot make a key.
-    #[error("`enqueue_each` cannot enqueue jobs with a limit; read the rows, and pass the jobs to `enqueue_all`")]
-    OfRows,
 }
 
 #[cfg(test)]

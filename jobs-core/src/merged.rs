@@ -1,7 +1,5 @@
 //! Jobs of one bulk that have the same unique key.
 
-use std::collections::BTreeMap;
-
 use crate::enqueued::Enqueued;
 use crate::new_job::{InvalidJob, NewJob};
 use crate::unique::{OnConflict, UniqueProblem};
@@ -24,7 +22,9 @@ impl Merged {
             let rule = self.jobs.get(place)?.unique.as_ref().map(|unique| unique.rule.on_conflict);
             Some(match rule {
                 _ if is_first => answer,
-                Some(OnConflict::Replace(_) | OnConflict::Debounce { .. }) if !answer.is_existing() => {
+                Some(OnConflict::Replace(_) | OnConflict::Debounce { .. } | OnConflict::RunAgain)
+                    if !answer.is_existing() =>
+                {
                     Enqueued::replaced(answer.id())
                 }
                 _ => Enqueued::existing(answer.id()),
@@ -36,55 +36,56 @@ impl Merged {
 
 /// Merges jobs of one bulk that have the same unique key, as if they were enqueued one after the other.
 #[doc(hidden)]
-pub fn merged(jobs: Vec<NewJob>) -> Result<Merged, InvalidJob> {
-    let mut first: BTreeMap<(String, String), usize> = BTreeMap::new();
-    let (mut kept, mut targets): (Vec<NewJob>, Vec<(usize, bool)>) = (Vec::new(), Vec::new());
-    for job in jobs {
-        let Some(unique) = &job.unique else {
-            targets.push((kept.len(), true));
-            kept.push(job);
-            continue;
-        };
-        let key = (unique.name.clone(), unique.key.clone());
-        let Some(&place) = first.get(&key) else {
-            first.insert(key, kept.len());
-            targets.push((kept.len(), true));
-            kept.push(job);
-            continue;
-        };
-        let kind = || job.kind.to_string();
-        let other = &mut kept[place];
-        match unique.rule.on_conflict {
-            OnConflict::Keep => {}
-            OnConflict::Error => {
-                return Err(InvalidJob::Unique { kind: kind(), problem: UniqueProblem::Twice(key.1) });
+pub fn merged(given: Vec<NewJob>) -> Result<Merged, InvalidJob> {
+    let mut order: Vec<usize> = (0..given.len()).collect();
+    // A stable sort: jobs with the same key stay in their order.
+    order.sort_by(|one, other| key(&given[*one]).cmp(&key(&given[*other])));
+    let mut places = vec![(0, true); given.len()];
+    let mut given: Vec<Option<NewJob>> = given.into_iter().map(Some).collect();
+    let mut jobs: Vec<NewJob> = Vec::with_capacity(given.len());
+    for number in order {
+        let Some(job) = given[number].take() else { continue };
+        match jobs.last_mut().filter(|first| job.unique.is_some() && key(first) == key(&job)) {
+            Some(first) => {
+                merge(first, job)?;
+                places[number] = (jobs.len() - 1, false);
             }
-            OnConflict::Debounce { .. } => other.args = job.args,
-            OnConflict::Replace(replace) => {
-                if replace.args {
-                    other.args = job.args;
-                }
-                if replace.run_at {
-                    other.run_at = job.run_at;
-                }
-                if replace.priority {
-                    other.priority = job.priority;
-                }
+            None => {
+                places[number] = (jobs.len(), true);
+                jobs.push(job);
             }
         }
-        targets.push((place, false));
     }
-    let mut order: Vec<usize> = (0..kept.len()).collect();
-    let key = |place: &usize| kept[*place].unique.as_ref().map(|unique| (&unique.name, &unique.key));
-    order.sort_by(|one, other| key(one).cmp(&key(other)));
-    let mut now_at = vec![0; order.len()];
-    for (new, old) in order.iter().enumerate() {
-        now_at[*old] = new;
+    Ok(Merged { jobs, places })
+}
+
+fn key(job: &NewJob) -> Option<(&str, &str)> {
+    job.unique.as_deref().map(|unique| (&*unique.name, &*unique.key))
+}
+
+/// What the first job becomes if the other one is enqueued after it.
+fn merge(first: &mut NewJob, other: NewJob) -> Result<(), InvalidJob> {
+    let Some(unique) = &other.unique else { return Ok(()) };
+    match unique.rule.on_conflict {
+        OnConflict::Keep => {}
+        OnConflict::Error => {
+            let problem = UniqueProblem::Twice(unique.key.clone());
+            return Err(InvalidJob::Unique { kind: other.kind.into_owned(), problem });
+        }
+        OnConflict::Debounce { .. } | OnConflict::RunAgain => first.args = other.args,
+        OnConflict::Replace(replace) => {
+            if replace.args {
+                first.args = other.args;
+            }
+            if replace.run_at {
+                first.run_at = other.run_at;
+            }
+            if replace.priority {
+                first.priority = other.priority;
+            }
+        }
     }
-    let mut sorted: Vec<(usize, NewJob)> = kept.into_iter().enumerate().map(|(old, job)| (now_at[old], job)).collect();
-    sorted.sort_unstable_by_key(|(place, _)| *place);
-    let places = targets.into_iter().map(|(place, is_first)| (now_at[place], is_first)).collect();
-    Ok(Merged { jobs: sorted.into_iter().map(|(_, job)| job).collect(), places })
+    Ok(())
 }
 
 #[cfg(test)]

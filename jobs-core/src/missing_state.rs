@@ -1,19 +1,26 @@
 //! The error text for a state that a worker does not have: the states that it has, and the probable correction.
 
-/// Returns the states that the worker has, and the advice.
-pub(crate) fn explain(taken: &str, given: &[&'static str]) -> (String, String) {
+/// Returns the states that the worker has, and advice if one of them is nearly the same.
+pub(crate) fn explain(taken: &str, given: &[&'static str]) -> (String, Option<String>) {
     let near = given.iter().find_map(|given| near_miss(taken, given));
-    let advice = near.unwrap_or_else(|| {
-        format!(
-            "give it one with `.state(..)`, in the function named by `diesel_jobs::worker!(.., setup = ..)` or on your own \
-             builder, as exactly the type {taken}; or add a layer that names it in `provides`"
-        )
-    });
     let given = match given {
         [] => "it was given no state at all".to_owned(),
         given => format!("it was given {}", given.join(", ")),
     };
-    (given, advice)
+    (given, near)
+}
+
+/// Returns the advice for a worker. `near`: the advice if a state of nearly the same type was given.
+pub(crate) fn advice(taken: &str, near: Option<&str>) -> String {
+    near.map_or_else(
+        || {
+            format!(
+                "give it one with `.state(..)`, in the function named by `diesel_jobs::worker!(.., setup = ..)` or on your own \
+                 builder, as exactly the type {taken}; or add a layer that names it in `provides`"
+            )
+        },
+        str::to_owned,
+    )
 }
 
 /// Returns advice if the two are the same type apart from a pointer or a reference, or different types with the same
@@ -63,15 +70,17 @@ mod tests {
                 "app::v1::Mailer is another type: give it app::Mailer, or take the other one",
             ),
         ] {
-            assert_eq!(explain(taken, &["u8", given]), (format!("it was given u8, {given}"), advice.to_owned()));
+            assert_eq!(explain(taken, &["u8", given]), (format!("it was given u8, {given}"), Some(advice.to_owned())));
         }
     }
 
     #[test]
     fn what_is_not_near_is_listed_and_the_builder_is_named() {
         for given in ["alloc::vec::Vec<app::Mailers>", "app::Mail", "&app::Mail"] {
-            assert!(explain("app::Mailer", &[given]).1.contains("`.state(..)`"), "{given}");
+            assert_eq!(explain("app::Mailer", &[given]).1, None, "{given}");
         }
+        assert!(advice("app::Mailer", None).contains("`.state(..)`"));
+        assert_eq!(advice("app::Mailer", Some("take State<&Mailer> instead")), "take State<&Mailer> instead");
         assert_eq!(explain("app::Mailer", &[]).0, "it was given no state at all");
     }
 }

@@ -6,11 +6,8 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use serde::Serialize;
 
-use crate::instant::IntoInstant;
-use crate::job_options::JobOptions;
-use crate::limit::{Concurrency, JobLimit, Limit, LimitProblem, Rate, Sequence};
+use crate::limit::{JobLimit, Limit, Rate, Sequence};
 use crate::trace_context::Traceparent;
 use crate::unique::{OnConflict, Unique, UniqueKey, UniqueProblem};
 pub use invalid::InvalidJob;
@@ -23,9 +20,12 @@ const MAX_NAME_BYTES: usize = 200;
 const MAX_TAGS: usize = 32;
 /// The longest time from now until a job is due: a hundred years.
 const MAX_DELAY: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
+/// The shortest time in which a job may have to start.
+const SHORTEST_EXPIRY: Duration = Duration::from_millis(1);
 
 /// When a job may start, by the database's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RunAt {
     /// As soon as the transaction that enqueues it has committed.
     Now,
@@ -36,6 +36,19 @@ pub enum RunAt {
     /// Stores this time as `run_at`, even if it has passed. The jobs of ticks use it: their `run_at` is the time of the
     /// tick, however late the tick is processed. Claims may find such a job only after a rescan.
     Exactly(DateTime<Utc>),
+}
+
+impl RunAt {
+    /// The delay from the enqueue, and the time before which the job must not start. The later of both is the job's time. If
+    /// there is no delay, the time counts even if it has passed.
+    pub fn parts(self) -> (Option<Duration>, Option<DateTime<Utc>>) {
+        match self {
+            Self::Now => (Some(Duration::ZERO), None),
+            Self::After(delay) => (Some(delay), None),
+            Self::At(at) => (Some(Duration::ZERO), Some(at)),
+            Self::Exactly(at) => (None, Some(at)),
+        }
+    }
 }
 
 /// One job with encoded arguments, as a storage inserts it.
@@ -60,6 +73,8 @@ pub struct NewJob {
     pub traceparent: Option<Traceparent>,
     /// The limit under which it runs. It is boxed, as few jobs have one and a bulk moves many jobs.
     pub limit: Option<Box<JobLimit>>,
+    /// How long after `run_at` its first attempt may start. Later the job is cancelled.
+    pub expires: Option<Duration>,
     /// The unique key, and what happens if another job has it.
     pub unique: Option<Box<UniqueKey>>,
 }
@@ -109,14 +124,22 @@ impl NewJob {
             tags: Vec::new(),
             traceparent: None,
             limit: None,
+            expires: None,
             unique: None,
         }
     }
 
     /// The same job with a unique key.
     pub fn unique(mut self, rule: Unique) -> Result<Self, InvalidJob> {
-        let key = rule.of(&self.kind, &self.args);
+        let key = rule.of(self.kind.clone(), &self.args);
         let key = key.map_err(|problem| InvalidJob::Unique { kind: self.kind.to_string(), problem })?;
+        if self.runs_again() {
+            self.limit = None;
+        }
+        if let Some(sequence) = key.sequence() {
+            self.refuse_two_limits(self.limit.is_some())?;
+            self.limit = Some(Box::new(sequence));
+        }
         self.unique = Some(Box::new(key));
         if let (OnConflict::Debounce { quiet, .. }, RunAt::Now) = (rule.on_conflict, self.run_at) {
             self.run_at = RunAt::After(quiet);
@@ -124,11 +147,23 @@ impl NewJob {
         Ok(self)
     }
 
-    /// The same job under this limit: how many jobs with the same name and key may run at once.
+    /// Whether the rule of its unique key is `run_again`. Then its limit is the sequence of this key.
+    pub(crate) fn runs_again(&self) -> bool {
+        self.unique.as_ref().is_some_and(|unique| unique.rule.on_conflict == OnConflict::RunAgain)
+    }
+
+    pub(crate) fn refuse_two_limits(&self, are_two: bool) -> Result<(), InvalidJob> {
+        let refused = || InvalidJob::Unique { kind: self.kind.to_string(), problem: UniqueProblem::RunAgainLimited };
+        if are_two { Err(refused()) } else { Ok(()) }
+    }
+
+    /// The same job under this limit, too: how many jobs with the same name and key may run at once.
     pub fn limited(mut self, limit: Limit) -> Result<Self, InvalidJob> {
-        let kind = self.kind.to_string();
-        let limit = limit.of().map_err(|problem| InvalidJob::Limit { kind, problem })?;
-        self.limit = Some(Box::new(limit));
+        self.refuse_two_limits(self.runs_again())?;
+        let before = self.limit.take().map(|before| before.each()).unwrap_or_default();
+        let all = before.into_iter().map(Ok).chain([limit.of()]);
+        self.limit =
+            JobLimit::all_of(all).map_err(|problem| InvalidJob::Limit { kind: self.kind.to_string(), problem })?;
         Ok(self)
     }
 
@@ -155,12 +190,32 @@ impl NewJob {
         ]
     }
 
+    /// Whether it is more than a row in the queue: it has a limit or a unique key, or it expires.
+    pub const fn needs_more(&self) -> bool {
+        self.limit.is_some() || self.unique.is_some() || self.expires.is_some()
+    }
+
     /// Whether the jobs are equal in everything except their arguments.
     pub fn is_like(&self, other: &Self) -> bool {
-        self.run_at == other.run_at
-            && self.columns() == other.columns()
-            && self.limit == other.limit
-            && self.unique == other.unique
+        self.is_like_but_key(other) && self.unique == other.unique
+    }
+
+    /// Whether the jobs are equal in everything except their arguments and their unique keys.
+    pub fn is_like_but_key(&self, other: &Self) -> bool {
+        self.has_columns_of(other) && self.limit == other.limit
+    }
+
+    /// Whether the jobs are equal in everything except their arguments and the keys of their limits.
+    pub fn is_like_but_limit_key(&self, other: &Self) -> bool {
+        let alike = match (&self.limit, &other.limit) {
+            (Some(limit), Some(other)) => limit.is_like_but_key(other),
+            (limit, other) => limit == other,
+        };
+        alike && self.has_columns_of(other) && self.unique == other.unique
+    }
+
+    fn has_columns_of(&self, other: &Self) -> bool {
+        self.run_at == other.run_at && self.columns() == other.columns() && self.expires == other.expires
     }
 
     /// Refuses what no storage could store, so that no statement fails inside the caller's transaction.
@@ -188,6 +243,9 @@ impl NewJob {
         if ahead > MAX_DELAY {
             return Err(InvalidJob::TooFarAhead { kind: kind() });
         }
+        if self.expires.is_some_and(|time| time < SHORTEST_EXPIRY || time > MAX_DELAY) {
+            return Err(InvalidJob::Expires { kind: kind() });
+        }
         Ok(())
     }
 }
@@ -207,7 +265,7 @@ fn check_name(kind: &str, what: &'static str, value: &str) -> Result<(), Invalid
     Err(InvalidJob::Name { kind: kind.escape_debug().to_string(), what, value, problem })
 }
 
-/// A value that can be enqueued: a job value, a [`JobBuilder`] or a [`NewJob`].
+/// A value that can be enqueued: a job value, a [`JobBuilder`](crate::JobBuilder) or a [`NewJob`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a job and cannot be enqueued",
     label = "not a job",
@@ -221,137 +279,5 @@ pub trait IntoNewJob {
 impl IntoNewJob for NewJob {
     fn into_new_job(self) -> Result<NewJob, InvalidJob> {
         self.validate().map(|()| self)
-    }
-}
-
-/// One job with some of its kind's defaults overridden. Made by the methods of [`Job`](crate::Job).
-///
-/// Its type does not contain the job's type. So jobs of several kinds fit into one `Vec` for `enqueue_all`:
-/// `vec![SendWelcome { user_id: 1 }.into(), Reindex.priority(-5)]`.
-#[derive(Debug)]
-#[must_use = "a job does nothing until it is enqueued"]
-pub struct JobBuilder {
-    job: NewJob,
-    encode_error: Option<serde_json::Error>,
-    concurrency: Option<Box<Concurrency>>,
-    limit: Option<Box<Limit>>,
-    unique: Option<Box<Unique>>,
-    /// The arguments come from the rows of a query.
-    is_of_rows: bool,
-    /// It was given limits of two sorts.
-    has_several: bool,
-}
-
-impl JobBuilder {
-    /// The options are a reference, because each job of a bulk would copy them.
-    pub(crate) fn of(kind: &'static str, options: &'static JobOptions, args: &impl Serialize) -> Self {
-        let (args, encode_error) = match serde_json::to_string(args) {
-            Ok(args) => (args, None),
-            Err(error) => (String::new(), Some(error)),
-        };
-        let job = NewJob {
-            kind: Cow::Borrowed(kind),
-            queue: Cow::Borrowed(options.queue),
-            priority: options.priority,
-            run_at: RunAt::Now,
-            max_attempts: options.max_attempts,
-            args,
-            tags: Vec::new(),
-            traceparent: None,
-            limit: None,
-            unique: None,
-        };
-        let (concurrency, unique) = (options.concurrency.map(Box::new), options.unique.map(Box::new));
-        Self { job, encode_error, concurrency, limit: None, unique, is_of_rows: false, has_several: false }
-    }
-
-    pub(crate) fn of_rows(mut self) -> Self {
-        self.is_of_rows = true;
-        self
-    }
-
-    /// See [`Job::concurrency`](crate::Job::concurrency).
-    pub fn concurrency(mut self, limit: Limit) -> Self {
-        self.has_several |= self.limit.as_ref().is_some_and(|before| !before.is_like_own(&limit));
-        self.limit = Some(Box::new(limit));
-        self
-    }
-
-    /// See [`Job::sequence`](crate::Job::sequence).
-    pub fn sequence(self, sequence: Sequence) -> Self {
-        self.concurrency(sequence.into_limit())
-    }
-
-    /// See [`Job::rate`](crate::Job::rate).
-    pub fn rate(self, rate: Rate) -> Self {
-        self.concurrency(rate.into_limit())
-    }
-
-    /// See [`Job::unique`](crate::Job::unique).
-    pub fn unique(mut self, rule: Unique) -> Self {
-        self.unique = Some(Box::new(rule));
-        self
-    }
-
-    /// See [`Job::delay`](crate::Job::delay).
-    pub fn delay(mut self, delay: Duration) -> Self {
-        self.job.run_at = RunAt::After(delay);
-        self
-    }
-
-    /// See [`Job::run_at`](crate::Job::run_at).
-    pub fn run_at(mut self, at: impl IntoInstant) -> Self {
-        self.job.run_at = RunAt::At(at.into_instant());
-        self
-    }
-
-    /// See [`Job::priority`](crate::Job::priority).
-    pub fn priority(mut self, priority: i16) -> Self {
-        self.job.priority = priority;
-        self
-    }
-
-    /// See [`Job::queue`](crate::Job::queue).
-    pub fn queue(mut self, queue: impl Into<String>) -> Self {
-        self.job.queue = Cow::Owned(queue.into());
-        self
-    }
-
-    /// See [`Job::max_attempts`](crate::Job::max_attempts).
-    pub fn max_attempts(mut self, max_attempts: u16) -> Self {
-        self.job.max_attempts = max_attempts;
-        self
-    }
-
-    /// See [`Job::tags`](crate::Job::tags).
-    pub fn tags<T: Into<String>>(mut self, tags: impl IntoIterator<Item = T>) -> Self {
-        self.job.tags = tags.into_iter().map(Into::into).collect();
-        self
-    }
-}
-
-impl IntoNewJob for JobBuilder {
-    fn into_new_job(self) -> Result<NewJob, InvalidJob> {
-        let Self { mut job, encode_error, concurrency, limit, unique, is_of_rows, has_several } = self;
-        if let Some(source) = encode_error {
-            return Err(InvalidJob::Encode { kind: job.kind.into_owned(), source });
-        }
-        if let Some(rule) = unique {
-            if is_of_rows {
-                return Err(InvalidJob::Unique { kind: job.kind.into_owned(), problem: UniqueProblem::OfRows });
-            }
-            job = job.unique(*rule)?;
-        }
-        let limit = match (limit, concurrency) {
-            (None, None) => return job.into_new_job(),
-            _ if is_of_rows => Err(LimitProblem::OfRows),
-            _ if has_several => Err(LimitProblem::Several),
-            (Some(limit), Some(of_kind)) if !limit.is_like(&of_kind) => Err(LimitProblem::Several),
-            (Some(limit), _) => limit.of(),
-            (None, Some(concurrency)) => concurrency.of(&job.args),
-        };
-        let limit = limit.map_err(|problem| InvalidJob::Limit { kind: job.kind.to_string(), problem })?;
-        job.limit = Some(Box::new(limit));
-        job.into_new_job()
     }
 }

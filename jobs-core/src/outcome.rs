@@ -25,7 +25,7 @@ pub enum Outcome {
 /// The result of a handler, after the conversion of its return type.
 pub type Handled = Result<Outcome, JobError>;
 
-/// How long a finished job stays readable.
+/// How long a finished job stays readable. Exhaustive, so that no statement of a storage misses a variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Keep {
     /// Its row is deleted at the completion.
@@ -92,7 +92,7 @@ impl Retain {
     }
 }
 
-/// How a finish changes a running job.
+/// How a finish changes a running job. Internal, and exhaustive, so that no code of ours misses a variant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transition {
     /// `running` → `completed`, or deleted if it is not kept.

@@ -16,13 +16,13 @@ thread_local! {
     static PANIC: RefCell<Option<Panic>> = const { RefCell::new(None) };
 }
 
-/// What the hook knows of the newest panic of a thread.
+/// What the hook has stored about the newest panic of a thread.
 struct Panic {
     place: Option<String>,
     backtrace: Option<Backtrace>,
 }
 
-/// Only the panic hook knows the location. Our hook remembers it and then calls the hook that was installed before.
+/// Only a panic hook gets the location. Our hook stores it and then calls the hook that was installed before.
 pub(crate) fn install_hook() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {

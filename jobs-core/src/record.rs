@@ -83,7 +83,7 @@ pub const MAX_ERRORS_PER_JOB: i32 = 50;
 /// One failed attempt.
 #[derive(Clone, Debug, Serialize)]
 pub struct AttemptError {
-    /// The attempt, from 1.
+    /// The attempt, from 1. It is 0 if the job ended before its first attempt.
     pub attempt: u16,
     /// How it failed.
     pub kind: FailureKind,

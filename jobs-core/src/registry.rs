@@ -20,7 +20,8 @@ pub struct Registry {
     has_batches: bool,
 }
 
-/// Why a worker cannot start with its registered jobs.
+/// Why a worker cannot start with its registered jobs. The text contains the cause, so the cause is not the `source()`: a printed chain of causes
+/// contains it only once.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum RegistryError {
@@ -41,7 +42,7 @@ pub enum RegistryError {
         second: String,
     },
     /// A handler takes a state that the worker does not have.
-    #[error("job `{kind}` ({location}) takes State<{state}>, which this worker was not given ({given}); {advice}")]
+    #[error("job `{kind}` ({location}) takes State<{state}>, which this worker was not given ({given}); {}", missing_state::advice(.state, .near.as_deref()))]
     MissingState {
         /// The kind.
         kind: &'static str,
@@ -51,8 +52,8 @@ pub enum RegistryError {
         state: &'static str,
         /// The states that the worker has.
         given: String,
-        /// How to correct it.
-        advice: String,
+        /// How to correct it, if a state of nearly the same type was given.
+        near: Option<String>,
     },
     /// A handler takes a connection that this database does not provide.
     #[error(
@@ -70,14 +71,14 @@ pub enum RegistryError {
         database: &'static str,
     },
     /// The job of `on_discarded` cannot be stored as a rule.
-    #[error("job `{kind}` ({location}) cannot enqueue its `on_discarded` job: {source}")]
+    #[error("job `{kind}` ({location}) cannot enqueue its `on_discarded` job: {problem}")]
     OnDiscarded {
         /// The kind.
         kind: &'static str,
         /// Where it was written.
         location: &'static str,
         /// What is wrong.
-        source: Arc<InvalidDiscardRule>,
+        problem: Arc<InvalidDiscardRule>,
     },
     /// A handler takes rows that this database cannot have.
     #[error(
@@ -94,14 +95,14 @@ pub enum RegistryError {
         database: &'static str,
     },
     /// A declared schedule cannot be used.
-    #[error("job `{kind}` ({location}): {source}")]
+    #[error("job `{kind}` ({location}): {problem}")]
     Schedule {
         /// The kind.
         kind: &'static str,
         /// Where it was written.
         location: &'static str,
         /// What is wrong.
-        source: InvalidSchedule,
+        problem: InvalidSchedule,
     },
 }
 
@@ -164,6 +165,11 @@ impl Registry {
         self.kinds.values()
     }
 
+    /// Each kind with the names of its secret arguments.
+    pub fn secrets(&self) -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
+        self.kinds.values().map(|registration| (registration.kind, registration.options.secrets))
+    }
+
     /// The kinds, sorted.
     pub fn kinds(&self) -> Vec<String> {
         self.kinds.keys().map(|kind| (*kind).to_owned()).collect()
@@ -176,7 +182,7 @@ impl Registry {
 
     /// Whether jobs of any kind have a limit.
     pub(crate) fn has_limits(&self) -> bool {
-        self.iter().any(|registration| registration.options.concurrency.is_some())
+        self.iter().any(|registration| registration.options.all_limits().next().is_some())
     }
 
     /// The default queues of the registered kinds, sorted.
@@ -211,13 +217,13 @@ impl Registry {
             let place = |r: &Registration| format!("`{}` ({})", r.type_name, r.location);
             return Err(RegistryError::Duplicate { kind: first.kind, first: place(first), second: place(second) });
         }
-        if let Some((Registration { kind, location, .. }, source)) = self.invalid_rules.first() {
-            return Err(RegistryError::OnDiscarded { kind, location, source: source.clone() });
+        if let Some((Registration { kind, location, .. }, problem)) = self.invalid_rules.first() {
+            return Err(RegistryError::OnDiscarded { kind, location, problem: problem.clone() });
         }
         for &Registration { kind, location, states: takes, connection, schedule, handler, .. } in self.iter() {
             if let Some(state) = takes.iter().map(|key| key()).find(|key| !states.contains(*key)) {
-                let (given, advice) = missing_state::explain(state.name, &states.names());
-                return Err(RegistryError::MissingState { kind, location, state: state.name, given, advice });
+                let (given, near) = missing_state::explain(state.name, &states.names());
+                return Err(RegistryError::MissingState { kind, location, state: state.name, given, near });
             }
             if let Some(asked) = connection.map(|key| key()).filter(|key| !provides(key.id)) {
                 return Err(RegistryError::WrongConnection { kind, location, connection: asked.name, database });
@@ -228,10 +234,10 @@ impl Registry {
                 return Err(RegistryError::WrongRows { kind, location, database });
             }
             if let Some(spec) = schedule {
-                Schedule::parse(spec.expression, spec.timezone).map_err(|source| RegistryError::Schedule {
+                Schedule::parse(spec.expression, spec.timezone).map_err(|problem| RegistryError::Schedule {
                     kind,
                     location,
-                    source,
+                    problem,
                 })?;
             }
         }

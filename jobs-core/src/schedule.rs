@@ -84,9 +84,7 @@ pub struct ScheduleSpec {
 #[non_exhaustive]
 pub enum InvalidSchedule {
     /// The expression does not parse.
-    #[error(
-        "cron expression {expression:?}: {problem}; the form is `sec min hour day month weekday`, such as \"0 0 2 * * *\" for every night at two"
-    )]
+    #[error("cron expression {expression:?}: {problem}; {forms}", forms = cron_problem::FORMS)]
     Expression {
         /// The expression.
         expression: String,

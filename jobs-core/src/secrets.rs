@@ -24,6 +24,11 @@ pub fn redacted(args: &str, secrets: &[&str]) -> String {
     Value::Object(fields).to_string()
 }
 
+/// Returns the stored arguments with all values replaced, for kinds whose secret arguments are not known.
+pub fn all_redacted(args: &str) -> String {
+    redacted(args, ALL)
+}
+
 /// Removes the values of these arguments from a text. An error of a handler may quote them.
 pub(crate) fn remove_from(text: &mut String, args: &[u8], secrets: &[&str]) {
     let Ok(Value::Object(fields)) = serde_json::from_slice(args) else { return };
@@ -58,13 +63,14 @@ fn collect(value: &Value, into: &mut Vec<String>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{redacted, remove_from};
+    use super::{all_redacted, redacted, remove_from};
 
     #[test]
     fn secret_arguments_are_replaced_and_the_others_stay() {
         let args = r#"{"user_id":7,"token":"hunter2","card":{"number":"4111"}}"#;
         assert_eq!(redacted(args, &["token", "card"]), r#"{"card":"[redacted]","token":"[redacted]","user_id":7}"#);
         assert_eq!(redacted(args, &[]), args);
+        assert_eq!(all_redacted(r#"{"a":1,"b":{"c":2}}"#), r#"{"a":"[redacted]","b":"[redacted]"}"#);
         for not_an_object in ["[\"hunter2\"]", "\"hunter2\"", "{hunter2"] {
             assert_eq!(redacted(not_an_object, &["token"]), "\"[redacted]\"");
         }

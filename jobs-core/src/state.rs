@@ -19,13 +19,14 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum JobState {
-    /// Due, and waits for a worker. Ends with a claim, or when an operator cancels the job.
+    /// Due, and waits for a worker. Ends with a claim, when the job expires, or when an operator cancels the job.
     Available,
     /// Waits for its `run_at`, and no attempt has failed. Becomes available at that time, without an update of the row.
     Scheduled,
     /// Waits for its `run_at` after a failed attempt. Becomes available at that time.
     Retrying,
-    /// Due, and waits until its [limit](crate::Concurrency) admits it. Ends with the admission, or when an operator cancels the job.
+    /// Due, and waits until its [limit](crate::Concurrency) admits it. Ends with the admission, when the job expires, by `on_full`, or when an operator
+    /// cancels the job.
     Held,
     /// Is leased by a worker. Ends with the finish of that lease, with a rescue if the worker is dead, or when an
     /// operator cancels the job.

@@ -5,10 +5,13 @@ mod action;
 mod audit;
 mod cancelled;
 mod claim;
+mod connections;
 mod doctor;
 mod explain;
 mod failures;
 mod filter;
+mod filter_conditions;
+mod filter_secrets;
 mod filter_text;
 mod flow_control;
 mod history;
@@ -19,23 +22,26 @@ mod limit_setting;
 mod limits;
 mod loading;
 mod notifications;
+mod once;
 mod operations;
 mod operator;
 mod page;
+mod queue_overview;
+mod registration;
 mod rescue;
 mod runtime_settings;
+mod schedule_problem;
 mod schedule_settings;
 mod schedules;
 mod search;
 mod transaction;
 mod when;
 mod why;
+mod worker_state;
 
-use std::any::TypeId;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use chrono::{DateTime, Utc};
 
 use crate::storage_error::StorageError;
 
@@ -48,40 +54,51 @@ pub use crate::handler::LoadedHandler;
 pub use crate::installation::{Freeze, Installation};
 pub use crate::job_id::JobId;
 pub use crate::lease::{ClaimedJob, Lease, WorkerId};
+pub use crate::limit::{is_key, key_text, keyed};
 pub use crate::new_job::{Column, NewJob};
 pub use crate::outcome::{Finish, Keep, Retention, Transition};
 pub use crate::overrides::{Overrides, RetentionOverrides};
 pub use crate::progress::{Progress, ProgressReport};
 pub use crate::record::MAX_ERRORS_PER_JOB;
 pub use action::{Action, Operated};
-pub use audit::{AuditEntry, AuditRecord, DISCARDED, SOMEBODY};
+pub use audit::{AuditEntry, AuditRecord, DISCARDED, UNNAMED_OPERATOR};
 pub use cancelled::Cancelled;
 pub use claim::{Claim, Wanted};
+pub use connections::Connections;
 pub use doctor::{Doctor, Finding, Objectives, Severity};
-pub use explain::{Explain, HeldBy, MOST_AHEAD, MOST_SHOWN, RowLock, Surroundings, Tokens};
-pub use failures::{FAILURES_EXAMINED, FailureGroup, FailureRow, Failures, Grouped, MESSAGE_PREFIX, group_failures};
+pub use explain::{Explain, HeldBy, MOST_AHEAD, MOST_SHOWN, MOST_TENANTS, RowLock, Surroundings, Tokens};
+pub use failures::{
+    ENTRIES_EXAMINED, FAILURES_EXAMINED, FailureGroup, FailureRow, Failures, Grouped, MESSAGE_PREFIX, group_failures,
+};
 pub use filter::{ArgIs, JobFilter, MAX_FILTER_IDS, Span, index};
-pub use flow_control::{FlowControl, SlotOfJob};
+pub use filter_conditions::{CONDITIONS, Condition};
+pub use filter_secrets::searchable;
+pub use flow_control::{FlowControl, FoundSlot, LimitSlot, SlotOfJob};
 pub use history::{History, Sampling, Statistics, rest_after};
 pub use key_of_job::KeyOfJob;
-pub use limit_keys::{AfterKey, COUNTED_OF_LIMIT, LimitKey, LimitStats, MOST_LIMITS, ReadLimits};
+pub use limit_keys::{AfterKey, COUNTED_OF_LIMIT, LimitKey, LimitStats, MOST_LIMITS, RateKey, ReadLimits};
 pub use limit_setting::{LimitSetting, check_most, check_no_sequence};
-pub use limits::{Admission, Limits};
+pub use limits::{Admission, EndedByLimit, ExpiredJob, Limits, MOST_ENDED, MOST_EXPIRED};
 pub use loading::{Loaded, Loading, LoadingBody};
 pub use notifications::Notifications;
+pub use once::{ActOnce, Once, RequestKey};
 pub use operations::{
-    BETWEEN_STEPS, EXAMINED_PER_STEP, OperationId, OperationRecord, Operations, PATIENCE, Preview, STEP, filter_for,
+    BETWEEN_STEPS, EXAMINED_PER_STEP, LONGEST_WAIT_FOR_LOCKS, OperationId, OperationRecord, Operations, Preview, STEP,
+    filter_for,
 };
 pub use operator::{CANCELLED, CANCELLED_WITH_ALL, Operator};
 pub use page::{COUNTED, Count, EXAMINED, EXAMINED_AT_COST, MAX_PAGE, Page, Paging};
+pub use queue_overview::{QueueOverview, queue_overview, unserved};
+pub use registration::{Beat, Heartbeat, Registration, WorkerInfo};
 pub use rescue::{
     CRASHED_TOO_OFTEN, Crashed, CrashedAttempt, NO_ATTEMPT_LEFT, QUARANTINED_COUNTS, RUNS_ALONE, RescueDecision,
     RescuePolicy, Rescued, Rescuer, WORKERS_FOR_A_QUARANTINED_JOB, quarantined_at_once,
 };
 pub use runtime_settings::{
-    HaltedSequence, KindSettings, MOST_SLOTS, Pause, QueueSettings, RetentionSetting, RunningJob, RuntimeSettings,
-    check_change, check_retention, check_slots,
+    HaltedSequence, KindSettings, MOST_SLOTS, NO_WORKER_ENDS_JOBS, Pause, QueueSettings, RetentionSetting, RunningJob,
+    RuntimeSettings, check_change, check_retention, check_slots,
 };
+pub use schedule_problem::ScheduleProblem;
 pub use schedule_settings::{NewSchedule, ScheduleChange, ScheduleRecord, ScheduleSettings, Scheduled};
 pub use schedules::{DeclaredSchedule, ScheduledJob, Schedules, StoredSchedule};
 pub use search::{Found, NotCounted, search};
@@ -92,36 +109,7 @@ pub use why::{Explained, Reason, Why};
 /// The result of an operation of the storage.
 pub type StorageResult<T> = Result<T, StorageError>;
 
-/// A worker process. It is registered at its start and kept alive by heartbeats.
-#[derive(Clone, Debug)]
-pub struct WorkerInfo {
-    /// Identifies this start of this process.
-    pub id: WorkerId,
-    /// The name of the machine.
-    pub host: String,
-    /// The id of the process.
-    pub pid: u32,
-    /// The queues it serves.
-    pub queues: Vec<String>,
-    /// The version of its program.
-    pub version: Option<String>,
-    /// The queues with the number of jobs that it runs at once. An operator may set another number.
-    pub slots: Vec<(String, usize)>,
-    /// The kinds that its program knows.
-    pub kinds: Vec<String>,
-    /// How long after its last heartbeat a rescue may make its jobs available again.
-    pub lease: Duration,
-}
-
-impl WorkerInfo {
-    /// A worker without a name, queues and kinds.
-    pub fn new(id: WorkerId, lease: Duration) -> Self {
-        let (queues, slots, kinds) = (Vec::new(), Vec::new(), Vec::new());
-        Self { id, host: String::new(), pid: 1, queues, version: None, slots, kinds, lease }
-    }
-}
-
-/// Why a rescan is made.
+/// Why a rescan is made. Internal, and exhaustive, so that no code of ours misses a variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RescanReason {
     /// A regular rescan. A storage may skip it if it knows that it would find nothing.
@@ -131,7 +119,7 @@ pub enum RescanReason {
     Requested,
 }
 
-/// The result of a rescan.
+/// The result of a rescan. Internal, and exhaustive, so that no code of ours misses a variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rescanned {
     /// There was no straggler.
@@ -142,38 +130,24 @@ pub enum Rescanned {
     Refused,
 }
 
-/// The database's reply to a heartbeat.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Beat {
-    /// The database's time.
-    pub at: DateTime<Utc>,
-    /// Whether the database is [frozen](Installation::frozen).
-    pub frozen: bool,
-    /// What an operator asks of this worker.
-    pub asked: Option<Asked>,
-}
-
-/// A worker's own connection for heartbeats, on a separate thread.
-#[async_trait]
-pub trait Heartbeat: Send {
-    /// Tells the database that the worker is alive. Returns `None` if it was declared dead: then all its leases are
-    /// lost.
-    async fn beat(&mut self) -> StorageResult<Option<Beat>>;
+/// The result of [`finish_and_pass_on`](Storage::finish_and_pass_on).
+#[derive(Clone, Debug, Default)]
+pub struct Finished {
+    /// The jobs that were moved.
+    pub moved: Vec<JobId>,
+    /// How many held jobs have become available.
+    pub passed_on: usize,
+    /// The held jobs that got a slot and were claimed at once.
+    pub claimed: Vec<ClaimedJob>,
+    /// Whether a key may have a free slot now, so that a pass of admission should follow.
+    pub is_free: bool,
 }
 
 /// What the worker needs from a database.
 #[async_trait]
-pub trait Storage: Schedules + Notifications + Statistics + Operations + Limits {
+pub trait Storage: Registration + Connections + Schedules + Notifications + Statistics + Operations + Limits {
     /// The name of the database, for messages.
     fn name(&self) -> &'static str;
-
-    /// Whether transactional handlers may take this connection type, and rows may be loaded through it.
-    fn provides(&self, connection: TypeId) -> bool;
-
-    /// How many connections are open, if the database is reached through connections.
-    fn connections(&self) -> Option<usize> {
-        None
-    }
 
     /// Fails unless this program can serve the schema: its own version, or a later version that allows this program.
     /// Returns the environment of the database, and whether the database is frozen.
@@ -181,19 +155,6 @@ pub trait Storage: Schedules + Notifications + Statistics + Operations + Limits 
     /// While the database is frozen, [`claim`](Self::claim), [`next_due`](Self::next_due), [`tick`](Schedules::tick)
     /// and [`prune`](Self::prune) find nothing to do. All other operations work as usual.
     async fn check_schema(&self) -> StorageResult<Installation>;
-
-    /// Registers the worker. The time of its first heartbeat is now.
-    async fn register(&self, worker: &WorkerInfo) -> StorageResult<()>;
-
-    /// Stores what is enqueued when jobs of these kinds are discarded. Kinds without a rule get none. A discard, by a
-    /// [finish](Self::finish) or a [rescue](Self::rescue), enqueues that job in its own transaction.
-    async fn declare_discard_rules(&self, kinds: &[String], rules: &[DiscardRule]) -> StorageResult<()>;
-
-    /// Removes the worker from the list. Its leases must be finished or released before that.
-    async fn deregister(&self, worker: WorkerId) -> StorageResult<()>;
-
-    /// Opens the worker's connection for heartbeats, on the calling runtime.
-    async fn open_heartbeat(&self, worker: WorkerId) -> StorageResult<Box<dyn Heartbeat>>;
 
     /// Claims due jobs, at most as many as wanted, in the order of priority and `run_at`. It increases the attempt and
     /// the lease number of each job by one. It does not claim quarantined jobs. Returns no jobs while the claim limit
@@ -213,31 +174,33 @@ pub trait Storage: Schedules + Notifications + Statistics + Operations + Limits 
     /// take long. If the claims of a storage always find all jobs, it does nothing here.
     async fn rescan(&self, claim: &Claim, reason: RescanReason) -> StorageResult<Rescanned>;
 
-    /// Applies transitions in one transaction. It applies each only if its lease still stands and no other session has
+    /// Applies transitions in one transaction. It applies each only if its lease is still valid and no other session has
     /// locked its row, so it never waits for a lock. Returns the jobs that were moved. All others have lost their
     /// lease, or their rows are locked. [`leases`](Self::leases) distinguishes the two.
     async fn finish(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>>;
 
-    /// What operators have set at run time. Each worker reads it once a second, so it must be cheap.
+    /// The same. A storage may also pass on the slots of completed jobs: then the next held jobs of the same keys get
+    /// them and become available, as [`admit`](Limits::admit) would decide. So no pass of admission is needed for them.
+    /// If `next` is given, the storage may claim those of them that `next` wants, in the same transaction. A worker gives it only
+    /// while no other job waits for it, because such jobs do not wait for their turn among the available jobs.
+    /// A storage that does not override it passes on nothing.
+    async fn finish_and_pass_on(&self, batch: &[Finish], _next: Option<&Claim>) -> StorageResult<Finished> {
+        Ok(Finished { moved: self.finish(batch).await?, is_free: true, ..Finished::default() })
+    }
+
+    /// Reads the settings of operators. Each worker calls it once a second, so it must be cheap.
     async fn overrides(&self) -> StorageResult<Overrides>;
 
-    /// Returns the leases of this worker that stand, as job and lease number. If `among` is given, it may leave out the
+    /// Returns the valid leases of this worker, as job and lease number. If `among` is given, it may leave out the
     /// leases of other jobs.
     async fn leases(&self, worker: WorkerId, among: Option<&[JobId]>) -> StorageResult<Vec<(JobId, i32)>>;
 
-    /// Those of these jobs that are cancelled, and who has cancelled each of them. A worker asks after it has lost leases.
+    /// Returns which of these jobs are cancelled, and by whom. A worker calls it after it has lost leases.
     async fn cancelled(&self, jobs: &[JobId]) -> StorageResult<Vec<Cancelled>>;
 
-    /// Stores what handlers have reported of their jobs, in place of earlier reports. It leaves out jobs that were claimed
-    /// again since, and jobs that do not exist any more.
+    /// Stores the reports of handlers about their jobs, instead of earlier reports. It ignores jobs that were claimed again
+    /// since, and jobs that do not exist any more.
     async fn store_progress(&self, reports: &[ProgressReport]) -> StorageResult<()>;
-
-    /// Runs a handler inside the transaction that finishes its job, or all jobs of its batch. If one of the leases is lost, nothing is
-    /// committed.
-    async fn transact(&self, transaction: Transaction) -> Transacted;
-
-    /// Loads the rows of a handler that takes no connection, and gives the connection back. It writes nothing.
-    async fn load(&self, loading: Loading) -> Loaded;
 
     /// Makes the jobs of workers whose lease ran out available again, and counts a crash on each, as
     /// [`RescuePolicy::decide`] says.

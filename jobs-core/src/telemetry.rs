@@ -1,14 +1,13 @@
-//! All spans and events of the worker, in one file, so that their names and fields stay consistent. Only the warnings of operations
-//! that fail again and again are in `rate_limited_warning`. Fields `job.*` describe the job, and fields `worker.*` the process. Names of
+//! All events of the worker, in one file, so that their names and fields stay consistent. The spans are in `spans`, and the warnings of operations
+//! that fail repeatedly in `rate_limited_warning`. Fields `job.*` describe the job, and fields `worker.*` the process. Names of
 //! quantities contain the unit. No field contains arguments of jobs.
 
 mod rate_limited_warning;
+mod spans;
 
 use std::time::Duration;
 
-use chrono::TimeDelta;
-use tracing::field::Empty;
-use tracing::{Span, debug, debug_span, error, info, info_span, warn};
+use tracing::{debug, error, info, warn};
 
 use crate::asked::Asked;
 use crate::context::JobContext;
@@ -19,72 +18,10 @@ use crate::lease::{ClaimedJob, Lease, WorkerId};
 use crate::outcome::Transition;
 use crate::storage::{Rescued, WorkerInfo};
 use crate::storage_error::StorageError;
-use crate::trace_context::{self, TraceRelation};
 use crate::unknown_queue::UnknownQueue;
 
 pub(crate) use self::rate_limited_warning::RateLimitedWarning;
-
-/// A job that became due this long after its enqueue was delayed.
-const DELAYED: TimeDelta = TimeDelta::seconds(1);
-
-/// The fields `otel.*` are only filled in if a program connects spans with traces. They give the span the name and the kind that the
-/// messaging conventions of OpenTelemetry ask for.
-pub(crate) fn job_span(job: &ClaimedJob) -> Span {
-    let span = info_span!(
-        target: "diesel_jobs",
-        "job",
-        job.id = job.lease.job.0,
-        job.kind = job.kind,
-        job.queue = job.queue,
-        job.attempt = job.attempt,
-        job.max_attempts = job.max_attempts,
-        job.traceparent = Empty,
-        otel.name = Empty,
-        otel.kind = Empty,
-    );
-    if let Some(traceparent) = &job.traceparent {
-        span.record("job.traceparent", traceparent.as_str());
-        let at_once = job.attempt == 1 && job.run_at - job.enqueued_at < DELAYED;
-        trace_context::link(&span, traceparent, if at_once { TraceRelation::Child } else { TraceRelation::Link });
-    }
-    name_for_traces(&span, &format_args!("process {}", job.queue), "consumer");
-    span
-}
-
-/// The span around the call of a batch handler.
-pub(crate) fn batch_span(kind: &str, queue: &str, jobs: usize) -> Span {
-    info_span!(target: "diesel_jobs", "batch", job.kind = kind, job.queue = queue, batch.jobs = jobs)
-}
-
-/// The span around the insert of an enqueue.
-pub(crate) fn send_span(queue: &str, jobs: usize) -> Span {
-    let span = debug_span!(
-        target: "diesel_jobs", "send", job.queue = queue, send.jobs = jobs, otel.name = Empty, otel.kind = Empty
-    );
-    name_for_traces(&span, &format_args!("send {queue}"), "producer");
-    span
-}
-
-fn name_for_traces(span: &Span, name: &dyn std::fmt::Display, kind: &'static str) {
-    if trace_context::is_linked() && !span.is_disabled() {
-        span.record("otel.name", tracing::field::display(name)).record("otel.kind", kind);
-    }
-}
-
-/// The span of an operation of the storage. `storage.ms` is its duration.
-pub(crate) fn storage_span(operation: &'static str) -> Span {
-    let span = debug_span!(
-        target: "diesel_jobs", "storage", storage.operation = operation, storage.ms = Empty, otel.name = Empty, otel.kind = Empty
-    );
-    // The conventions have names for these two.
-    let name = match operation {
-        "claim" => "receive",
-        "finish" => "settle",
-        other => other,
-    };
-    name_for_traces(&span, &name, "client");
-    span
-}
+pub(crate) use self::spans::{batch_span, job_span, send_span, storage_span};
 
 pub(crate) fn worker_started(info: &WorkerInfo, queues: &str) {
     info!(target: "diesel_jobs", { worker.id = %info.id, worker.pid = info.pid, worker.queues = queues }, "worker started");
@@ -115,7 +52,7 @@ pub(crate) fn thawed() {
 pub(crate) fn asked(asked: Asked) {
     match asked {
         Asked::Quiet => {
-            warn!(target: "diesel_jobs", "an operator asked this worker to be quiet: it claims no more jobs, and goes on with those that run")
+            warn!(target: "diesel_jobs", "an operator asked this worker to be quiet: it claims no more jobs, and continues with those that run")
         }
         Asked::Stop => warn!(target: "diesel_jobs", "an operator asked this worker to stop"),
     }
@@ -221,13 +158,13 @@ pub(crate) fn long_attempt(ctx: &JobContext, running: Duration, usual: Option<Du
 pub(crate) fn slot_kept(job: &ClaimedJob) {
     let ClaimedJob { lease, kind, queue, .. } = job;
     warn!(target: "diesel_jobs", { job.id = lease.job.0, job.kind = %kind, job.queue = %queue },
-        "job {}: the attempt has ended, but its handler `{kind}` goes on and keeps a slot of queue `{queue}` until it returns; if all slots \
+        "job {}: the attempt has ended, but its handler `{kind}` continues and keeps a slot of queue `{queue}` until it returns; if all slots \
          are kept, nothing runs there. Make the handler end by its `timeout`, or restart the worker", lease.job);
 }
 
 pub(crate) fn layer_failed(ctx: &JobContext, layer: &str, hook: &str, problem: &JobError) {
     let (id, kind) = (ctx.id(), ctx.kind());
-    error!(target: "diesel_jobs", { job.id = id.0, job.kind = kind, layer.name = layer, layer.hook = hook }, "job {id}: `{hook}` of the layer `{layer}` failed, and the job goes on without it: {problem:#}");
+    error!(target: "diesel_jobs", { job.id = id.0, job.kind = kind, layer.name = layer, layer.hook = hook }, "job {id}: `{hook}` of the layer `{layer}` failed, and the job continues without it: {problem:#}");
 }
 
 pub(crate) fn recorder_failed(problem: &JobError) {
@@ -257,7 +194,7 @@ pub(crate) fn batch_runs_again(kind: &str, lost: usize, jobs: usize) {
 pub(crate) fn declared_dead(old: WorkerId, jobs: usize) {
     error!(
         target: "diesel_jobs", { worker.id = %old,
-        worker.lost_leases = jobs }, "this worker was declared dead (its heartbeats came too late); its jobs run elsewhere, it goes on under a new id");
+        worker.lost_leases = jobs }, "this worker was declared dead (its heartbeats came too late); its jobs run elsewhere, it continues under a new id");
 }
 
 pub(crate) fn released_unknown_leases(worker: WorkerId, jobs: usize) {

@@ -80,6 +80,7 @@ impl fmt::Debug for Traceparent {
 
 /// How the span of an attempt belongs to the trace of the enqueue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TraceRelation {
     /// It is a part of it: the first attempt of a job that was due at once.
     Child,

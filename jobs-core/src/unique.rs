@@ -1,17 +1,23 @@
 //! Unique jobs: at most one job with the same key that has not ended, or not started.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use crate::limit::{LimitProblem, hashed, key};
+use crate::limit::{JobLimit, LimitProblem, OnDiscard, hashed, key};
+use crate::named_values::named_values;
+
+mod problem;
+
+pub use problem::UniqueProblem;
 
 /// The longest time of a rule: a hundred years.
 const MOST_SECONDS: u64 = 36_525 * 24 * 3600;
 
-/// When an enqueue finds a job with the same key. `unique(by(user_id))` in `#[job]` makes one. It also replaces the rule of the kind for
-/// one job: see [`Job::unique`](crate::Job::unique).
+/// The rule by which an enqueue finds a job with the same key. `unique(by(user_id))` in `#[job]` makes one. For one job,
+/// [`Job::unique`](crate::Job::unique) replaces the rule of the kind.
 ///
 /// ```
 /// # use diesel_jobs_core::{OnConflict, Unique};
@@ -46,14 +52,18 @@ pub enum Until {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnConflict {
-    /// It changes nothing, and answers that job.
+    /// It changes nothing, and returns the id of that job.
     #[default]
     Keep,
-    /// It changes that job if it waits, and answers it. A running job is kept as it is.
+    /// It changes that job if it waits, and returns its id. A running job is not changed.
     Replace(Replace),
     /// It fails with a typed error. The transaction stays usable.
     Error,
-    /// It gives that job, if it waits, the new arguments, and makes it wait again: see [`Unique::debounce`].
+    /// If that job waits, it gets the new arguments. If it runs, the enqueue inserts its own job, which gets the key and starts after that job has
+    /// ended for good. So a run that begins after the last enqueue has its arguments. The jobs with the key are a sequence, so they can have no
+    /// other limit.
+    RunAgain,
+    /// If that job waits, it gets the new arguments and a new time: see [`Unique::debounce`].
     #[doc(hidden)]
     Debounce {
         /// How long it waits for another enqueue.
@@ -63,7 +73,7 @@ pub enum OnConflict {
     },
 }
 
-/// What of a waiting job is replaced.
+/// Which parts of a waiting job are replaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Replace {
@@ -137,27 +147,30 @@ impl Unique {
     }
 
     /// The key of a job of this kind with these arguments.
-    pub(crate) fn of(self, kind: &str, args: &str) -> Result<UniqueKey, UniqueProblem> {
+    pub(crate) fn of(self, kind: Cow<'static, str>, args: &str) -> Result<UniqueKey, UniqueProblem> {
         self.check()?;
         let key = if self.by.is_empty() {
             let args: Value = serde_json::from_str(args).map_err(|_| LimitProblem::NoObject)?;
             // Always hashed, because the arguments may be long or secret.
             hashed(&canonical(&args))
         } else {
-            let args: Map<String, Value> = serde_json::from_str(args).map_err(|_| LimitProblem::NoObject)?;
-            let value = |name: &&str| args.get(*name).cloned().ok_or_else(|| LimitProblem::Missing((*name).to_owned()));
-            key(&self.by.iter().map(value).collect::<Result<Vec<_>, _>>()?)?
+            key(&named_values(args, self.by)?)?
         };
-        Ok(UniqueKey { name: without_version(kind).to_owned(), key, rule: self })
+        let name = match kind {
+            // The jobs of a bulk need no copies of the name.
+            Cow::Borrowed(kind) => Cow::Borrowed(without_version(kind)),
+            Cow::Owned(kind) => Cow::Owned(without_version(&kind).to_owned()),
+        };
+        Ok(UniqueKey { name, key, rule: self })
     }
 
-    /// The key of the job of a schedule. A conflict is no error there: another job does the work. `None` if the rule itself is not allowed:
-    /// the attribute has refused it.
-    pub(crate) fn of_tick(mut self, kind: &str, args: &str) -> Option<UniqueKey> {
+    /// The key of the job of a schedule. There, a conflict is no error, because another job does the work. `None` if the rule itself is invalid: then
+    /// the attribute has reported it.
+    pub(crate) fn of_tick(mut self, kind: Cow<'static, str>, args: &str) -> Option<UniqueKey> {
         if self.on_conflict == OnConflict::Error {
             self.on_conflict = OnConflict::Keep;
         }
-        self.of(kind, args).or_else(|_| Self { by: &[], ..self }.of(kind, args)).ok()
+        self.of(kind.clone(), args).or_else(|_| Self { by: &[], ..self }.of(kind, args)).ok()
     }
 
     fn check(self) -> Result<(), UniqueProblem> {
@@ -167,6 +180,7 @@ impl Unique {
             OnConflict::Debounce { quiet, max } if quiet.is_zero() || max < quiet || max > most => {
                 return Err(UniqueProblem::Debounce);
             }
+            OnConflict::RunAgain if self.until == Until::Started => return Err(UniqueProblem::RunAgainStarted),
             _ => {}
         }
         if self.within.is_some_and(|within| within.is_zero() || within > most) {
@@ -187,7 +201,7 @@ impl Default for Unique {
 #[non_exhaustive]
 pub struct UniqueKey {
     /// The kind without the version of its arguments. Only jobs with the same name can have the same key.
-    pub name: String,
+    pub name: Cow<'static, str>,
     /// The values of the key as JSON, or their hash.
     pub key: String,
     /// What happens if another job has the key.
@@ -195,37 +209,51 @@ pub struct UniqueKey {
 }
 
 impl UniqueKey {
+    /// The sequence in which a job with this key runs after the one before it, if the rule says so.
+    pub(crate) fn sequence(&self) -> Option<JobLimit> {
+        let runs_again = self.rule.on_conflict == OnConflict::RunAgain;
+        runs_again.then(|| JobLimit {
+            name: self.name.clone().into_owned(),
+            key: self.key.clone(),
+            most: 1,
+            sequence: Some(OnDiscard::Skip),
+            ..JobLimit::default()
+        })
+    }
+}
+
+impl Unique {
     /// The rule as JSON, as the SQL function `jobs.take_key` reads it.
+    #[doc(hidden)]
     pub fn to_json(&self) -> String {
-        let (replace, debounce) = match self.rule.on_conflict {
+        let (replace, debounce) = match self.on_conflict {
             OnConflict::Replace(replace) => (replace, None),
             OnConflict::Debounce { quiet, max } => (Replace::new().args(), Some((quiet, max))),
+            OnConflict::RunAgain => (Replace::new().args(), None),
             OnConflict::Keep | OnConflict::Error => (Replace::new(), None),
         };
         let rule = Rule {
-            name: &self.name,
-            key: &self.key,
-            started: self.rule.until == Until::Started,
-            within: self.rule.within.map(|within| within.as_secs_f64()),
-            error: self.rule.on_conflict == OnConflict::Error,
+            started: self.until == Until::Started,
+            within: self.within.map(|within| within.as_secs_f64()),
+            error: self.on_conflict == OnConflict::Error,
+            again: self.on_conflict == OnConflict::RunAgain,
             args: replace.args,
             run_at: replace.run_at,
             priority: replace.priority,
             quiet: debounce.map(|(quiet, _)| quiet.as_secs_f64()),
             max: debounce.map(|(_, max)| max.as_secs_f64()),
         };
-        // A struct of texts, numbers and booleans can always be written as JSON.
+        // A struct of numbers and booleans can always be written as JSON.
         serde_json::to_string(&rule).unwrap_or_default()
     }
 }
 
 #[derive(Serialize)]
-struct Rule<'a> {
-    name: &'a str,
-    key: &'a str,
+struct Rule {
     started: bool,
     within: Option<f64>,
     error: bool,
+    again: bool,
     args: bool,
     run_at: bool,
     priority: bool,
@@ -255,90 +283,5 @@ fn canonical(value: &Value) -> String {
     }
 }
 
-/// What is wrong with the unique key of a job.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum UniqueProblem {
-    /// There is no such key.
-    #[error(transparent)]
-    Key(#[from] LimitProblem),
-    /// `replace` names nothing.
-    #[error("`replace` of a unique job names what is replaced: the arguments, the time or the priority")]
-    ReplacesNothing,
-    /// The time is not allowed.
-    #[error("`within` of a unique job is longer than 0 and at most a hundred years")]
-    Within,
-    /// The times are not allowed.
-    #[error("`quiet` of a debounced job is longer than 0, and `max` is at least as long and at most a hundred years")]
-    Debounce,
-    /// Two jobs of one call have the same key, and the rule says `error`.
-    #[error("two of the jobs have the unique key {0}")]
-    Twice(String),
-    /// The statement that makes the arguments cannot make a key.
-    #[error("`enqueue_each` cannot enqueue unique jobs; read the rows, and pass the jobs to `enqueue_all`")]
-    OfRows,
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const RULE: Unique = Unique::new().by(&["user", "region"]);
-
-    #[test]
-    fn the_key_is_the_list_of_the_values_or_the_hash_of_all_arguments() {
-        let key = RULE.of("charge.v12", r#"{"region": "eu", "x": 1.5, "user": 7}"#).unwrap();
-        assert_eq!((&*key.name, &*key.key), ("charge", r#"[7,"eu"]"#));
-        assert_eq!(RULE.of("charge.vip", r#"{"region": "eu", "user": 7}"#).unwrap().name, "charge.vip");
-        let all = |args: &str| Unique::new().of("charge", args).unwrap().key;
-        let one = all(r#"{"b": [1, {"d": null, "c": 2.5}], "a": "é\n"}"#);
-        assert!(one.starts_with("sha256:"));
-        assert_eq!(one, all(r#"{"a":"\u00e9\n","b":[1,{"c":2.5,"d":null}]}"#));
-        assert_ne!(one, all(r#"{"a":"\u00e9\n","b":[{"c":2.5,"d":null},1]}"#));
-        assert_eq!(
-            canonical(&serde_json::json!({"b": [], "a": {"z": "\"", "y": true}})),
-            r#"{"a":{"y":true,"z":"\""},"b":[]}"#
-        );
-    }
-
-    #[test]
-    fn rules_that_cannot_be_are_refused() {
-        let of = |rule: Unique| rule.of("a", r#"{"user": 1, "region": 2}"#).unwrap_err();
-        let seconds = Duration::from_secs;
-        assert_eq!(of(RULE.within(Duration::ZERO)), UniqueProblem::Within);
-        assert_eq!(of(RULE.within(Duration::MAX)), UniqueProblem::Within);
-        assert_eq!(of(RULE.on_conflict(OnConflict::Replace(Replace::new()))), UniqueProblem::ReplacesNothing);
-        for (quiet, max) in [(0, 1), (2, 1), (1, u64::MAX)] {
-            assert_eq!(of(Unique::debounce(seconds(quiet), seconds(max))), UniqueProblem::Debounce);
-        }
-        assert_eq!(of(RULE.by(&["nobody"])), UniqueProblem::Key(LimitProblem::Missing("nobody".to_owned())));
-        assert_eq!(Unique::new().of("a", "no json").unwrap_err(), UniqueProblem::Key(LimitProblem::NoObject));
-    }
-
-    #[derive(serde::Serialize, serde::Deserialize)]
-    struct Index {
-        user: i64,
-    }
-
-    impl crate::Job for Index {
-        const KIND: &'static str = "index";
-        const OPTIONS: crate::JobOptions = crate::JobOptions::new()
-            .unique(Unique::debounce(Duration::from_secs(5), Duration::from_secs(60)).by(&["user"]));
-    }
-
-    #[test]
-    fn a_job_has_the_rule_of_its_kind_or_its_own() {
-        use crate::{IntoNewJob as _, Job as _, RunAt};
-        let job = Index { user: 7 }.into_new_job().unwrap();
-        assert_eq!((job.run_at, &*job.unique.unwrap().key), (RunAt::After(Duration::from_secs(5)), "[7]"));
-        let job = Index { user: 7 }.unique(Unique::new()).into_new_job().unwrap();
-        assert_eq!(job.run_at, RunAt::Now);
-        let refused = Index { user: 7 }.unique(RULE).into_new_job().unwrap_err().to_string();
-        assert!(refused.starts_with("job `index`: `by` names the argument `region`"), "{refused}");
-        assert!(crate::without_arguments::<Index>().into_new_job().unwrap_err().to_string().contains("enqueue_each"));
-        // A schedule has no arguments, and a conflict is no error there.
-        let options = crate::JobOptions::new().unique(RULE.on_conflict(OnConflict::Error));
-        let unique = crate::storage::ScheduledJob::default().at("index", &options, RunAt::Now).unique.unwrap();
-        assert!(unique.rule.on_conflict == OnConflict::Keep && unique.key.starts_with("sha256:"));
-    }
-}
+mod tests;

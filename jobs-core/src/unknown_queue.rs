@@ -1,4 +1,4 @@
-//! A queue that a worker serves and that is the default queue of no job: only SQL uses it, or its name is a typing
+//! A queue that a worker serves, and that is the default queue of no job. Either only SQL uses the queue, or its name is a typing
 //! error.
 
 use std::collections::BTreeSet;

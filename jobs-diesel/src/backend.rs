@@ -31,11 +31,14 @@ impl Backend {
             // The URL may hold a password. So the message repeats only the scheme, and only if the scheme is
             // alphanumeric and `://` follows it.
             scheme => Err(StorageError::Config(format!(
-                "DATABASE_URL: {} is not a database `diesel-jobs` knows; write {} or {}",
+                "the database URL is {}; write {} or {}",
                 scheme
                     .filter(|scheme| url[scheme.len()..].starts_with("://")
                         && scheme.chars().all(|c| c.is_ascii_alphanumeric()))
-                    .map_or_else(|| "a URL without a scheme".to_owned(), |scheme| format!("scheme {scheme:?}")),
+                    .map_or_else(
+                        || "without a scheme".to_owned(),
+                        |scheme| format!("of the scheme {scheme:?}, which `diesel-jobs` does not know")
+                    ),
                 Self::Postgres.form(),
                 Self::Sqlite.form(),
             ))),
@@ -94,6 +97,18 @@ impl fmt::Display for Backend {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The URL may be given in code, so the error does not name the variable.
+    #[test]
+    fn a_url_of_no_known_scheme_is_refused_with_the_forms_of_urls() {
+        for (url, problem) in [("app.db", "without a scheme"), ("mysql://localhost/app", "scheme \"mysql\"")] {
+            let error = Backend::of(url).unwrap_err().to_string();
+            for part in ["the database URL", problem, "postgres://", "sqlite://"] {
+                assert!(error.contains(part), "{url}: {error}");
+            }
+            assert!(!error.contains("DATABASE_URL"), "{url}: {error}");
+        }
+    }
 
     #[test]
     fn the_error_names_the_missing_feature_and_a_url_that_works() {

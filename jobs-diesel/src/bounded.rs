@@ -1,4 +1,4 @@
-//! A bounded search for jobs: what a storage looks at, and what the answer says.
+//! A bounded search for jobs: what a storage examines, and what the answer says.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ pub(crate) struct Range {
     pub(crate) ascends: bool,
     /// At most this many jobs are found.
     pub(crate) limit: usize,
-    /// At most this many rows of each source are looked at.
+    /// At most this many rows of each source are examined.
     pub(crate) examined: usize,
 }
 
@@ -24,15 +24,15 @@ pub(crate) struct Range {
 pub(crate) struct Found {
     /// In the direction of the search.
     pub(crate) ids: Vec<i64>,
-    /// The last id that was looked at, if there may be more behind it.
+    /// The last id that was examined, if there may be more behind it.
     pub(crate) searched_to: Option<i64>,
 }
 
-/// The number of a source, and the id of a job in it. If the last is true, it is the last id that was looked at. It is null if
-/// all were looked at.
+/// The number of a source, and the id of a job in it. If the last is true, it is the last id that was examined. It is null if
+/// all were examined.
 pub(crate) type FoundRow = (i32, Option<i64>, bool);
 
-/// How many rows of each source are looked at.
+/// How many rows of each source are examined.
 pub(crate) fn examined(filter: &JobFilter) -> usize {
     if filter.is_costly() { EXAMINED_AT_COST } else { EXAMINED }
 }
@@ -98,7 +98,7 @@ impl Range {
     }
 }
 
-/// A source of a count, a state, how many jobs of the state match, and how many were looked at.
+/// A source of a count, a state, how many jobs of the state match, and how many were examined.
 pub(crate) type StateRow = (i32, String, i64, i64);
 
 /// Which states are counted in a source.

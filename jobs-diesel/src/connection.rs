@@ -47,7 +47,7 @@ impl BlockingJobConnection for diesel::SqliteConnection {}
 
 /// Returns the connection as the type of the job's parameter. The registry has compared the types before the worker
 /// starts. If a storage passes a connection of another type nevertheless, the job fails with this error, and the worker
-/// goes on.
+/// continues.
 fn downcast<'c, C: 'static>(connection: AnyConnection<'c>, ctx: &JobContext) -> Result<&'c mut C, JobError> {
     connection.downcast_mut().ok_or_else(|| {
         JobError::msg(format!(

@@ -38,6 +38,7 @@ pub enum SqliteSync {}
     label = "not a connection that `diesel-jobs` knows",
     note = "pass `&mut` to an AsyncPgConnection or a pool object of it (feature `postgres`), a PgConnection or an r2d2 object of it \
             (feature `postgres-sync`), or a SqliteConnection or SyncConnectionWrapper of it (feature `sqlite`)",
+    note = "from a pool, take a connection first: `let mut conn = pool.get().await?;` (`pool.get()?` with r2d2), and pass `&mut conn`",
     note = "inside `conn.transaction(..)`, pass the `conn` that the closure was given"
 )]
 pub trait EnqueueConnection<M> {

@@ -51,12 +51,12 @@ fn advice(error: &DieselError) -> &'static str {
 }
 
 impl EnqueueError {
-    /// Whether the job is invalid. Then nothing was sent, and the transaction can go on without the job.
+    /// Whether the job is invalid. Then nothing was sent, and the transaction can continue without the job.
     pub fn is_invalid_job(&self) -> bool {
         matches!(self, Self::Invalid(_))
     }
 
-    /// Whether another job has the unique key. Then nothing was enqueued, and the transaction can go on.
+    /// Whether another job has the unique key. Then nothing was enqueued, and the transaction can continue.
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Exists { .. })
     }
@@ -115,7 +115,7 @@ impl From<CompleteError> for DieselError {
     }
 }
 
-/// Why the schema could not be brought up to date.
+/// Why a migration of the schema failed.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum MigrateError {

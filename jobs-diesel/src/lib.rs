@@ -23,6 +23,8 @@ mod kind_stats;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod ledger;
 pub mod migrations;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod native;
 mod open;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod operation;

@@ -43,6 +43,7 @@ pub fn of(backend: Backend) -> &'static [Migration] {
 
 /// What happens to waiting and running jobs when the version that they need is reverted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LiveJobs {
     /// They are kept, and the version is not reverted.
     Keep,

@@ -2,7 +2,18 @@
 
 pub(crate) mod record;
 
-use diesel_jobs_core::storage::{Action, JobFilter, OperationRecord, filter_for};
+use diesel_jobs_core::StorageError;
+use diesel_jobs_core::storage::{Action, JobFilter, OperationRecord, STEP, StorageResult, filter_for};
+
+/// Refuses more jobs for a request with a key than one transaction changes.
+pub(crate) fn check_number(jobs: usize) -> StorageResult<()> {
+    if jobs > STEP {
+        return Err(StorageError::Config(format!(
+            "{jobs} jobs are too many for a request with a key: it is done in one transaction, of at most {STEP} jobs"
+        )));
+    }
+    Ok(())
+}
 
 /// An operation, and its filter as it is stored.
 #[derive(Clone, Debug)]

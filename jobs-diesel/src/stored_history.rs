@@ -32,7 +32,7 @@ pub(crate) fn number(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// The most queues and kinds that a sample tells apart. The names are in the database, so anyone who enqueues chooses
+/// The most queues and kinds that a sample distinguishes. The names are in the database, so anyone who enqueues chooses
 /// them.
 const MOST_KINDS: usize = 10_000;
 

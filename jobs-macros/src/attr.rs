@@ -1,4 +1,4 @@
-//! Parses the list inside `#[job(..)]` as `name = value` pairs. `batch(..)`, `concurrency(..)`, `sequence(..)`, `rate(..)`, `unique(..)` and `debounce(..)` are
+//! Parses the list inside `#[job(..)]` as `name = value` pairs. `batch(..)`, `concurrency(..)`, `sequence(..)`, `rate(..)`, `fair(..)`, `unique(..)` and `debounce(..)` are
 //! lists of their own. `options` interprets the values.
 
 use proc_macro2::TokenStream;
@@ -22,18 +22,19 @@ impl Parse for Entry {
             return Err(input.error("expected an option, such as `queue = \"mail\"`"));
         }
         let name = input.call(Ident::parse_any)?;
-        if ["batch", "concurrency", "sequence", "rate", "unique", "debounce"].iter().any(|list| name == list)
-            && input.peek(Paren)
-        {
+        let is_list =
+            ["batch", "concurrency", "sequence", "rate", "fair", "unique", "debounce"].iter().any(|list| name == list);
+        if is_list && input.peek(Paren) {
             let list;
             let paren_token = parenthesized!(list in input);
             let elems = Punctuated::parse_terminated(&list)?;
             return Ok(Self { name, value: Expr::Tuple(ExprTuple { attrs: Vec::new(), paren_token, elems }) });
         }
         if !input.peek(Token![=]) {
+            let example = if is_list { format!("{name}(..)") } else { "queue = \"mail\"".to_owned() };
             return Err(syn::Error::new(
                 name.span(),
-                format!("`{name}` is not a complete option; options look like `queue = \"mail\"`"),
+                format!("`{name}` is not a complete option; options look like `{example}`"),
             ));
         }
         input.parse::<Token![=]>()?;

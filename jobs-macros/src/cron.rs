@@ -5,7 +5,7 @@ use chrono::DateTime;
 use chrono_tz::{TZ_VARIANTS, Tz};
 use croner::parser::{CronParser, Seconds};
 
-use crate::cron_problem::problem;
+use crate::cron_problem::{FORMS, problem};
 use crate::nearest::nearest;
 
 /// Returns the time zone, or why it does not exist.
@@ -23,10 +23,7 @@ pub(crate) fn zone(timezone: &str) -> Result<Tz, String> {
 pub(crate) fn check(expression: &str, zone: Tz) -> Result<(), String> {
     let cron = CronParser::builder().seconds(Seconds::Optional).build().parse(expression).map_err(|refusal| {
         let problem = problem(expression).unwrap_or_else(|| refusal.to_string());
-        format!(
-            "cron expression {expression:?}: {problem}\n\
-             the form is `sec min hour day month weekday`, such as \"0 0 2 * * *\" for every night at two"
-        )
+        format!("cron expression {expression:?}: {problem}\n{FORMS}")
     })?;
     match cron.find_next_occurrence(&DateTime::UNIX_EPOCH.with_timezone(&zone), false) {
         Ok(_) => Ok(()),

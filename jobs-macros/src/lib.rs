@@ -14,6 +14,8 @@ mod errors;
 mod expand;
 mod fallback;
 mod fields;
+#[cfg(test)]
+mod flow_control_tests;
 mod krate;
 mod limit;
 mod names;
@@ -98,12 +100,14 @@ use proc_macro::TokenStream;
 /// | `timeout` | a duration: how long one attempt may take | the worker's `--timeout`; without it, no limit |
 /// | `backoff` | `"exponential(BASE, CAP)"` (full jitter), `"fixed(WAIT)"`, or the path of a `fn(attempt: u16) -> Duration` | `"exponential(2s, 1h)"` |
 /// | `retain` | how long completed jobs stay readable: a duration, `"none"` or `"forever"` | the worker's, 24 hours |
-/// | `batch` | only for types: `batch(max = 100, wait = "50ms", by(index))`. The handler is `HandleBatch` and takes up to 100 jobs at once. It waits so long for a full batch (by default not at all). All jobs of a call have the same value of `index` | one job |
-/// | `concurrency` | the limit: how many jobs run at once over all workers. `concurrency(limit = 5, by(account_id))` counts the jobs of each account separately. `concurrency("stripe", limit = 5)` names a limit that kinds share | no limit |
-/// | `sequence` | the jobs run one after the other, in the order of their ids: `sequence(by(order_id))` for each order, `on_discard = "skip"` goes on after a discarded job, otherwise the sequence halts | no sequence |
-/// | `rate` | how many jobs start in a time, over all workers: `rate(limit = 100, per = "1m", burst = 10, by(account_id))`. A job waits for a token. `rate("stripe", ..)` names a rate that kinds share. Default of `burst`: what may start in a tenth of a second, and at least 1 | no rate |
-/// | `unique` | at most one job with the same key that has not ended: `unique(by(user_id))`, with `within = "5m"`, `until = "started"`, and `on_conflict` = `"keep"`, `"replace(args, run_at, priority)"` or `"error"`. Without `by`, all arguments are the key | jobs are not unique |
+/// | `batch` | only for types: `batch(max = 100, wait = "50ms", by(index))`. The handler is `HandleBatch` and takes up to 100 jobs at once. A call waits up to `wait` for a full batch (default: not at all). All jobs of a call have the same value of `index` | one job |
+/// | `concurrency` | the limit: how many jobs run at once over all workers. `concurrency(limit = 5, by(account_id))` counts the jobs of each account separately. `concurrency("stripe", limit = 5)` names a limit that kinds share. A job that finds it full waits; with `on_full = "discard"` it is discarded, and with `on_full = "cancel_oldest"` the oldest job of its key is cancelled | no limit |
+/// | `sequence` | the jobs run one after the other, in the order of their ids: `sequence(by(order_id))` for each order. A discarded job halts the sequence; with `on_discard = "skip"` the next job starts | no sequence |
+/// | `rate` | how many jobs start in a period, over all workers: `rate(limit = 100, per = "1m", burst = 10, by(account_id))`. A job waits for a token. `rate("stripe", ..)` names a rate that kinds share. `on_full = "discard"` discards a job that finds no token. Default of `burst`: the starts of a tenth of a second, and at least 1 | no rate |
+/// | `fair` | beside one `concurrency`: the tenants that wait for the limit take turns, so that one with many jobs does not delay the others: `concurrency(limit = 10), fair(by(tenant_id))` | no tenants |
+/// | `unique` | at most one job with the same key that has not ended: `unique(by(user_id))`, with `within = "5m"`, `until = "started"`, and `on_conflict` = `"keep"`, `"replace(args, run_at, priority)"`, `"run_again"` (while the job runs, one more is inserted that starts after it) or `"error"`. Without `by`, all arguments are the key | jobs are not unique |
 /// | `debounce` | `debounce(quiet = "5s", max = "1m", by(doc_id))`: one job with the newest arguments. It is due when nothing was enqueued for 5 seconds, and at most a minute after the first enqueue | none |
+/// | `expires` | a duration: a job is cancelled if its first attempt has not started within this time after it is due | jobs do not expire |
 /// | `on_discarded` | a job type, such as `AlertOps`: its `new(discarded: Discarded)` makes the job that is enqueued when a job of this kind is discarded | none |
 /// | `cron` | five fields, six with seconds first, or seven with a year: the schedule of the job; a job with a schedule has no arguments | none |
 /// | `timezone` | the IANA name of the time zone of `cron` | `"UTC"` |
@@ -116,9 +120,9 @@ use proc_macro::TokenStream;
 ///
 /// # Errors
 ///
-/// The macro reports mistakes at compile time, at their place in the code. Examples are unknown or repeated options, bad
-/// durations, cron expressions that never fire, unknown time zones, generics, patterns, `self`, borrowed arguments,
-/// arguments that serde cannot store, and futures that are not `Send`.
+/// The macro reports mistakes at compile time, at their place in the code. Examples in the options are unknown or repeated
+/// options, bad durations, cron expressions that never fire, and unknown time zones. Examples in the function are generics,
+/// patterns, `self`, borrowed arguments, arguments that serde cannot store, and futures that are not `Send`.
 #[proc_macro_attribute]
 pub fn job(options: TokenStream, item: TokenStream) -> TokenStream {
     expand::job(options.into(), item.into()).into()

@@ -1,15 +1,18 @@
-//! Checks the options `concurrency`, `sequence`, `rate`, `unique` and `debounce` against the arguments of the job.
+//! Checks the options `concurrency`, `sequence`, `rate`, `fair`, `unique` and `debounce` against the arguments of the job.
 
 use std::time::Duration;
 
 use proc_macro2::Span;
-use syn::Ident;
+use syn::{Ident, LitStr};
 
 use crate::errors::Errors;
 use crate::nearest::nearest;
-use crate::options::{OnDiscard, Options};
+use crate::options::{Concurrency, OnConflict, OnDiscard, OnFull, Options, Rate, Sequence};
 
-/// The limit of a kind.
+/// The most limits of a job. `diesel_jobs_core` has the same number at run time.
+const MOST_LIMITS: usize = 4;
+
+/// A limit of a kind.
 pub(crate) struct Limit {
     /// The name: the one that is given, or that of the kind without its version.
     pub(crate) name: String,
@@ -19,11 +22,15 @@ pub(crate) struct Limit {
     pub(crate) by: Vec<String>,
     /// Whether it is a sequence, and what happens when a job is discarded.
     pub(crate) sequence: Option<OnDiscard>,
-    /// If it is a rate: the time in which so many jobs may start, and how many may start at once.
+    /// If it is a rate: the time in which this many jobs may start, and how many may start at once.
     pub(crate) rate: Option<(Duration, Option<u32>)>,
+    /// What happens with a job that finds it full.
+    pub(crate) on_full: OnFull,
+    /// The arguments whose values are the tenant of a job.
+    pub(crate) fair: Vec<String>,
 }
 
-/// The limit that the options set. `kind` is the default kind. The values of the key are found by the names of the arguments in the
+/// The limits that the options set. `kind` is the default kind. The values of the keys are found by the names of the arguments in the
 /// stored JSON object, and they are shown to operators.
 pub(crate) fn checked(
     options: &Options,
@@ -31,44 +38,100 @@ pub(crate) fn checked(
     arguments: &[String],
     secrets: &[String],
     errors: &mut Errors,
-) -> Option<Limit> {
-    let (name, most, by, sequence, rate) = match (&options.concurrency, &options.sequence, &options.rate) {
-        (None, None, None) => return None,
-        (Some(limit), None, None) => (&limit.name, limit.most, &limit.by, None, None),
-        (None, Some(sequence), None) => (&sequence.name, 1, &sequence.by, Some(sequence.on_discard), None),
-        (None, None, Some(rate)) => (&rate.name, rate.most, &rate.by, None, Some((rate.per, rate.burst))),
-        (_, _, Some(_)) => {
-            let message = "a job has one of `rate`, `concurrency` and `sequence`, not several; to limit how many jobs of a queue run at \
-                           once, give its workers fewer slots";
-            errors.push(syn::Error::new(place(options, "rate"), message));
-            return None;
-        }
-        (Some(_), Some(_), None) => {
-            let message = "a job has either `sequence` or `concurrency`, not both; a sequence runs one job at a time";
-            errors.push(syn::Error::new(place(options, "sequence"), message));
-            return None;
-        }
-    };
-    if sequence.is_some() && options.cron.is_some() {
+) -> Vec<Limit> {
+    if options.sequence.is_some() && options.cron.is_some() {
         let message = "a job with `cron` cannot be in a sequence: a sequence that halts would stop the schedule; use `concurrency(limit = 1)`";
         errors.push(syn::Error::new(place(options, "sequence"), message));
-        return None;
+        return Vec::new();
     }
+    let own = options.kind.as_ref().map_or(kind, LitStr::value);
+    let named = |name: &Option<LitStr>| name.as_ref().map_or_else(|| own.clone(), LitStr::value);
+    let texts = |by: &[Ident]| by.iter().map(ToString::to_string).collect();
+    let mut limits: Vec<(Span, Limit)> = Vec::new();
+    if let Some(sequence) = &options.sequence {
+        check_by(&sequence.by, arguments, secrets, errors);
+        let Sequence { name, by, on_discard } = sequence;
+        let (sequence, on_full) = (Some(*on_discard), OnFull::Wait);
+        let limit =
+            Limit { name: named(name), most: 1, by: texts(by), sequence, rate: None, on_full, fair: Vec::new() };
+        limits.push((place(options, "sequence"), limit));
+    }
+    for (span, Concurrency { name, most, by, on_full }) in &options.concurrency {
+        check_by(by, arguments, secrets, errors);
+        let (most, on_full) = (*most, *on_full);
+        let fair = options.fair.as_deref().map(texts).unwrap_or_default();
+        limits
+            .push((*span, Limit { name: named(name), most, by: texts(by), sequence: None, rate: None, on_full, fair }));
+    }
+    for (span, Rate { name, most, per, burst, by, on_full }) in &options.rate {
+        check_by(by, arguments, secrets, errors);
+        let (most, rate, on_full) = (*most, Some((*per, *burst)), *on_full);
+        let limit = Limit { name: named(name), most, by: texts(by), sequence: None, rate, on_full, fair: Vec::new() };
+        limits.push((*span, limit));
+    }
+    check_several(&limits, &own, errors);
+    check_fair(options, arguments, secrets, errors);
+    limits.into_iter().map(|(_, limit)| limit).collect()
+}
+
+/// Checks that the limits have different names, that there are not too many, and that a job with several of them waits.
+fn check_several(limits: &[(Span, Limit)], own: &str, errors: &mut Errors) {
+    if let Some((span, _)) = limits.get(MOST_LIMITS) {
+        errors.push(syn::Error::new(*span, format!("a job has at most {MOST_LIMITS} limits")));
+    }
+    if let ([_, _, ..], Some((span, _))) = (limits, limits.iter().find(|(_, limit)| limit.on_full != OnFull::Wait)) {
+        let message =
+            "`on_full` is for a job with one limit or rate: a job with several of them, or with a sequence, waits";
+        errors.push(syn::Error::new(*span, message));
+    }
+    for (place, (span, limit)) in limits.iter().enumerate() {
+        if !limits.iter().take(place).any(|(_, before)| before.name == limit.name) {
+            continue;
+        }
+        let name = &limit.name;
+        let message = match name == own {
+            true => "two limits of this job have no name, so both are called like its kind; begin one with a name, such as `concurrency(\"stripe\", limit = 5)`".to_owned(),
+            false => format!("two limits of this job have the name `{name}`; give each one a name of its own"),
+        };
+        errors.push(syn::Error::new(*span, message));
+    }
+}
+
+/// Checks that the job with tenants has one limit, for which they wait.
+fn check_fair(options: &Options, arguments: &[String], secrets: &[String], errors: &mut Errors) {
+    let Some(by) = &options.fair else { return };
     check_by(by, arguments, secrets, errors);
-    let own = options.kind.as_ref().map_or(kind, syn::LitStr::value);
-    Some(Limit {
-        name: name.as_ref().map_or(own, syn::LitStr::value),
-        most,
-        by: by.iter().map(ToString::to_string).collect(),
-        sequence,
-        rate,
-    })
+    let other = ["sequence", "rate"].into_iter().find(|name| options.written.contains_key(*name));
+    let message = match (other, options.concurrency.len()) {
+        (Some(other), _) => format!("`fair` is for jobs with one `concurrency` and no other limit; leave out `{other}` or `fair`"),
+        (None, 2..) => "`fair` is for jobs with one limit, and this job has several; leave out all but one `concurrency`, or `fair`".to_owned(),
+        // A `concurrency` that was refused has an error already. It is not missing.
+        (None, 0) if !options.written.contains_key("concurrency") => {
+            "`fair` needs a limit: without one all waiting jobs are available at once, and nothing takes turns; add `concurrency(limit = 10)`".to_owned()
+        }
+        (None, 1) if options.concurrency.iter().any(|(_, limit)| limit.on_full != OnFull::Wait) => {
+            "`fair` is for jobs that wait for their limit, and with this `on_full` they do not wait; leave out `on_full` or `fair`".to_owned()
+        }
+        (None, _) => return,
+    };
+    errors.push(syn::Error::new(place(options, "fair"), message));
 }
 
 /// Checks `by` of the option `unique` or `debounce`.
 pub(crate) fn check_unique(options: &Options, arguments: &[String], secrets: &[String], errors: &mut Errors) {
-    if let Some(unique) = &options.unique {
-        check_by(&unique.by, arguments, secrets, errors);
+    let Some(unique) = &options.unique else { return };
+    check_by(&unique.by, arguments, secrets, errors);
+    if let ([], Some(secret)) = (&*unique.by, secrets.first()) {
+        let message = format!(
+            "without `by(..)`, the key is a hash of all arguments; `{secret}` is secret, keys are shown, and a short secret can be found by trying: name the arguments of the key in `by(..)`"
+        );
+        let option = if options.written.contains_key("debounce") { "debounce" } else { "unique" };
+        errors.push(syn::Error::new(place(options, option), message));
+    }
+    let limit = ["concurrency", "sequence", "rate"].into_iter().find(|name| options.written.contains_key(*name));
+    if let (OnConflict::RunAgain, Some(name)) = (&unique.on_conflict, limit) {
+        let message = "`run_again` makes a sequence of the jobs with the key, so the job can have no `concurrency`, `sequence` or `rate`";
+        errors.push(syn::Error::new(place(options, name), message));
     }
 }
 

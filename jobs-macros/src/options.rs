@@ -2,6 +2,8 @@
 
 mod batch;
 mod concurrency;
+mod fair;
+mod on_full;
 mod rate;
 mod sequence;
 mod unique;
@@ -18,18 +20,19 @@ use crate::errors::Errors;
 use crate::nearest::nearest;
 pub(crate) use batch::Batch;
 pub(crate) use concurrency::Concurrency;
+pub(crate) use on_full::OnFull;
 pub(crate) use rate::Rate;
 pub(crate) use sequence::{OnDiscard, Sequence};
 pub(crate) use unique::{OnConflict, Unique};
 use values::{
-    backoff, catch_up, connection, flag, max_attempts, on_discarded, priority, retain, stored_name, struct_name, text,
-    timeout, upgrade, version,
+    backoff, catch_up, connection, expires, flag, max_attempts, on_discarded, priority, retain, stored_name,
+    struct_name, text, timeout, upgrade, version,
 };
 
 /// The most bytes of a kind or a queue. `diesel_jobs_core` has the same limit at run time.
 pub(crate) const MAX_NAME_BYTES: usize = 200;
 
-const KNOWN: [&str; 22] = [
+const KNOWN: [&str; 24] = [
     "name",
     "kind",
     "queue",
@@ -50,8 +53,10 @@ const KNOWN: [&str; 22] = [
     "concurrency",
     "sequence",
     "rate",
+    "fair",
     "unique",
     "debounce",
+    "expires",
 ];
 
 /// The parsed options. `None` stands for the default.
@@ -79,13 +84,17 @@ pub(crate) struct Options {
     /// The most jobs of one call. Only for types.
     pub(crate) batch: Option<Batch>,
     /// How many jobs may run at once.
-    pub(crate) concurrency: Option<Concurrency>,
+    pub(crate) concurrency: Vec<(Span, Concurrency)>,
     /// The jobs run one after the other.
     pub(crate) sequence: Option<Sequence>,
-    /// How many jobs may start in a time.
-    pub(crate) rate: Option<Rate>,
+    /// How many jobs may start in a period.
+    pub(crate) rate: Vec<(Span, Rate)>,
+    /// The arguments whose values are the tenant of a job.
+    pub(crate) fair: Option<Vec<Ident>>,
     /// When an enqueue finds a job with the same key: `unique` or `debounce`.
     pub(crate) unique: Option<Unique>,
+    /// The longest time from when a job is due to the start of its first attempt.
+    pub(crate) expires: Option<Duration>,
     /// The span of each option.
     pub(crate) written: BTreeMap<String, Span>,
 }
@@ -121,7 +130,8 @@ impl Options {
         let mut options = Self::default();
         for Entry { name, value } in entries {
             let word = name.to_string();
-            if options.written.insert(word.clone(), name.span()).is_some() {
+            let is_again = options.written.insert(word.clone(), name.span()).is_some();
+            if is_again && !["concurrency", "rate"].contains(&word.as_str()) {
                 errors.at(&name, format!("`{word}` is given twice"));
                 continue;
             }
@@ -146,9 +156,10 @@ impl Options {
                 "batch" => batch::batch(&value).map(|v| options.batch = Some(v)),
                 "blocking" => flag(&value).map(|v| options.blocking = v),
                 "connection" => connection(value).map(|v| options.connection = Some(v)),
-                "concurrency" => concurrency::concurrency(value).map(|v| options.concurrency = Some(v)),
+                "concurrency" => concurrency::concurrency(value).map(|v| options.concurrency.push((name.span(), v))),
                 "sequence" => sequence::sequence(value).map(|v| options.sequence = Some(v)),
-                "rate" => rate::rate(value).map(|v| options.rate = Some(v)),
+                "rate" => rate::rate(value).map(|v| options.rate.push((name.span(), v))),
+                "fair" => fair::fair(value).map(|v| options.fair = Some(v)),
                 "unique" | "debounce" if options.unique.is_some() => Err(syn::Error::new(
                     name.span(),
                     "a job is either `unique` or debounced; `debounce` is a form of `unique`",
@@ -163,6 +174,7 @@ impl Options {
                 "queue" => stored_name(&word, &value).map(|v| options.queue = Some(v)),
                 "priority" => priority(&value).map(|v| options.priority = Some(v)),
                 "max_attempts" => max_attempts(&value).map(|v| options.max_attempts = Some(v)),
+                "expires" => expires(&value).map(|v| options.expires = Some(v)),
                 "timeout" => timeout(&value).map(|v| options.timeout = Some(v)),
                 "backoff" => backoff(value).map(|v| options.backoff = Some(v)),
                 "retain" => retain(&value).map(|v| options.retain = Some(v)),

@@ -26,7 +26,7 @@ pub(crate) struct Plan {
     /// The stored names of the secret arguments.
     pub(crate) secrets: Vec<String>,
     /// How many jobs may run at once.
-    pub(crate) limit: Option<Limit>,
+    pub(crate) limits: Vec<Limit>,
     /// The item's `cfg` and `allow` attributes. All generated items need them, because they repeat tokens of the item.
     pub(crate) shared: Vec<Attribute>,
 }
@@ -88,7 +88,7 @@ pub(crate) fn function(function: &mut Function, options: Options, errors: &mut E
         return None;
     }
     schedule(&options, errors);
-    follows_another(&options, &name, errors);
+    on_discarded(&options, &name, errors);
     let Kinds { kind, earlier } = version::kinds(&options, ident.unraw().to_string(), &ident, errors);
     let secrets = function.params.iter().filter_map(|param| match param {
         Param::Argument(argument) if argument.options.secret => Some(argument.name.unraw().to_string()),
@@ -100,9 +100,9 @@ pub(crate) fn function(function: &mut Function, options: Options, errors: &mut E
         _ => None,
     });
     let arguments = arguments.collect::<Vec<_>>();
-    let limit = limit::checked(&options, ident.unraw().to_string(), &arguments, &secrets, errors);
+    let limits = limit::checked(&options, ident.unraw().to_string(), &arguments, &secrets, errors);
     limit::check_unique(&options, &arguments, &secrets, errors);
-    Some(Plan { name, kind, earlier, secrets, limit, shared: shared(&function.attrs), options })
+    Some(Plan { name, kind, earlier, secrets, limits, shared: shared(&function.attrs), options })
 }
 
 /// Checks a type. The plan is valid only if no error was added.
@@ -135,15 +135,15 @@ pub(crate) fn declaration(declaration: &Declaration, options: Options, errors: &
     }
     schedule(&options, errors);
     let name = declaration.ident.clone();
-    follows_another(&options, &name, errors);
+    on_discarded(&options, &name, errors);
     let Kinds { kind, earlier } = version::kinds(&options, names::snake(&name.unraw().to_string()), &name, errors);
     let secrets = secrets(declaration, errors);
     let fields: Vec<String> =
         plain_fields(declaration).filter_map(|field| Some(field.ident.as_ref()?.unraw().to_string())).collect();
     batch(&options, &fields, errors);
-    let limit = limit::checked(&options, names::snake(&name.unraw().to_string()), &fields, &secrets, errors);
+    let limits = limit::checked(&options, names::snake(&name.unraw().to_string()), &fields, &secrets, errors);
     limit::check_unique(&options, &fields, &secrets, errors);
-    Plan { name, kind, earlier, secrets, limit, shared: shared(&declaration.attrs), options }
+    Plan { name, kind, earlier, secrets, limits, shared: shared(&declaration.attrs), options }
 }
 
 /// A batch handler that takes no connection is an `async fn`.
@@ -163,8 +163,8 @@ fn batch(options: &Options, fields: &[String], errors: &mut Errors) {
     }
 }
 
-/// A job that is enqueued when it is discarded itself would never end.
-fn follows_another(options: &Options, name: &Ident, errors: &mut Errors) {
+/// Refuses a job that names itself as `on_discarded`. If it were discarded each time, it would be enqueued without end.
+fn on_discarded(options: &Options, name: &Ident, errors: &mut Errors) {
     if let Some(job) = options.on_discarded.as_ref().filter(|job| job.path.is_ident(name)) {
         errors.at(
             job,

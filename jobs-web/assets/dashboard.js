@@ -107,6 +107,16 @@
     if (!document.hidden) start();
   }
 
+  // A double click sends a form once. The server does it once, too.
+  for (const form of document.querySelectorAll("form.confirm")) {
+    form.addEventListener("submit", (event) => {
+      if (form.dataset.sent) event.preventDefault();
+      form.dataset.sent = "yes";
+    });
+    // Back leads to the page as it was left.
+    addEventListener("pageshow", () => delete form.dataset.sent);
+  }
+
   function boxes() {
     return [...document.querySelectorAll("form[data-select] input[name=id][type=checkbox]")];
   }

@@ -28,7 +28,7 @@ const JS: Asset = Asset {
 const ICON: Asset =
     Asset { stem: "icon", extension: "svg", mime: "image/svg+xml", content: include_str!("../assets/icon.svg") };
 
-/// FNV-1a. It names versions of our own files, and resists nobody.
+/// FNV-1a. It names versions of our own files, and is no protection against attacks.
 const fn hash(content: &str) -> u64 {
     let bytes = content.as_bytes();
     let (mut hash, mut at) = (0xcbf2_9ce4_8422_2325_u64, 0);

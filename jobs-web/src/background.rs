@@ -1,5 +1,5 @@
-//! Values that take longer than a page may wait. The newest value is kept, with the time when it was read, and a newer one is read in the
-//! background: one at a time for each key.
+//! Values that take longer to read than a page may wait. The newest value is kept, with the time when it was read. A newer one is read in
+//! the background, one at a time for each key.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 pub(crate) struct Kept<T> {
     pub(crate) value: T,
     pub(crate) at: DateTime<Utc>,
-    /// The same by a clock that nobody sets.
+    /// The same by a clock that cannot be set.
     read: Instant,
 }
 
@@ -105,7 +105,7 @@ impl<K: Eq + Hash + Clone + Send + 'static, T: Clone + Send + 'static> Backgroun
         });
     }
 
-    /// The value, if it is younger than `old`. One that is older than `fresh` is read anew in the background. If there is none, it is read
+    /// The value, if it is younger than `old`. One that is older than `fresh` is read again in the background. If there is none, it is read
     /// now.
     pub(crate) async fn recent<E, F>(&self, key: K, (fresh, old): (Duration, Duration), read: F) -> Result<T, E>
     where
@@ -119,13 +119,16 @@ impl<K: Eq + Hash + Clone + Send + 'static, T: Clone + Send + 'static> Backgroun
         };
         if known.age() >= fresh {
             self.refresh(key, async move {
-                read.await.inspect_err(|error| tracing::warn!(%error, "a part of the dashboard could not be read")).ok()
+                let warn = |problem: &E| {
+                    tracing::warn!(target: "diesel_jobs", { %problem }, "a part of the dashboard could not be read");
+                };
+                read.await.inspect_err(warn).ok()
             });
         }
         Ok(known.value)
     }
 
-    /// Waits until the value of this key is not being read, at most for so long.
+    /// Waits until the value of this key is not being read, at most for this long.
     pub(crate) async fn ended(&self, key: &K, limit: Duration) {
         let all_ended = async {
             loop {
@@ -137,7 +140,7 @@ impl<K: Eq + Hash + Clone + Send + 'static, T: Clone + Send + 'static> Backgroun
                 ended.await;
             }
         };
-        // If the time is over, the newest value stays what it is.
+        // If the time is over, the newest value is not changed.
         let _ = tokio::time::timeout(limit, all_ended).await;
     }
 }

@@ -47,14 +47,14 @@ impl Dashboard {
         self
     }
 
-    /// The name that stands on each page. Default: `Jobs`.
+    /// The name in the title of each page. Default: `Jobs`.
     #[must_use]
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.title = title.into();
         self
     }
 
-    /// Says what the sender of a request may do. It is called for every page, action, asset and event stream, and again and again while
+    /// Says what the sender of a request may do. It is called for every page, action, asset and event stream, and repeatedly while
     /// an event stream is open. Without the right to read, nothing is answered.
     #[must_use]
     pub fn rights<F, R>(mut self, rights: F) -> Self
@@ -66,8 +66,8 @@ impl Dashboard {
         self
     }
 
-    /// Replaces what pages show of arguments, outputs and failures. Values of `#[arg(secret)]` arguments are removed before, if this
-    /// program contains the job of the kind.
+    /// Replaces what pages show of arguments, outputs and failures. Values of `#[arg(secret)]` arguments are removed before. If this program
+    /// does not contain the job of the kind, the values of all arguments are.
     ///
     /// ```
     /// # use diesel_jobs_web::{Dashboard, Part};
@@ -88,6 +88,14 @@ impl Dashboard {
     #[must_use]
     pub fn registry(mut self, registry: Registry) -> Self {
         self.redactor.with_registry(registry);
+        self
+    }
+
+    /// Shows the arguments of kinds that this program does not know, and lets filters search them. Their secret arguments are then shown,
+    /// too, because only a program that knows a kind knows which ones are secret. Default: the values of such arguments are hidden.
+    #[must_use]
+    pub fn show_arguments_of_unknown_kinds(mut self) -> Self {
+        self.redactor.show_unknown();
         self
     }
 

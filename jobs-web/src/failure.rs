@@ -6,7 +6,9 @@ use axum::response::{Html, IntoResponse, Response};
 use chrono::{DateTime, Utc};
 use diesel_jobs_core::{Installation, StorageError};
 
+use crate::field::Mistake;
 use crate::format;
+use crate::link::Nul;
 use crate::rights::{Action, Rights};
 use crate::sample::Sample;
 use crate::shell::{Place, Shell};
@@ -19,6 +21,8 @@ pub(crate) enum Failure {
     NotFound(String),
     /// The request is not understood. The text says what is allowed.
     Malformed(String),
+    /// A form has a mistake. It is shown again.
+    Mistake(Mistake),
     /// The sender may not do this.
     Forbidden(Action),
     /// The database takes no writes, for this reason.
@@ -27,6 +31,18 @@ pub(crate) enum Failure {
     Storage(StorageError),
     /// The page could not be rendered.
     Template(askama::Error),
+}
+
+impl From<Mistake> for Failure {
+    fn from(mistake: Mistake) -> Self {
+        Self::Mistake(mistake)
+    }
+}
+
+impl From<Nul> for Failure {
+    fn from(nul: Nul) -> Self {
+        Self::Malformed(nul.to_string())
+    }
 }
 
 impl From<StorageError> for Failure {
@@ -59,7 +75,9 @@ impl Failure {
     fn parts(&self) -> (StatusCode, &'static str, String, &'static str) {
         match self {
             Self::NotFound(what) => (StatusCode::NOT_FOUND, "Not found", what.clone(), ""),
-            Self::Malformed(what) => (StatusCode::BAD_REQUEST, "Not understood", what.clone(), ""),
+            Self::Malformed(what) | Self::Mistake(Mistake { text: what, .. }) => {
+                (StatusCode::BAD_REQUEST, "Not understood", what.clone(), "")
+            }
             Self::Forbidden(action) => (
                 StatusCode::FORBIDDEN,
                 "Not allowed",
@@ -102,14 +120,16 @@ impl Failure {
     pub(crate) fn answer(self, site: &Site, rights: &Rights) -> Response {
         let (status, heading, text, advice) = self.parts();
         if status.is_server_error() {
-            tracing::warn!(error = ?self, status = status.as_u16(), "a page of the dashboard failed");
+            tracing::warn!(target: "diesel_jobs", { problem = ?self, http.status = status.as_u16() }, "a page of the dashboard failed");
         }
         let shell = Shell::new(site, rights, Installation::default(), Place::Nowhere, heading);
-        let last = matches!(self, Self::Storage(_)).then(|| site.remembered()).flatten();
+        // What the storage refuses as malformed says nothing about the database.
+        let is_unknown = status.is_server_error() && matches!(self, Self::Storage(_));
+        let last = is_unknown.then(|| site.remembered()).flatten();
         match (FailurePage { shell, heading, text, advice, last }).render() {
             Ok(page) => (status, Html(page)).into_response(),
             Err(problem) => {
-                tracing::error!(error = %problem, "the page of a failure could not be rendered");
+                tracing::error!(target: "diesel_jobs", { %problem }, "the page of a failure could not be rendered");
                 (StatusCode::INTERNAL_SERVER_ERROR, heading).into_response()
             }
         }

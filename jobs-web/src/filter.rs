@@ -1,17 +1,18 @@
 //! Which jobs a page shows: read from the address, and written into it.
 //!
-//! The fields of the form are single conditions. `q` has all others in their textual form, which the command line shares.
+//! The fields of the form are single conditions. `q` has any conditions in their textual form, which the command line shares.
 
 use diesel_jobs_core::storage::{JobFilter, MAX_PAGE, Paging};
-use diesel_jobs_core::{JobId, JobState};
+use diesel_jobs_core::{JobId, JobState, UnknownState};
 
 use crate::failure::Failure;
+use crate::field::{Field, Input, Mistake};
 use crate::link::encode;
 
-/// How many jobs stand on a page, unless the address says more.
+/// How many jobs are on a page, unless the address has another number.
 const PAGE: usize = 50;
 
-/// The filters of the list of jobs, as they stand in the address.
+/// The filters of the list of jobs, as they are in the address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Filter {
     pub(crate) state: Option<JobState>,
@@ -27,10 +28,6 @@ pub(crate) struct Filter {
 
 const ALLOWED: &str = "The filters are: state, kind, queue, tag, error, q, limit, before, after.";
 
-fn malformed(problem: impl ToString) -> Failure {
-    Failure::Malformed(problem.to_string())
-}
-
 /// The id in an address.
 pub(crate) fn read_id(text: &str) -> Result<JobId, Failure> {
     let id =
@@ -38,31 +35,52 @@ pub(crate) fn read_id(text: &str) -> Result<JobId, Failure> {
     Ok(JobId(id))
 }
 
-fn id(value: &str) -> Result<Option<JobId>, Failure> {
-    let read = |_| malformed(format!("{value:?} is not the id of a job: ids are numbers."));
+fn id(name: &'static str, value: &str) -> Result<Option<JobId>, Mistake> {
+    let read = |_| Mistake::of(name, &format!("{value:?} is not the id of a job: ids are numbers"));
     Ok(Some(JobId(value.parse().map_err(read)?)))
 }
 
+/// The fields of the form.
+pub(crate) fn fields() -> Vec<Field> {
+    let field = |name, label| Field::line(name, label, "").optional();
+    vec![
+        field("kind", "Kind"),
+        field("queue", "Queue"),
+        field("tag", "Tag"),
+        field("error", "Error contains"),
+        Field::line("q", "Conditions", "Such as priority:5 args.user.id:7").optional().filled_by(Input::Words),
+    ]
+}
+
+/// Refuses a condition with a value that no database can search for. The condition has its own field, which shows the mistake.
+fn check(field: &'static str, filter: &JobFilter) -> Result<(), Mistake> {
+    filter.validate().map_err(|problem| Mistake::of(field, &problem))
+}
+
 impl Filter {
-    /// Reads the filters. Refuses what it does not know, so that a mistyped filter does not show, or change, all jobs.
+    /// Reads the filters. Refuses what it does not know, so that a mistyped filter does not show, or change, all jobs. What is wrong in a
+    /// field is a mistake of the form.
     pub(crate) fn read(pairs: &[(String, String)]) -> Result<Self, Failure> {
         let mut filter = Self::default();
         for (name, value) in pairs.iter().filter(|(_, value)| !value.is_empty()) {
             match name.as_str() {
-                "state" => filter.state = Some(value.parse().map_err(malformed)?),
+                "state" => {
+                    let wrong = |problem: UnknownState| Mistake::of("state", &problem.to_string());
+                    filter.state = Some(value.parse().map_err(wrong)?);
+                }
                 "kind" => filter.kind.clone_from(value),
                 "queue" => filter.queue.clone_from(value),
                 "tag" => filter.tag.clone_from(value),
                 "error" => filter.error.clone_from(value),
                 "q" => filter.q.clone_from(value),
-                "before" => filter.before = id(value)?,
-                "after" => filter.after = id(value)?,
+                "before" => filter.before = id("before", value)?,
+                "after" => filter.after = id("after", value)?,
                 "limit" => {
                     let limit = value.parse().ok().filter(|limit| (1..=MAX_PAGE).contains(limit));
-                    filter.limit =
-                        Some(limit.ok_or_else(|| malformed(format!("limit: write a number from 1 to {MAX_PAGE}.")))?);
+                    let wrong = || Mistake::of("limit", &format!("limit: write a number from 1 to {MAX_PAGE}"));
+                    filter.limit = Some(limit.ok_or_else(wrong)?);
                 }
-                other => return Err(malformed(format!("There is no filter {other:?}. {ALLOWED}"))),
+                other => return Err(Failure::Malformed(format!("There is no filter {other:?}. {ALLOWED}"))),
             }
         }
         filter.to_storage().map(|_| filter)
@@ -111,8 +129,14 @@ impl Filter {
 
     /// What the storage is asked for.
     pub(crate) fn to_storage(&self) -> Result<JobFilter, Failure> {
-        let mut filter: JobFilter = self.q.parse().map_err(|problem| malformed(format!("q: {problem}")))?;
+        // The text names the condition that is wrong.
+        let wrong = |problem: String| Mistake::of("q", &problem);
+        let mut filter: JobFilter = self.q.parse().map_err(wrong)?;
         filter.states.extend(self.state);
+        check("kind", &JobFilter::of_kind(self.kind.as_str()))?;
+        check("queue", &JobFilter::of_queue(self.queue.as_str()))?;
+        check("tag", &JobFilter { tags: vec![self.tag.clone()], ..JobFilter::default() })?;
+        check("error", &JobFilter { error: Some(self.error.clone()), ..JobFilter::default() })?;
         for (value, into) in
             [(&self.kind, &mut filter.kinds), (&self.queue, &mut filter.queues), (&self.tag, &mut filter.tags)]
         {
@@ -121,9 +145,12 @@ impl Filter {
             }
         }
         if !self.error.is_empty() {
+            if filter.error.is_some() {
+                return Err(Mistake::of("error", "The conditions have error:, too. Write one of the two").into());
+            }
             filter.error = Some(self.error.clone());
         }
-        filter.validate().map_err(malformed)?;
+        filter.validate().map_err(|problem| Mistake::of_form(&problem))?;
         Ok(filter)
     }
 }
@@ -147,9 +174,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_refused() {
-        for wrong in ["stat=x", "state=gone", "before=x", "limit=0", "limit=1001", "q=colour%3Ared", "kind=%00"] {
-            assert!(matches!(Filter::read(&pairs(wrong)), Err(Failure::Malformed(_))), "{wrong}");
+    fn what_is_not_understood_is_refused_with_its_field() {
+        for (wrong, field, text) in [
+            ("state=gone", "state", "available"),
+            ("before=x", "before", "\"x\" is not the id of a job"),
+            ("limit=0", "limit", "from 1 to 1000"),
+            ("limit=1001", "limit", "from 1 to 1000"),
+            ("q=colour%3Ared", "q", "\"colour\" is not a condition"),
+            ("q=priority%3Ahigh", "q", "priority: \"high\" is not"),
+            ("kind=%00", "kind", "NUL"),
+            ("error=x&q=error%3Ay", "error", "Write one of the two"),
+        ] {
+            let Err(Failure::Mistake(mistake)) = Filter::read(&pairs(wrong)) else { panic!("{wrong}") };
+            assert_eq!(mistake.field, Some(field), "{wrong}");
+            assert!(mistake.text.contains(text) && !mistake.text.contains("q:"), "{wrong}: {}", mistake.text);
         }
+        assert!(matches!(Filter::read(&pairs("stat=x")), Err(Failure::Malformed(_))));
     }
 }

@@ -6,6 +6,7 @@ use std::fmt;
 use askama::filters::HtmlSafe;
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use diesel_jobs_core::Depth;
+use diesel_jobs_core::storage::Count;
 
 /// A time: relative, with the exact one in the title. The script adds the reader's own zone to the title.
 pub(crate) struct When {
@@ -78,9 +79,42 @@ pub(crate) fn count(number: impl Borrow<i64>) -> String {
     text
 }
 
-/// A number of jobs, with a plus if there may be more.
-pub(crate) fn depth(depth: Depth) -> String {
-    format!("{}{}", count(depth.jobs), if depth.is_exact { "" } else { "+" })
+/// A number of jobs. A plus says that there may be more, and its title why. It is the same on all pages.
+pub(crate) struct Amount {
+    jobs: i64,
+    is_exact: bool,
+}
+
+/// It contains only digits and our own words.
+impl HtmlSafe for Amount {}
+
+/// What the plus of an [`Amount`] means.
+pub(crate) const PLUS: &str = "This many or more: counting stops early, so that pages stay fast.";
+
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = count(self.jobs);
+        if self.is_exact {
+            f.write_str(&digits)
+        } else {
+            write!(f, "<span class=\"plus\" title=\"{PLUS}\">{digits}+</span>")
+        }
+    }
+}
+
+pub(crate) fn depth(depth: Depth) -> Amount {
+    Amount { jobs: depth.jobs, is_exact: depth.is_exact }
+}
+
+/// Templates pass references.
+pub(crate) fn amount(count: impl Borrow<Count>) -> Amount {
+    let Count { jobs, is_exact } = *count.borrow();
+    Amount { jobs: i64::try_from(jobs).unwrap_or(i64::MAX), is_exact }
+}
+
+/// A number that was counted up to `most` and one more.
+pub(crate) fn up_to(number: u32, most: u32) -> Amount {
+    Amount { jobs: i64::from(number.min(most)), is_exact: number <= most }
 }
 
 /// A number of things. Templates pass references.
@@ -110,6 +144,17 @@ impl<T: Number + Copy> Number for &T {
 pub(crate) fn counted(number: impl Number, one: &str, many: &str) -> String {
     let number = number.number();
     format!("{} {}", count(number), if number == 1 { one } else { many })
+}
+
+/// The text as a sentence. A name at its beginning, such as `max_attempts` or `priority:`, stays as it is.
+pub(crate) fn sentence(text: &str) -> String {
+    let end = if text.ends_with(['.', '?']) { "" } else { "." };
+    if text.split_whitespace().next().is_some_and(|word| word.contains(['_', ':'])) {
+        return format!("{text}{end}");
+    }
+    let mut letters = text.chars();
+    let first: String = letters.next().map(|letter| letter.to_uppercase().collect()).unwrap_or_default();
+    format!("{first}{}{end}", letters.as_str())
 }
 
 /// The parts of a text that stand between backticks, and the others: names and commands are shown as code.
@@ -142,6 +187,26 @@ mod tests {
             (counted(1_i64, "job", "jobs"), counted(1000_i64, "job", "jobs")),
             ("1 job".into(), "1,000 jobs".into())
         );
+    }
+
+    #[test]
+    fn a_number_that_may_be_more_has_a_plus_with_a_title() {
+        assert_eq!(depth(Depth { jobs: 1200, is_exact: true }).to_string(), "1,200");
+        let title = format!("<span class=\"plus\" title=\"{PLUS}\">1,000+</span>");
+        assert_eq!(amount(Count { jobs: 1000, is_exact: false }).to_string(), title);
+        assert_eq!((up_to(1001, 1000).to_string(), up_to(1000, 1000).to_string()), (title, "1,000".to_owned()));
+    }
+
+    #[test]
+    fn a_sentence_begins_with_a_capital_letter_or_a_name() {
+        for (text, expected) in [
+            ("it has 2 fields", "It has 2 fields."),
+            ("max_attempts is 0.", "max_attempts is 0."),
+            ("priority: it is no number", "priority: it is no number."),
+            ("", "."),
+        ] {
+            assert_eq!(sentence(text), expected);
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What stands before every route: the rights of the sender, the refusal of requests from other sites, and the headers of each answer.
+//! The checks before every route: the rights of the sender, the refusal of requests from other sites, and the headers of each answer.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ impl Guard {
     pub(crate) fn new(rights: Callback, origins: &[String]) -> Self {
         let csrf = origins.iter().fold(CsrfLayer::new(), |layer, origin| {
             layer.clone().add_trusted_origin(origin).unwrap_or_else(|problem| {
-                tracing::error!(%origin, %problem, "the dashboard ignores an origin that is none: write it as https://ops.example.org");
+                tracing::error!(target: "diesel_jobs", { %origin, %problem }, "the dashboard ignores an origin that is none: write it as https://ops.example.org");
                 layer
             })
         });
@@ -73,7 +73,7 @@ async fn headers(request: Request, next: Next) -> Response {
     for (name, value) in HEADERS {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    // Only assets say otherwise.
+    // Only the assets set this header themselves.
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response
 }

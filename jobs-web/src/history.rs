@@ -1,5 +1,5 @@
-//! The points of the overview's charts. The history gets new rows once a minute, and to add up a week of it takes longer than a page may.
-//! So points that are younger than a minute are shown as they are. They are read anew in the background.
+//! The points of the overview's charts. The history gets new rows once a minute. Adding up a week takes longer than a page may wait.
+//! So points that are younger than a minute are shown as they are. They are read again in the background.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use diesel_jobs_core::storage::{Operator, StorageResult};
 
 use crate::background::Background;
 
-/// Points that are older are read anew, in the background.
+/// Points that are older are read again, in the background.
 const FRESH: Duration = Duration::from_secs(15);
 /// Points that are older are not shown.
 const OLD: Duration = Duration::from_secs(60);

@@ -45,6 +45,27 @@ pub(crate) fn decode(query: &str) -> Vec<(String, String)> {
     form_urlencoded::parse(query.as_bytes()).into_owned().collect()
 }
 
+/// Refuses a NUL character. No name and no text of the database has one, and PostgreSQL fails if it is asked for one. Returns the text for
+/// the reader.
+pub(crate) fn refuse_nul(pairs: &[(String, String)]) -> Result<(), Nul> {
+    let has_nul = |(name, value): &&(String, String)| name.contains('\0') || value.contains('\0');
+    match pairs.iter().find(has_nul) {
+        None => Ok(()),
+        Some((name, _)) => Err(Nul(name.replace('\0', ""))),
+    }
+}
+
+/// The name of a value with a NUL character.
+#[derive(Debug)]
+pub(crate) struct Nul(String);
+
+impl std::fmt::Display for Nul {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self(name) = self;
+        write!(f, "{name:?} contains a NUL character (%00), which no name and no text in the database has. Remove it.")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

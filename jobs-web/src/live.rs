@@ -1,7 +1,7 @@
 //! The event stream: while a page is open, its changes are sent to the script.
 //!
-//! The stream renders the page again and again, as its reader would see it, and sends the part between two marks if it differs from the
-//! last one. The rights are checked each time, so a stream ends when they do.
+//! The stream renders the page repeatedly, with the rights of its reader. It sends the part between two marks if it differs from the
+//! last one. The rights are checked each time. When the rights end, the stream ends.
 
 use std::convert::Infallible;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -19,7 +19,7 @@ use tower::ServiceExt as _;
 
 use crate::link;
 
-/// Each stream renders its page again and again. If there are so many, the script of another page asks for the page instead.
+/// Each stream renders its page repeatedly. If there are this many, the script of another page asks for the page instead.
 const MOST_STREAMS: usize = 100;
 
 /// All pages, behind the guard, and how many more streams may be open.
@@ -37,7 +37,7 @@ impl Pages {
 
 /// How often a page is rendered.
 const EVERY: Duration = Duration::from_secs(2);
-/// So many renderings end a stream. The browser opens a new one by itself.
+/// This many renderings end a stream. The browser opens a new one by itself.
 const ROUNDS: u32 = 300;
 /// A page that is larger is an error.
 const MOST_BYTES: usize = 16 << 20;
@@ -76,7 +76,7 @@ pub(crate) async fn events(State(Pages { router: pages, free }): State<Pages>, r
     let body = Body::from_stream(stream::unfold(stream, |stream| async move { stream.next().await }));
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
-        // Proxies that collect answers would hold the events back.
+        // Without this header, a proxy that buffers responses would delay the events.
         (header::HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
     ];
     (headers, body).into_response()
@@ -107,8 +107,7 @@ impl Stream {
         if self.last.replace(hash) == Some(hash) {
             return Some((Ok(": unchanged\n\n".to_owned()), self));
         }
-        let lines: String = part.lines().map(|line| format!("data: {line}\n")).collect();
-        Some((Ok(format!("event: page\n{lines}\n")), self))
+        Some((Ok(event(part)), self))
     }
 }
 
@@ -118,9 +117,22 @@ fn live_part(page: &str) -> Option<&str> {
     rest.rsplit_once(END).map(|(part, _)| part)
 }
 
+/// An event with this text. A carriage return ends a line of the stream, too, and texts of jobs may contain some.
+fn event(part: &str) -> String {
+    let part = part.replace('\r', "&#13;");
+    let lines: String = part.lines().map(|line| format!("data: {line}\n")).collect();
+    format!("event: page\n{lines}\n")
+}
+
 #[cfg(test)]
 mod tests {
-    use super::live_part;
+    use super::{event, live_part};
+
+    #[test]
+    fn no_text_of_a_job_ends_an_event() {
+        let text = "<b>1%\r2%\r\revent: gone\r\n</b>";
+        assert_eq!(event(text), "event: page\ndata: <b>1%&#13;2%&#13;&#13;event: gone&#13;\ndata: </b>\n\n");
+    }
 
     #[test]
     fn the_part_between_the_marks_is_sent() {

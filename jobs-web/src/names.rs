@@ -7,7 +7,7 @@ const SHOWN: usize = 200;
 
 /// The names that a page shows.
 pub(crate) struct Names {
-    /// The part of the name that is looked for. Empty: all names.
+    /// The part of the name that is searched for. Empty: all names.
     pub(crate) part: String,
     /// How many names match.
     pub(crate) matching: usize,
@@ -30,7 +30,7 @@ impl Names {
         Ok(Self { part, matching: 0, left_out: 0, all: 0 })
     }
 
-    /// Leaves the rows whose name contains the part, and not too many of them.
+    /// Keeps the rows whose name contains the part, at most [`SHOWN`].
     pub(crate) fn choose<T>(&mut self, rows: &mut Vec<T>, name: impl Fn(&T) -> &str) {
         self.all = rows.len();
         let part = self.part.to_lowercase();

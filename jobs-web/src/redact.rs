@@ -1,7 +1,7 @@
-//! What of a job's data a page shows.
+//! Which data of a job a page shows.
 
-use diesel_jobs_core::secrets::redacted;
-use diesel_jobs_core::storage::JobFilter;
+use diesel_jobs_core::secrets::{all_redacted, redacted};
+use diesel_jobs_core::storage::{JobFilter, searchable};
 use diesel_jobs_core::{JobId, JobOptions, Registry};
 
 /// Which data of a job is about to be shown.
@@ -33,28 +33,42 @@ pub struct Subject<'a> {
 /// The application's callback. It returns the text that is shown.
 type Callback = Box<dyn Fn(Subject<'_>, Part, String) -> String + Send + Sync>;
 
-/// Removes what must not be shown: always the secret arguments of kinds that this program knows, then what the application says.
+/// Removes what must not be shown: secret arguments, the arguments of kinds that this program does not know, then what the application says.
 pub(crate) struct Redactor {
     registry: Registry,
+    /// Whether arguments of kinds that this program does not know are shown.
+    shows_unknown: bool,
     callback: Option<Callback>,
 }
 
 impl Redactor {
     pub(crate) fn new() -> Self {
-        Self { registry: Registry::linked(), callback: None }
+        Self { registry: Registry::linked(), shows_unknown: false, callback: None }
     }
 
     pub(crate) fn with_registry(&mut self, registry: Registry) {
         self.registry = registry;
     }
 
+    pub(crate) fn show_unknown(&mut self) {
+        self.shows_unknown = true;
+    }
+
     pub(crate) fn with_callback(&mut self, callback: Callback) {
         self.callback = Some(callback);
     }
 
-    /// Whether this program has a handler of the kind.
-    pub(crate) fn knows(&self, kind: &str) -> bool {
-        self.registry.get(kind).is_some()
+    /// The note about the arguments of this kind, if they are hidden.
+    pub(crate) fn note(&self, kind: &str) -> Option<&'static str> {
+        match (self.registry.get(kind), self.shows_unknown) {
+            (Some(_), _) => None,
+            (None, true) => Some(
+                "This program has no job of this kind, so it does not know which arguments are secret, and shows all.",
+            ),
+            (None, false) => Some(
+                "This program has no job of this kind, so it does not know which arguments are secret, and hides all.",
+            ),
+        }
     }
 
     /// The options of the kind, if this program has a handler of it.
@@ -62,19 +76,19 @@ impl Redactor {
         self.registry.get(kind).map(|registration| registration.options)
     }
 
-    /// The secret argument of some kind that a filter asks for. To search for a value would show it.
-    pub(crate) fn searched_secret<'a>(&self, filter: &'a JobFilter) -> Option<&'a str> {
-        let is_secret = |name: &str| self.registry.iter().any(|kind| kind.options.secrets.contains(&name));
-        filter.args.iter().filter_map(|arg| arg.path.first()).map(String::as_str).find(|name| is_secret(name))
+    /// Returns the filter, unless a user could guess hidden values with it. Then returns why it is refused.
+    pub(crate) fn searchable(&self, filter: &JobFilter) -> Result<JobFilter, String> {
+        searchable(filter, self.registry.secrets(), self.shows_unknown)
     }
 
     /// What may be shown.
     pub(crate) fn shown(&self, subject: Subject<'_>, part: Part, text: &str) -> String {
         let text = match part {
-            Part::Arguments => {
-                let secrets = self.registry.get(subject.kind).map_or(&[][..], |kind| kind.options.secrets);
-                redacted(text, secrets)
-            }
+            Part::Arguments => match self.registry.get(subject.kind) {
+                Some(kind) => redacted(text, kind.options.secrets),
+                None if self.shows_unknown => text.to_owned(),
+                None => all_redacted(text),
+            },
             _ => text.to_owned(),
         };
         match &self.callback {

@@ -27,7 +27,7 @@ pub enum Action {
     Pause,
     /// Change how many jobs of a queue each worker runs at once.
     Slots,
-    /// Change limits, release limit slots and unique keys of jobs, and go on with halted sequences.
+    /// Change limits, release limit slots and unique keys of jobs, and continue with halted sequences.
     Limits,
     /// Ask workers to claim nothing more, or to stop.
     Workers,
@@ -152,7 +152,7 @@ mod tests {
     fn rights_are_closed_unless_they_say_more() {
         for action in Action::ALL {
             assert!(!Rights::none().may(action) && !Rights::read_only("ada").may(action));
-            // Whoever may not read may not act.
+            // A user without the right to read has no right to act.
             assert!(!Rights::none().allow(action).may(action));
             assert!(Rights::everything("ada").may(action));
             assert!(!Rights::everything("ada").deny(action).may(action));

@@ -10,8 +10,9 @@ use axum::http::{Method, Uri};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{MethodRouter, get, post};
 
-use crate::failure::{Failure, Page};
+use crate::failure::Failure;
 use crate::guard::Guard;
+use crate::link::refuse_nul;
 use crate::live::{self, Pages};
 use crate::pages::{self, Visit};
 use crate::site::Site;
@@ -65,15 +66,20 @@ pub(crate) fn router(site: Arc<Site>, guard: Guard) -> Router {
     pages.merge(events)
 }
 
-/// A page of which only GET exists.
-fn page<F, R>(render: F) -> MethodRouter<Arc<Site>>
+/// A page that has only GET.
+fn page<F, R, A>(render: F) -> MethodRouter<Arc<Site>>
 where
     F: Fn(Visit) -> R + Clone + Send + Sync + 'static,
-    R: Future<Output = Page> + Send + 'static,
+    R: Future<Output = Result<A, Failure>> + Send + 'static,
+    A: IntoResponse,
 {
     get(async move |visit: Visit| {
         let (site, rights) = (Arc::clone(&visit.site), visit.rights.clone());
-        match render(visit).await {
+        let answer = match refuse_nul(&visit.pairs()) {
+            Ok(()) => render(visit).await,
+            Err(nul) => Err(nul.into()),
+        };
+        match answer {
             Ok(page) => page.into_response(),
             Err(failure) => failure.answer(&site, &rights),
         }

@@ -1,51 +1,68 @@
 //! What the overview shows of the database. The last sample is kept for when the database cannot be reached.
 
+use diesel_jobs_core::storage::{QueueOverview, QueueSettings, queue_overview};
 use diesel_jobs_core::{Counted, Depth, QueueStats, Stats, WorkerRecord};
 
-use crate::format::{self, depth};
+use crate::format::{self, Amount, depth};
+use crate::queue::has_jobs;
 
-/// So many queues stand on the overview.
+/// This many queues are on the overview.
 const QUEUES: usize = 50;
 
 /// What the overview shows of the database. The last one is kept for when the database cannot be reached.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
-    pub(crate) stats: Stats,
+    stats: Stats,
+    /// All queues that have jobs, live workers or settings, by name.
+    queues: Vec<QueueOverview>,
     pub(crate) alive: usize,
     pub(crate) gone: usize,
 }
 
 impl Sample {
-    pub(crate) fn new(stats: Stats, workers: &[WorkerRecord]) -> Self {
+    pub(crate) fn new(stats: Stats, settings: Vec<QueueSettings>, workers: &[WorkerRecord]) -> Self {
         let alive = workers.iter().filter(|worker| worker.alive).count();
-        Self { stats, alive, gone: workers.len() - alive }
+        let queues = queue_overview(stats.queues.clone(), settings, workers);
+        Self { stats, queues, alive, gone: workers.len() - alive }
     }
 
-    /// The queues whose jobs wait longest, at most [`QUEUES`], and how many others there are.
-    pub(crate) fn longest(&self) -> (Vec<&QueueStats>, usize) {
-        let mut queues: Vec<&QueueStats> = self.stats.queues.iter().collect();
-        let waited = |queue: &QueueStats| queue.oldest_wait_seconds.unwrap_or(-1.0);
-        queues.sort_by(|a, b| waited(b).total_cmp(&waited(a)).then(b.available.jobs.cmp(&a.available.jobs)));
+    /// The queues with jobs and the paused ones, those whose jobs wait longest first, at most [`QUEUES`], and how many others there are.
+    pub(crate) fn longest(&self) -> (Vec<&QueueOverview>, usize) {
+        let is_shown = |queue: &&QueueOverview| has_jobs(queue) || queue.paused.is_some();
+        let mut queues: Vec<&QueueOverview> = self.queues.iter().filter(is_shown).collect();
+        let waited = |queue: &QueueOverview| queue.jobs.oldest_wait_seconds.unwrap_or(-1.0);
+        queues.sort_by(|a, b| waited(b).total_cmp(&waited(a)).then(b.jobs.available.jobs.cmp(&a.jobs.available.jobs)));
         let others = queues.len().saturating_sub(QUEUES);
         queues.truncate(QUEUES);
         (queues, others)
     }
 
-    pub(crate) fn due(&self) -> String {
+    /// The paused queues.
+    pub(crate) fn paused(&self) -> Vec<&QueueOverview> {
+        self.queues.iter().filter(|queue| queue.paused.is_some()).collect()
+    }
+
+    /// The queues whose waiting jobs no live worker claims, if there are live workers.
+    pub(crate) fn neglected(&self) -> Vec<&QueueOverview> {
+        self.queues.iter().filter(|queue| self.alive > 0 && queue.is_neglected()).collect()
+    }
+
+    pub(crate) fn due(&self) -> Amount {
         self.sum(|queue| queue.available)
     }
 
-    pub(crate) fn later(&self) -> String {
+    pub(crate) fn later(&self) -> Amount {
         self.sum(|queue| queue.later)
     }
 
-    pub(crate) fn held(&self) -> String {
+    pub(crate) fn held(&self) -> Amount {
         self.sum(|queue| queue.held)
     }
 
     /// The sum of a number of all queues.
-    fn sum(&self, of: fn(&QueueStats) -> Depth) -> String {
-        self.stats.queues.iter().map(of).reduce(|one, other| one + other).map_or_else(|| "0".to_owned(), depth)
+    fn sum(&self, of: fn(&QueueStats) -> Depth) -> Amount {
+        let none = Depth { jobs: 0, is_exact: true };
+        depth(self.stats.queues.iter().map(of).fold(none, |one, other| one + other))
     }
 
     pub(crate) fn running(&self) -> String {
@@ -80,9 +97,4 @@ pub(crate) fn counted(counted: &Counted) -> String {
         text.push_str(&format!(" No newer count is made: {resting}."));
     }
     text
-}
-
-/// How long the oldest due job of a queue has waited.
-pub(crate) fn oldest_text(queue: &QueueStats) -> String {
-    queue.oldest_wait_seconds.map_or_else(|| "–".to_owned(), format::seconds)
 }

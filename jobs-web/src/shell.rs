@@ -90,7 +90,7 @@ impl Shell {
         }
     }
 
-    /// Has the page updated while it is open. `query` is the page's own.
+    /// Makes the script update the page while it is open. `query` is the query of the page.
     pub(crate) fn live(mut self, path: &str, query: &str) -> Self {
         let page = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
         self.events = Some(self.base.with("/events", [("page", page.as_str())]));

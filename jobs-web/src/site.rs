@@ -10,7 +10,7 @@ use diesel_jobs_storage::Database;
 
 use crate::assets;
 use crate::background::Background;
-use crate::checkup::Checkups;
+use crate::doctor_report::DoctorReports;
 use crate::history::Charts;
 use crate::link::Base;
 use crate::redact::{Part, Redactor, Subject};
@@ -26,7 +26,7 @@ pub(crate) struct Site {
     pub(crate) base: Base,
     pub(crate) title: String,
     pub(crate) redactor: Redactor,
-    pub(crate) checkups: Checkups,
+    pub(crate) doctor_reports: DoctorReports,
     pub(crate) charts: Charts,
     /// The names of style sheet, script and icon.
     pub(crate) assets: [String; 3],
@@ -43,7 +43,7 @@ impl Site {
             base,
             title,
             redactor,
-            checkups: Checkups::default(),
+            doctor_reports: DoctorReports::default(),
             charts: Charts::default(),
             assets: assets::names(),
             last: Background::default(),
@@ -55,7 +55,7 @@ impl Site {
         &*self.database.operator
     }
 
-    /// For work that goes on after a page was answered.
+    /// For work that continues after a page was answered.
     pub(crate) fn shared_operator(&self) -> &Arc<dyn Operator> {
         &self.database.operator
     }
@@ -69,12 +69,9 @@ impl Site {
         Ok(installation)
     }
 
-    /// Why a filter is refused: it asks for the value of a secret argument.
-    pub(crate) fn check_search(&self, filter: &JobFilter) -> Result<(), String> {
-        match self.redactor.searched_secret(filter) {
-            Some(name) => Err(format!("{name} is a secret argument: it cannot be searched for.")),
-            None => Ok(()),
-        }
+    /// Returns the filter, unless a user could guess hidden values with it. Then returns why it is refused, as a sentence.
+    pub(crate) fn searchable(&self, filter: &JobFilter) -> Result<JobFilter, String> {
+        self.redactor.searchable(filter).map_err(|problem| format!("{problem}."))
     }
 
     /// What may be shown of a job's data.
@@ -82,7 +79,7 @@ impl Site {
         self.redactor.shown(Subject { id: job.id, kind: &job.kind, queue: &job.queue }, part, text)
     }
 
-    /// Leaves of the newest failure only what may be shown.
+    /// Removes the parts of the newest failure that must not be shown.
     pub(crate) fn redact_failure(&self, job: &mut JobRecord) {
         job.last_error = job.last_error.as_deref().map(|text| self.shown(job, Part::Failure, text));
     }

@@ -38,17 +38,21 @@ $$;
 revoke all on all tables in schema jobs from jobs_enqueuer, jobs_worker;
 revoke all on all sequences in schema jobs from jobs_enqueuer, jobs_worker;
 revoke all on schema jobs from jobs_enqueuer, jobs_worker;
-revoke all on function jobs.enqueue_unique_one(json, text, text, smallint, timestamptz, smallint, text[], json, text, json) from jobs_enqueuer, jobs_worker;
-revoke all on function jobs.enqueue_unique(text[], text[], boolean[], float8[], json[], text[], text[], smallint[], interval[], timestamptz[], smallint[], text[], json[], text[], json[]) from jobs_enqueuer, jobs_worker;
+revoke all on function jobs.enqueue_unique_one(text, text, json, text, text, smallint, timestamptz, smallint, text[], json, text, json) from jobs_enqueuer, jobs_worker;
+revoke all on function jobs.enqueue_unique_free(text, text, boolean, float8, text, text, text, smallint, timestamptz, smallint, text[], json, text) from jobs_enqueuer, jobs_worker;
+revoke all on function jobs.enqueue_unique_alike(text, text[], boolean, float8, text, text, text, smallint, timestamptz, smallint, text[], json[], text) from jobs_enqueuer, jobs_worker;
+revoke all on function jobs.enqueue_unique(text[], text[], boolean[], float8[], json[], text[], text[], smallint[], interval[], timestamptz[], smallint[], text[], json[], text[], json[], interval[]) from jobs_enqueuer, jobs_worker;
 
 -- The insert reads `id` and `queue` in its `returning` clause. The role cannot set the columns of a new job that are
 -- not listed here. They get their defaults.
 grant usage on schema jobs to jobs_enqueuer;
 grant usage on sequence jobs.job_id to jobs_enqueuer;
 grant insert (kind, queue, priority, run_at, max_attempts, tags, args, traceparent), select (id, queue) on jobs.ready to jobs_enqueuer;
--- It inserts unique jobs with the rights of the owner, because the role must not choose the id of a job.
-grant execute on function jobs.enqueue_unique_one(json, text, text, smallint, timestamptz, smallint, text[], json, text, json) to jobs_enqueuer, jobs_worker;
-grant execute on function jobs.enqueue_unique(text[], text[], boolean[], float8[], json[], text[], text[], smallint[], interval[], timestamptz[], smallint[], text[], json[], text[], json[]) to jobs_enqueuer, jobs_worker;
+-- It inserts unique jobs and jobs that expire with the rights of the owner, because the role must not choose the id of a job.
+grant execute on function jobs.enqueue_unique_one(text, text, json, text, text, smallint, timestamptz, smallint, text[], json, text, json) to jobs_enqueuer, jobs_worker;
+grant execute on function jobs.enqueue_unique_free(text, text, boolean, float8, text, text, text, smallint, timestamptz, smallint, text[], json, text) to jobs_enqueuer, jobs_worker;
+grant execute on function jobs.enqueue_unique_alike(text, text[], boolean, float8, text, text, text, smallint, timestamptz, smallint, text[], json[], text) to jobs_enqueuer, jobs_worker;
+grant execute on function jobs.enqueue_unique(text[], text[], boolean[], float8[], json[], text[], text[], smallint[], interval[], timestamptz[], smallint[], text[], json[], text[], json[], interval[]) to jobs_enqueuer, jobs_worker;
 -- A job with a limit is held at first.
 grant insert (kind, queue, priority, run_at, max_attempts, tags, args, traceparent, flow, limit_name, limit_key, most, flags, later), select (id)
     on jobs.held to jobs_enqueuer;
@@ -62,14 +66,16 @@ grant usage on schema jobs to jobs_worker;
 grant usage on sequence jobs.job_id to jobs_worker;
 grant select, insert, delete, update (id) on jobs.ready, jobs.running, jobs.finished to jobs_worker;
 -- Admission updates these columns of held jobs.
-grant select, insert, delete, update (later, paused) on jobs.held to jobs_worker;
-grant select, insert, delete on jobs.slot, jobs.nudge to jobs_worker;
+grant select, insert, delete, update (later, paused, limit_name, limit_key, most, flags) on jobs.held to jobs_worker;
+grant select, insert, delete on jobs.slot, jobs.nudge, jobs.admission_floor to jobs_worker;
 -- A discarded job halts its sequence.
 grant update (halted_at) on jobs.slot to jobs_worker;
 grant select, delete, update (job_id) on jobs.unique_key to jobs_worker;
 grant select, insert, update on jobs.admission to jobs_worker;
 grant select, insert, update, delete on jobs.limit_setting to jobs_worker;
 grant select, insert, update, delete on jobs.rate to jobs_worker;
+grant select, insert, update, delete on jobs.fair_turn to jobs_worker;
+grant select, delete, update (start_by) on jobs.expiry to jobs_worker;
 grant select, delete on jobs.payload to jobs_worker;
 grant select, insert, delete on jobs.job_error to jobs_worker;
 grant select, insert, update, delete on jobs.output, jobs.on_discarded to jobs_worker;

@@ -16,17 +16,17 @@ pub(super) struct Ended {
 }
 
 /// Cancels the jobs that were enqueued before the call, and makes the schedules continue from now. Jobs that are enqueued
-/// during the call stay.
-pub(super) async fn end(database: &Database) -> Result<Ended, CliError> {
+/// during the call stay. The audit names the actor.
+pub(super) async fn end(database: &Database, actor: &str) -> Result<Ended, CliError> {
     let (_, now) = database.storage.schedules().await?;
     let mut ended = Ended::default();
     loop {
-        match database.operator.cancel_enqueued_before(now, BATCH).await? {
+        match database.operator.cancel_enqueued_before(now, BATCH, actor).await? {
             0 => break,
             cancelled => ended.cancelled += cancelled,
         }
     }
-    database.operator.forget_missed_ticks().await?;
+    database.operator.forget_missed_ticks(actor).await?;
     Ok(ended)
 }
 

@@ -47,7 +47,7 @@ pub(super) enum Command {
     },
     /// Report problems that prevent jobs from running
     ///
-    /// It checks the schema, the handlers, queues and kinds that nobody serves, and the schedules. It takes the options of `run`, and
+    /// It checks the schema, the handlers, queues and kinds that no worker serves, and the schedules. It takes the options of `run`, and
     /// checks what that worker would serve. It fails if it finds an error, and not if it finds only warnings.
     Check(RunArgs),
     /// List jobs, newest first
@@ -82,13 +82,13 @@ pub(super) enum Command {
     Move(MoveArgs),
     /// Change the priority of waiting jobs
     Reprioritise(ReprioritiseArgs),
-    /// Enqueue ended jobs anew, each under a new id and with all its attempts
+    /// Enqueue ended jobs again, each under a new id and with all its attempts
     Rerun(ActArgs),
-    /// Free the limit slot of a job that does not need it
+    /// Free the limit slots of a job that does not need them
     ///
     /// It is refused while the job is available, or runs in a worker that is alive. For sequences: `worker sequences skip`.
     ReleaseSlot(ReleaseArgs),
-    /// Take the unique key away from a job, which goes on
+    /// Take the unique key away from a job, which continues
     ///
     /// The next enqueue with the same key inserts a job.
     ReleaseKey(ReleaseArgs),
@@ -112,20 +112,24 @@ pub(super) enum Command {
     },
     /// Run the checks of the doctor on the database, and print the repair of each problem
     ///
-    /// They look at the schema, indexes, settings, old transactions, dead workers and late jobs. The command fails if they find an error,
+    /// They examine the schema, indexes, settings, old transactions, dead workers and late jobs. The command fails if they find an error,
     /// and not if they find only warnings. It changes nothing.
     Doctor(DoctorArgs),
     /// Print the number of jobs of each queue and kind, and the workers
+    ///
+    /// RUNNING counts the jobs that workers have claimed. Some of them may be prefetched: they start within a quarter of a second, or the
+    /// worker gives them back. So it may be higher than the number of slots.
     Stats,
     /// Print the newest failures in groups; retry or discard the jobs of one
     ///
-    /// Failures of the same kind with the same text, apart from numbers and ids, are a group.
+    /// Failures of the same kind with the same text, apart from numbers and ids, are a group. A failure is an attempt that failed, so a job
+    /// that was cancelled or discarded counts only if it had failed before.
     Failures(FailuresArgs),
     /// Print what happens to jobs, a line for each event
     ///
     /// It prints until it is interrupted.
     ///
-    /// It reads the database again and again. So it misses jobs that are not kept when they complete, and starts of attempts that take
+    /// It reads the database repeatedly. So it misses jobs that are not kept when they complete, and starts of attempts that take
     /// less time than the interval.
     Tail(TailArgs),
     /// Show queues, kinds, workers and running jobs live; `?` lists the keys
@@ -139,7 +143,7 @@ pub(super) enum Command {
         #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<String>,
     },
-    /// Print the queues; pause, resume, drain or purge one, or set its slots
+    /// Print the queues and who serves them; pause, drain or purge one, or set its slots
     Queues {
         #[command(subcommand)]
         action: Option<QueuesAction>,
@@ -166,12 +170,12 @@ pub(super) enum Command {
         #[command(subcommand)]
         action: Option<SchedulesAction>,
     },
-    /// Print the limits; set how many jobs of one run at once, or reset it
+    /// Print the limits; set how many jobs with the same key run at once, or reset it
     Limits {
         #[command(subcommand)]
         action: Option<LimitsAction>,
     },
-    /// Print the halted sequences; go on with one without its discarded job
+    /// Print the halted sequences; continue with one without its discarded job
     Sequences {
         #[command(subcommand)]
         action: Option<SequencesAction>,
@@ -194,7 +198,7 @@ pub(super) enum Command {
     },
     /// Serve pages that show what happens to jobs, and act on them
     ///
-    /// It listens on this machine only, and whoever can connect may do everything. At another address it needs `--allow-remote` and a
+    /// It listens on this machine only, and everyone who can connect may do everything. At another address it needs `--allow-remote` and a
     /// token in the variable JOBS_DASHBOARD_TOKEN, which the browser asks for as a password.
     #[cfg(feature = "dashboard")]
     Dashboard(DashboardArgs),

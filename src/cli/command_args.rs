@@ -9,15 +9,15 @@ use diesel_jobs_core::Happened;
 
 use super::duration;
 use super::parse::{entry, positive};
+use super::who::Who;
 
 #[derive(Debug, Args)]
 pub(super) struct FreezeArgs {
     /// The reason, in one line; commands and logs show it
     #[arg(long, value_name = "TEXT")]
     pub(super) reason: String,
-    /// Who freezes the database [default: the user of this machine]
-    #[arg(long, value_name = "NAME")]
-    pub(super) actor: Option<String>,
+    #[command(flatten)]
+    pub(super) who: Who,
 }
 
 #[derive(Debug, Args)]
@@ -25,6 +25,8 @@ pub(super) struct ThawArgs {
     /// First cancel all jobs that wait or run, and let schedules continue from now: for a copy whose jobs must not run
     #[arg(long)]
     pub(super) cancel_jobs: bool,
+    #[command(flatten)]
+    pub(super) who: Who,
 }
 
 #[derive(Clone, Copy, Debug, Args)]
@@ -44,7 +46,7 @@ pub(super) enum EnvironmentAction {
     /// Set the name
     Set(SetArgs),
     /// Remove the name, so that any worker may serve the database
-    Unset,
+    Unset(Who),
 }
 
 #[derive(Debug, Args)]
@@ -57,6 +59,8 @@ pub(super) struct SetArgs {
     /// Keep the jobs in the database, although they come from another environment
     #[arg(long)]
     pub(super) keep_jobs: bool,
+    #[command(flatten)]
+    pub(super) who: Who,
 }
 
 /// A page of a list whose entries have ids.

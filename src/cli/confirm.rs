@@ -11,7 +11,7 @@ pub(super) fn confirm(question: &str, expected: &str, yes: bool) -> Result<(), C
     if yes {
         return Ok(());
     }
-    output::complain(&format!("{question}\nWrite `{expected}` to go on:"));
+    output::complain(&format!("{question}\nWrite `{expected}` to continue:"));
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
     match answer.trim() {

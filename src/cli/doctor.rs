@@ -37,11 +37,7 @@ fn human(findings: &[Finding]) -> String {
     }
     let mut text = String::new();
     for Finding { check, severity, what, repair } in findings {
-        let severity = match severity {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-            Severity::Skipped => "skipped",
-        };
+        let severity = severity.as_str();
         text.push_str(&format!("{severity}: {check}: {}\n", printable(what)));
         let mut lines = repair.lines();
         text.push_str(&format!("  repair: {}\n", printable(lines.next().unwrap_or_default())));

@@ -18,6 +18,11 @@ pub(super) fn parse(text: &str) -> Result<Duration, String> {
         let factor = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor);
         let part = match (digits.parse::<u64>(), factor) {
             (Ok(number), Some(factor)) => number.checked_mul(factor),
+            (Ok(_), None) if tail.starts_with(['.', ',']) => {
+                return Err(format!(
+                    "{text:?} has a fraction; write whole numbers with units, such as 1500ms or 1m 30s"
+                ));
+            }
             (Ok(_), None) if unit.is_empty() => {
                 return Err(format!(
                     "{text:?} has a number without a unit; write {digits}s, or another of ms, s, m, h, d"
@@ -41,7 +46,7 @@ pub(super) fn parse(text: &str) -> Result<Duration, String> {
 /// Parses a duration that must not be zero.
 pub(super) fn parse_positive(text: &str) -> Result<Duration, String> {
     match parse(text)? {
-        Duration::ZERO => Err(format!("{text:?} must be longer than nothing")),
+        Duration::ZERO => Err(format!("{text:?} must be longer than 0; write a time such as 30s or 500ms")),
         duration => Ok(duration),
     }
 }
@@ -85,7 +90,7 @@ mod tests {
             ("30", "write 30s"),
             ("30 parsecs", "unknown unit \"parsecs\""),
             ("-5s", "not a duration"),
-            ("1.5s", "number without a unit"),
+            ("1.5s", "whole numbers with units, such as 1500ms"),
             ("soon", "not a duration"),
             ("99999999999999999999s", "too long"),
             ("99999999999999999d", "too long"),
@@ -93,7 +98,7 @@ mod tests {
             let error = parse(text).unwrap_err();
             assert!(error.contains(part), "{text:?}: {error}");
         }
-        assert!(parse_positive("0ms").unwrap_err().contains("longer than nothing"));
+        assert!(parse_positive("0ms").unwrap_err().contains("longer than 0"));
     }
 
     #[test]

@@ -29,8 +29,8 @@ pub(super) async fn environment(app: &App<'_>, action: &EnvironmentAction) -> Re
                 .to_owned(),
         }),
         EnvironmentAction::Set(args) => set(app, &database, before.as_deref(), args).await,
-        EnvironmentAction::Unset => {
-            database.operator.set_environment(None).await?;
+        EnvironmentAction::Unset(who) => {
+            database.operator.set_environment(None, &who.name(app)?).await?;
             say(app, None, 0, || "this database has no name any more; any worker may serve it\n".to_owned())
         }
     }
@@ -40,7 +40,7 @@ pub(super) async fn environment(app: &App<'_>, action: &EnvironmentAction) -> Re
 /// the database is a copy or the URL is wrong. The jobs of a copy must not run by accident, so an option must decide
 /// about them. If the URL is wrong, live workers are found, and the command fails.
 async fn set(app: &App<'_>, database: &Database, before: Option<&str>, args: &SetArgs) -> Result<Exit, CliError> {
-    let name = args.name.as_str();
+    let (name, by) = (args.name.as_str(), args.who.name(app)?);
     let mut ended = Ended::default();
     if let Some(before) = before.filter(|before| *before != name) {
         refuse_in_use(database, before).await?;
@@ -54,9 +54,9 @@ async fn set(app: &App<'_>, database: &Database, before: Option<&str>, args: &Se
         }
     }
     if args.cancel_jobs {
-        ended = backlog::end(database).await?;
+        ended = backlog::end(database, &by).await?;
     }
-    database.operator.set_environment(Some(name)).await?;
+    database.operator.set_environment(Some(name), &by).await?;
     say(app, Some(name), ended.cancelled, || {
         let cancelled = if args.cancel_jobs { backlog::said(ended.cancelled) } else { String::new() };
         format!(

@@ -1,14 +1,14 @@
 //! `failures`: the newest failures in groups, and commands for the jobs of a group.
 
 use clap::{Args, Subcommand};
-use diesel_jobs_core::storage::{Action, FAILURES_EXAMINED, Failures, JobFilter};
+use diesel_jobs_core::storage::{Action, ENTRIES_EXAMINED, FAILURES_EXAMINED, Failures, JobFilter};
 
 use super::act::args::How;
 use super::act::matching::{self, Plan};
 use super::app::App;
 use super::exit::{CliError, Exit};
 use super::output::{self, Align, Table};
-use super::parse::positive;
+use super::parse::{fingerprint, positive};
 use super::{database, words};
 
 /// The most characters of an error in the table.
@@ -38,7 +38,7 @@ pub(super) enum FailuresAction {
 #[derive(Debug, Args)]
 pub(super) struct GroupArgs {
     /// The fingerprint of the group, as `worker failures` prints it
-    #[arg(allow_negative_numbers = true)]
+    #[arg(allow_negative_numbers = true, value_parser = fingerprint)]
     fingerprint: i64,
     /// Only jobs of this kind. Groups of several kinds may have the same fingerprint
     #[arg(long)]
@@ -65,7 +65,7 @@ pub(super) async fn failures(app: &App<'_>, args: &FailuresArgs) -> Result<Exit,
 
 async fn list(app: &App<'_>, args: &FailuresArgs) -> Result<Exit, CliError> {
     let database = database::open(app.url()?, database::NO_HANDLERS).await?;
-    // With a kind, the largest groups of all kinds are not the ones to show.
+    // With a kind, all groups are read: those of the kind may not be among the largest groups of all kinds.
     let groups = if args.kind.is_some() { FAILURES_EXAMINED } else { args.limit };
     let mut failures = database.operator.failures(groups).await?;
     failures.groups.retain(|group| args.kind.as_ref().is_none_or(|kind| *kind == group.kind));
@@ -78,6 +78,10 @@ fn human(failures: &Failures) -> String {
     let examined = words::grouped(failures.examined as u64);
     if failures.groups.is_empty() && failures.is_complete {
         return "no failure is stored\n".to_owned();
+    }
+    if failures.examined == 0 {
+        let entries = words::grouped(ENTRIES_EXAMINED as u64);
+        return format!("no failure is among the newest {entries} entries, which are of cancelled jobs\n");
     }
     if failures.groups.is_empty() {
         return format!("none among the newest {examined} failures\n");

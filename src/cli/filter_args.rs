@@ -1,10 +1,11 @@
 //! The options that select jobs. `list`, `export` and all commands that act on jobs share them.
 
 use clap::Args;
-use diesel_jobs_core::storage::{ArgIs, JobFilter, When};
-use diesel_jobs_core::{JobState, WorkerId};
+use diesel_jobs_core::storage::{ArgIs, JobFilter, When, searchable};
+use diesel_jobs_core::{JobState, Registry, WorkerId};
 
 use super::exit::CliError;
+use super::parse;
 
 /// The options that select jobs. A job must meet all of them.
 #[derive(Clone, Debug, Default, Args)]
@@ -23,13 +24,13 @@ pub(super) struct FilterArgs {
     #[arg(long, value_name = "TAG,..", value_delimiter = ',')]
     tag: Vec<String>,
     /// With this priority
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = parse::priority)]
     priority: Option<i16>,
     /// The newest failure contains this text
     #[arg(long, value_name = "TEXT")]
     error: Option<String>,
     /// The newest failure is of this group, see `worker failures`
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = parse::fingerprint)]
     fingerprint: Option<i64>,
     /// The newest attempt is or was of this worker; its whole id
     #[arg(long, value_name = "ID", value_parser = worker)]
@@ -61,7 +62,8 @@ pub(super) struct FilterArgs {
 }
 
 impl FilterArgs {
-    /// The filter: what `--filter` says and what the other options say. Fails if both say the same thing.
+    /// The filter: what `--filter` says and what the other options say. Fails if both say the same thing, and if it asks for the value of a
+    /// secret argument.
     pub(super) fn filter(&self) -> Result<JobFilter, CliError> {
         let given = self.clone();
         let mut filter = given.filter.unwrap_or_default();
@@ -81,7 +83,8 @@ impl FilterArgs {
         once("--finished-before", &mut filter.finished.before, given.finished_before)?;
         once("--finished-after", &mut filter.finished.after, given.finished_after)?;
         filter.validate().map_err(CliError::usage)?;
-        Ok(filter)
+        // `show` prints arguments of kinds that this program does not know.
+        searchable(&filter, Registry::linked().secrets(), true).map_err(CliError::usage)
     }
 }
 

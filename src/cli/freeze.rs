@@ -8,7 +8,7 @@ use super::app::App;
 use super::backlog::{self, Ended};
 use super::command_args::{FreezeArgs, ThawArgs};
 use super::exit::{CliError, Exit};
-use super::{database, output, settings};
+use super::{database, output};
 
 #[derive(Serialize)]
 struct Frozen {
@@ -18,7 +18,7 @@ struct Frozen {
 }
 
 pub(super) async fn freeze(app: &App<'_>, args: &FreezeArgs) -> Result<Exit, CliError> {
-    let by = settings::actor(args, app.env)?;
+    let by = args.who.name(app)?;
     check_words("--actor", &by).and_then(|()| check_words("--reason", &args.reason)).map_err(CliError::usage)?;
     let database = database::open(app.url()?, database::NO_HANDLERS).await?;
     database.storage.check_schema().await?;
@@ -47,10 +47,11 @@ struct Thawed {
 }
 
 pub(super) async fn thaw(app: &App<'_>, args: &ThawArgs) -> Result<Exit, CliError> {
+    let by = args.who.name(app)?;
     let database = database::open(app.url()?, database::NO_HANDLERS).await?;
     database.storage.check_schema().await?;
-    let Ended { cancelled } = if args.cancel_jobs { backlog::end(&database).await? } else { Ended::default() };
-    let answer = Thawed { changed: database.operator.thaw().await?, cancelled };
+    let Ended { cancelled } = if args.cancel_jobs { backlog::end(&database, &by).await? } else { Ended::default() };
+    let answer = Thawed { changed: database.operator.thaw(&by).await?, cancelled };
     output::print(app.json, &answer, || {
         let ended = if args.cancel_jobs { backlog::said(cancelled) } else { String::new() };
         let thawed = if answer.changed { "thawed: workers claim again" } else { "it was not frozen" };

@@ -1,5 +1,7 @@
 //! The help texts: the commands in groups, and an example for each.
 
+mod examples;
+
 use std::fmt::Write as _;
 
 use clap::{Command, CommandFactory as _};
@@ -38,69 +40,34 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Other tools", &["dashboard", "bench", "completions", "man"]),
 ];
 
-/// An example for each command. They are valid command lines, which a test checks.
-const EXAMPLES: [(&str, &str); 38] = [
-    ("run", "worker run --queues mail=10,default=50"),
-    ("check", "worker check --queues mail"),
-    ("migrate", "worker migrate status"),
-    ("migrations", "worker migrations copy migrations"),
-    ("stats", "worker stats"),
-    ("top", "worker top --interval 1s"),
-    ("tail", "worker tail --kind charge --state discarded"),
-    ("list", "worker list --state discarded --kind charge --error timeout"),
-    ("show", "worker show 42"),
-    ("why", "worker why 42"),
-    ("failures", "worker failures --kind charge"),
-    ("doctor", "worker doctor --objective 1m"),
-    ("retry", "worker retry --state discarded --kind charge --dry-run"),
-    ("run-now", "worker run-now --state scheduled --queue reports"),
-    ("cancel", "worker cancel --kind send_newsletter --older-than 2h --yes"),
-    ("discard", "worker discard --kind charge --state retrying"),
-    ("delete", "worker delete --state completed --finished-before 7d"),
-    ("move", "worker move --to slow --kind export_archive"),
-    ("reprioritise", "worker reprioritise --to 10 --tag vip"),
-    ("rerun", "worker rerun --state completed --kind invoice --finished-after 1d"),
-    ("release-slot", "worker release-slot 42"),
-    ("release-key", "worker release-key 42"),
-    ("operations", "worker operations resume 7"),
-    ("audit", "worker audit --limit 50"),
-    ("export", "worker export --state discarded > discarded.jsonl"),
-    ("import", "worker import discarded.jsonl --others enqueue"),
-    ("queues", "worker queues pause mail --reason \"the mail server is down\""),
-    ("kinds", "worker kinds pause charge --reason \"the bank is closed\""),
-    ("limits", "worker limits set stripe 2 --reason \"the bank is slow\""),
-    ("sequences", "worker sequences skip orders '[7]'"),
-    ("workers", "worker workers show 018f4c1e"),
-    ("schedules", "worker schedules pause nightly_report"),
-    ("retention", "worker retention set discarded 7d --kind charge"),
-    ("freeze", "worker freeze --reason \"a restore is checked\""),
-    ("thaw", "worker thaw"),
-    ("environment", "worker environment set production"),
-    ("completions", "worker completions bash > /etc/bash_completion.d/worker"),
-    ("man", "worker man > /usr/local/share/man/man1/worker.1"),
-];
-
-/// Examples of commands that not every program has.
-const FURTHER: [(&str, &str); 2] =
-    [("dashboard", "worker dashboard --listen 127.0.0.1:8080"), ("bench", "worker bench --time 30s")];
-
 /// The name of each command is at most this long.
 const NAME: usize = 13;
 
 /// The command line, with examples.
 pub(super) fn command() -> Command {
     let with_example = |command: Command| {
-        let example = EXAMPLES.iter().chain(&FURTHER).find(|(name, _)| *name == command.get_name());
-        match example {
-            Some((_, example)) => {
+        let name = command.get_name().to_owned();
+        let with_actions = command.mut_subcommands(|action| match examples::of_action(&name, action.get_name()) {
+            Some(example) => action.after_help(format!("Example:\n  {example}")),
+            None => action,
+        });
+        match examples::of(&name) {
+            Some(example) => {
                 let example = format!("Example:\n  {example}");
                 let long = format!("{example}\n\n{}", exit::HELP);
-                command.after_help(example).after_long_help(long)
+                with_actions.after_help(example).after_long_help(long)
             }
-            None => command,
+            None => with_actions,
         }
     };
-    Cli::command().mut_subcommands(with_example)
+    taking_negative_numbers(Cli::command().mut_subcommands(with_example))
+}
+
+/// Options read `-1` as their value, and say what they take instead. Otherwise clap would say that there is no option `-1`.
+fn taking_negative_numbers(command: Command) -> Command {
+    command
+        .mut_args(|arg| if arg.get_action().takes_values() { arg.allow_negative_numbers(true) } else { arg })
+        .mut_subcommands(taking_negative_numbers)
 }
 
 /// The same for reading arguments. `--help` shows the commands in groups, and leaves the options of `run` to `run --help`.
@@ -135,6 +102,7 @@ fn groups(cli: &Command) -> String {
 mod tests {
     use std::collections::BTreeSet;
 
+    use super::examples::{OF_ACTIONS, OF_COMMANDS};
     use super::*;
 
     #[test]
@@ -146,23 +114,47 @@ mod tests {
         assert_eq!(listed.len(), listed.iter().collect::<BTreeSet<_>>().len(), "a command is listed twice");
         for name in &visible {
             assert!(listed.contains(name), "{name} is in no group");
-            assert!(EXAMPLES.iter().chain(&FURTHER).any(|(of, _)| of == name), "{name} has no example");
+            assert!(examples::of(name).is_some(), "{name} has no example");
         }
-        for (name, _) in EXAMPLES {
+        for (name, _) in OF_COMMANDS {
             assert!(cli.find_subcommand(name).is_some(), "there is no command {name}");
         }
     }
 
     #[test]
-    fn the_examples_are_valid_command_lines() {
-        for (name, example) in EXAMPLES {
-            let line = example.split(" > ").next().unwrap();
-            let mut words = Vec::new();
-            for (place, part) in line.split('"').enumerate() {
-                if place % 2 == 1 { words.push(part) } else { words.extend(part.split_whitespace()) }
+    fn each_action_of_a_command_has_an_example_in_its_help() {
+        let mut actions = 0;
+        for command in command().get_subcommands() {
+            for action in command.get_subcommands().filter(|action| !action.is_hide_set()) {
+                let (name, of) = (action.get_name(), command.get_name());
+                let help = action.clone().render_long_help().to_string();
+                assert!(help.contains(&format!("Example:\n  worker {of} {name}")), "{of} {name}: {help}");
+                actions += 1;
             }
-            let matches = grouped().try_get_matches_from(words);
-            assert!(matches.is_ok_and(|matches| matches.subcommand_name() == Some(name)), "{example}");
+        }
+        assert_eq!(actions, OF_ACTIONS.len());
+    }
+
+    /// The words of an example, as a shell reads them.
+    fn words(example: &str) -> Vec<&str> {
+        let line = example.split(" > ").next().unwrap();
+        let mut words = Vec::new();
+        for (place, part) in line.split('"').enumerate() {
+            if place % 2 == 1 { words.push(part) } else { words.extend(part.split_whitespace()) }
+        }
+        words
+    }
+
+    #[test]
+    fn the_examples_are_valid_command_lines() {
+        for (name, example) in OF_COMMANDS {
+            let matches = grouped().try_get_matches_from(words(example));
+            assert!(matches.is_ok_and(|matches| matches.subcommand_name() == Some(*name)), "{example}");
+        }
+        for (command, action, example) in OF_ACTIONS {
+            let matches = grouped().try_get_matches_from(words(example)).unwrap();
+            let (name, matches) = matches.subcommand().unwrap();
+            assert_eq!((name, matches.subcommand_name()), (*command, Some(*action)), "{example}");
         }
     }
 

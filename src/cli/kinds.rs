@@ -60,12 +60,18 @@ pub(super) async fn kinds(app: &App<'_>, action: &KindsAction) -> Result<Exit, C
         let paused = answer.kind.paused.as_ref().map_or_else(|| "not paused".to_owned(), ToString::to_string);
         output::printable(&format!("kind `{name}`{already}: {paused}")) + "\n"
     })?;
-    if Registry::linked().get(name).is_none() {
+    warn_of_unknown([name.as_str()]);
+    Ok(Exit::Fine)
+}
+
+/// Warns of kinds that this program does not have. Their names may be wrong.
+pub(super) fn warn_of_unknown<'a>(names: impl IntoIterator<Item = &'a str>) {
+    let registry = Registry::linked();
+    for name in names.into_iter().filter(|name| registry.get(name).is_none()) {
         output::complain(&output::printable(&format!(
             "warning: this program has no job of kind `{name}`; `worker kinds` lists those that it has"
         )));
     }
-    Ok(Exit::Fine)
 }
 
 fn listed(paused: Vec<KindSettings>) -> Vec<Listed> {

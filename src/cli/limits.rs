@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use clap::{Args, Subcommand};
 use diesel_jobs_core::storage::{Count, LimitSetting, MOST_LIMITS, Operator, StorageResult};
-use diesel_jobs_core::{MOST_AT_ONCE, Registry};
+use diesel_jobs_core::{Concurrency, MOST_AT_ONCE, Registry};
 use serde::Serialize;
 
 use super::app::App;
@@ -78,10 +78,17 @@ pub(super) async fn limits(app: &App<'_>, action: &LimitsAction) -> Result<Exit,
             return Ok(Exit::Fine);
         }
         LimitsAction::Set(SetArgs { name, most, reason, who }) => {
-            refuse_sequence(name)?;
+            refuse_others(name)?;
             (name, operator.set_limit(name, *most, &who.name(app)?, reason.as_deref()).await?)
         }
-        LimitsAction::Reset(args) => (&args.name, operator.reset_limit(&args.name, &args.who.name(app)?).await?),
+        LimitsAction::Reset(args) => {
+            let changed = operator.reset_limit(&args.name, &args.who.name(app)?).await?;
+            // An earlier version of the program may have had a limit of this name, for which a number is set.
+            if !changed {
+                refuse_others(&args.name)?;
+            }
+            (&args.name, changed)
+        }
     };
     let set = operator.limit_settings().await?.into_iter().find(|setting| setting.name == *name);
     let answer = Changed { changed, name, set };
@@ -98,16 +105,28 @@ pub(super) async fn limits(app: &App<'_>, action: &LimitsAction) -> Result<Exit,
     Ok(Exit::Fine)
 }
 
-/// Fails if a kind of this program says that the name is that of a sequence. The database knows only sequences with jobs.
-fn refuse_sequence(name: &str) -> Result<(), CliError> {
+/// Fails if the kinds of this program say that the name is that of a sequence or of a rate. The database knows only those with jobs.
+fn refuse_others(name: &str) -> Result<(), CliError> {
     let registry = Registry::linked();
-    let limits = registry.iter().filter_map(|kind| kind.options.concurrency);
-    match limits.into_iter().find(|limit| limit.name == name && limit.sequence.is_some()) {
-        Some(_) => Err(CliError::usage(format!(
-            "`{name}` is a sequence: it runs one job of each key at a time, and this number cannot be changed"
-        ))),
+    match refusal(name, registry.iter().flat_map(|kind| kind.options.all_limits())) {
+        Some(problem) => Err(CliError::usage(problem)),
         None => Ok(()),
     }
+}
+
+fn refusal(name: &str, limits: impl Iterator<Item = Concurrency>) -> Option<String> {
+    let of_name: Vec<Concurrency> = limits.filter(|limit| limit.name == name).collect();
+    if of_name.iter().any(|limit| limit.sequence.is_some()) {
+        return Some(format!(
+            "`{name}` is a sequence: it runs one job of each key at a time, and this number cannot be changed"
+        ));
+    }
+    // A rate may have the name of a limit.
+    (!of_name.is_empty() && of_name.iter().all(|limit| limit.rate.is_some())).then(|| {
+        format!(
+            "`{name}` is a rate: how many jobs may start in a time is set in the code, and an operator cannot change it"
+        )
+    })
 }
 
 impl Listed {
@@ -135,7 +154,8 @@ async fn listed(operator: &dyn Operator) -> StorageResult<Vec<Listed>> {
         limit.set = Some(setting);
     }
     let registry = Registry::linked();
-    for limit in registry.iter().filter_map(|kind| kind.options.concurrency).filter(|limit| limit.sequence.is_none()) {
+    let declared = registry.iter().flat_map(|kind| kind.options.all_limits());
+    for limit in declared.filter(|limit| limit.sequence.is_none() && limit.rate.is_none()) {
         listed.entry(limit.name.to_owned()).or_insert_with(|| new(limit.name)).declared.insert(limit.most);
     }
     Ok(listed.into_values().collect())
@@ -156,7 +176,7 @@ fn human(listed: &[Listed]) -> String {
     for Listed { name, declared, set, held, slots } in listed {
         let declared: Vec<String> = declared.iter().map(u32::to_string).collect();
         table.row([
-            name.clone(),
+            if name.is_empty() { "several limits".to_owned() } else { name.clone() },
             declared.join(", "),
             held.to_string(),
             slots.to_string(),
@@ -164,4 +184,29 @@ fn human(listed: &[Listed]) -> String {
         ]);
     }
     table.render()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use diesel_jobs_core::OnDiscard;
+
+    use super::*;
+
+    #[test]
+    fn only_limits_can_be_set() {
+        let rated = |name| Concurrency::rate(name, 100, Duration::from_secs(60));
+        let declared = [
+            Concurrency::new("stripe", 5),
+            Concurrency::in_sequence("orders", OnDiscard::Halt),
+            rated("api"),
+            rated("both"),
+            Concurrency::new("both", 2),
+        ];
+        let refused = |name: &str| refusal(name, declared.into_iter());
+        assert!(refused("orders").unwrap().contains("`orders` is a sequence"));
+        assert!(refused("api").unwrap().contains("`api` is a rate"));
+        assert_eq!([refused("stripe"), refused("both"), refused("unknown")], [None, None, None]);
+    }
 }

@@ -1,7 +1,7 @@
 //! `list`: one row per job, without its arguments.
 
 use clap::Args;
-use diesel_jobs_core::storage::{Found, NotCounted, Paging, search};
+use diesel_jobs_core::storage::{COUNTED, Found, NotCounted, Paging, search};
 use diesel_jobs_core::{JobId, JobRecord};
 use serde::Serialize;
 
@@ -11,6 +11,10 @@ use super::filter_args::FilterArgs;
 use super::output::{self, Align, Table};
 use super::parse::{id, positive};
 use super::{database, duration, words};
+
+/// Why a number below [`COUNTED`] is not exact.
+const STOPPED: &str =
+    "; the count stopped before it had read all jobs: `worker list` with the same filter searches the others";
 
 #[derive(Debug, Args)]
 pub(super) struct ListArgs {
@@ -77,7 +81,10 @@ pub(super) async fn list(app: &App<'_>, args: &ListArgs) -> Result<Exit, CliErro
     let database = database::open(app.url()?, database::NO_HANDLERS).await?;
     if args.count {
         let count = database.operator.count(&filter).await?;
-        output::print(app.json, &count, || format!("{}\n", words::jobs(&count)))?;
+        output::print(app.json, &count, || {
+            let stopped = if count.is_exact || count.jobs >= COUNTED { "" } else { STOPPED };
+            format!("{}{stopped}\n", words::jobs(&count))
+        })?;
         return Ok(Exit::Fine);
     }
     let start = Paging { before: args.before.map(JobId), after: args.after.map(JobId), limit: args.limit };
@@ -101,7 +108,7 @@ fn human(found: &Found, start: Paging) -> String {
     text
 }
 
-/// What was not looked at.
+/// What was not examined.
 fn not_counted(NotCounted { searched_to, age }: NotCounted) -> String {
     let age = duration::human(age);
     format!(

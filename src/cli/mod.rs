@@ -74,6 +74,7 @@ mod tail;
 mod top;
 mod transfer;
 mod unknown_queues;
+mod unknown_variables;
 mod url;
 mod who;
 mod why;

@@ -28,7 +28,7 @@ pub(super) struct OperationsArgs {
 enum OperationsAction {
     /// Print one operation
     Show(OneArgs),
-    /// Go on with an operation here, until it is done. Workers go on with it, too
+    /// Continue with an operation here, until it is done. Workers continue with it, too
     Resume(OneArgs),
     /// End an operation before it is done. Jobs that it has changed stay changed
     Cancel(CancelArgs),

@@ -110,8 +110,8 @@ pub(super) fn depth(depth: Depth, noun: &str) -> String {
     if depth.is_exact { count(depth.jobs, noun) } else { format!("{depth} {noun}s") }
 }
 
-/// Escapes control characters and those that change the direction of writing, so that the text stays on one line and in
-/// its order, and cannot move the cursor. Kinds, queues and messages may come from plain SQL.
+/// Escapes control characters and those that change the direction of writing. So the text stays on one line and in its
+/// order, and cannot move the cursor. Kinds, queues and messages may come from plain SQL.
 pub(super) fn printable(text: &str) -> String {
     let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let escaped = |c: char| if c.is_control() || turns(c) { c.escape_default().collect() } else { vec![c] };

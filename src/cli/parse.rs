@@ -26,6 +26,51 @@ pub(super) fn address(text: &str) -> Result<String, String> {
     }
 }
 
+/// Parses a priority.
+pub(super) fn priority(text: &str) -> Result<i16, String> {
+    let wrong = |_| {
+        format!(
+            "{text:?} is not a priority: it is a whole number from {} to {}, and higher runs first",
+            i16::MIN,
+            i16::MAX
+        )
+    };
+    text.trim().parse().map_err(wrong)
+}
+
+/// Parses the fingerprint of a group of failures.
+pub(super) fn fingerprint(text: &str) -> Result<i64, String> {
+    let wrong = |_| format!("{text:?} is not a fingerprint: it is a whole number, which `worker failures` prints");
+    text.trim().parse().map_err(wrong)
+}
+
+/// Parses the number of attempts of a job.
+pub(super) fn attempts(text: &str) -> Result<u16, String> {
+    let number = text.trim().parse().ok().filter(|number| (1..=i16::MAX.unsigned_abs()).contains(number));
+    number.ok_or_else(|| format!("{text:?} is not a number of attempts: it is a whole number from 1 to {}", i16::MAX))
+}
+
+/// Parses a number of crashes.
+pub(super) fn crashes(text: &str) -> Result<u16, String> {
+    let number = text.trim().parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| format!("{text:?} is not a whole number from 1 to {}", u16::MAX))
+}
+
+/// Parses the number of a line of a file, from 1.
+pub(super) fn line(text: &str) -> Result<u64, String> {
+    let number = text.trim().parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| format!("{text:?} is not the number of a line: it is a whole number from 1"))
+}
+
+/// Parses an address of this machine with a port.
+#[cfg(feature = "dashboard")]
+pub(super) fn socket(text: &str) -> Result<std::net::SocketAddr, String> {
+    let wrong = |_| {
+        format!("{text:?} is not IP:PORT, such as 127.0.0.1:8080 or [::1]:8080; a name of a host is not possible here")
+    };
+    text.trim().parse().map_err(wrong)
+}
+
 /// Parses the id of a job.
 pub(super) fn id(text: &str) -> Result<i64, String> {
     text.trim().parse().map_err(|_| format!("{text:?} is not the id of a job: it is a whole number, see `worker list`"))
@@ -41,5 +86,40 @@ pub(super) fn positive(text: &str) -> Result<usize, String> {
     match text.trim().parse() {
         Ok(number) if number > 0 => Ok(number),
         _ => Err(format!("{text:?} is not a whole number from 1")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_number_is_refused_with_what_was_given_and_what_is_possible() {
+        let texts = [
+            priority("99999").unwrap_err(),
+            priority("high").unwrap_err(),
+            attempts("0").unwrap_err(),
+            attempts("40000").unwrap_err(),
+            fingerprint("x").unwrap_err(),
+            crashes("0").unwrap_err(),
+            line("0").unwrap_err(),
+            positive("0").unwrap_err(),
+            positive("abc").unwrap_err(),
+        ];
+        let parts = [
+            ("\"99999\"", "from -32768 to 32767"),
+            ("\"high\"", "from -32768 to 32767"),
+            ("\"0\"", "from 1 to 32767"),
+            ("\"40000\"", "from 1 to 32767"),
+            ("\"x\"", "worker failures"),
+            ("\"0\"", "from 1 to 65535"),
+            ("\"0\"", "a whole number from 1"),
+            ("\"0\"", "a whole number from 1"),
+            ("\"abc\"", "a whole number from 1"),
+        ];
+        for (text, (given, possible)) in texts.iter().zip(parts) {
+            assert!(text.starts_with(given) && text.contains(possible), "{text}");
+        }
+        assert_eq!((priority("-5"), attempts("25"), fingerprint("-42")), (Ok(-5), Ok(25), Ok(-42)));
     }
 }

@@ -19,7 +19,7 @@ impl Paused {
     /// In one line.
     pub(super) fn text(&self) -> String {
         let Self { what, name, pause } = self;
-        output::printable(&format!("{what} `{name}` is {pause}; to go on: `worker {what}s resume {name}`"))
+        output::printable(&format!("{what} `{name}` is {pause}; to continue: `worker {what}s resume {name}`"))
     }
 
     /// The code of a finding.

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use diesel_jobs_core::JobId;
-use diesel_jobs_core::storage::{KeyOfJob, SlotOfJob};
+use diesel_jobs_core::storage::{KeyOfJob, SlotOfJob, key_text};
 use serde::Serialize;
 
 use super::app::App;
@@ -22,7 +22,7 @@ pub(super) struct ReleaseArgs {
 }
 
 #[derive(Serialize)]
-struct Slot {
+struct SlotAnswer {
     /// Whether the slot was freed.
     changed: bool,
     id: JobId,
@@ -36,7 +36,7 @@ pub(super) async fn slot(app: &App<'_>, args: &ReleaseArgs) -> Result<Exit, CliE
     let id = JobId(args.id);
     let slot = database.operator.release_slot(id, &args.who.name(app)?).await?;
     let changed = matches!(slot, SlotOfJob::Left { .. });
-    let answer = Slot { changed, id, slot };
+    let answer = SlotAnswer { changed, id, slot };
     output::print(app.json, &answer, || {
         let nothing = if changed { "" } else { "; nothing was changed" };
         output::printable(&format!("{}{nothing}", answer.slot.text(id))) + "\n"
@@ -45,7 +45,7 @@ pub(super) async fn slot(app: &App<'_>, args: &ReleaseArgs) -> Result<Exit, CliE
 }
 
 #[derive(Serialize)]
-struct Key {
+struct KeyAnswer {
     /// Whether the job had a key.
     changed: bool,
     id: JobId,
@@ -59,11 +59,12 @@ pub(super) async fn key(app: &App<'_>, args: &ReleaseArgs) -> Result<Exit, CliEr
     let id = JobId(args.id);
     let unique_key = database.operator.release_key(id, &args.who.name(app)?).await?;
     let changed = unique_key.is_some();
-    let answer = Key { changed, id, unique_key };
+    let answer = KeyAnswer { changed, id, unique_key };
     output::print(app.json, &answer, || {
         let text = match &answer.unique_key {
             Some(KeyOfJob { name, key, .. }) => format!(
-                "job {id} does not have the unique key {key} of `{name}` any more: the next enqueue with this key inserts a job; job {id} goes on"
+                "job {id} does not have the unique key {} of `{name}` any more: the next enqueue with this key inserts a job; job {id} continues",
+                key_text(key)
             ),
             None => format!("job {id} has no unique key; nothing was changed"),
         };

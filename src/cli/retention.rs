@@ -17,8 +17,8 @@ pub(super) enum RetentionAction {
     List,
     /// Set how long jobs that end in a state from now on are kept
     ///
-    /// A setting for one kind comes before one for all kinds, and both come before the `retain` of the code and the options of the
-    /// worker. Jobs that have ended already are kept as was decided then.
+    /// A setting for one kind takes precedence over one for all kinds. Both take precedence over the `retain` of the code and the options of the
+    /// worker. Jobs that have ended already keep their retention.
     Set(SetArgs),
     /// Remove such a setting, so that what the workers were started with applies again
     Unset(UnsetArgs),
@@ -27,6 +27,7 @@ pub(super) enum RetentionAction {
 #[derive(Debug, Args)]
 pub(super) struct SetArgs {
     /// completed, cancelled or discarded
+    #[arg(value_parser = ended)]
     state: JobState,
     /// A time such as 7d or 12h; `none`: not at all; `forever`: until an operator deletes them
     #[arg(value_name = "TIME", value_parser = keep)]
@@ -41,12 +42,21 @@ pub(super) struct SetArgs {
 #[derive(Debug, Args)]
 pub(super) struct UnsetArgs {
     /// completed, cancelled or discarded
+    #[arg(value_parser = ended)]
     state: JobState,
     /// Only the setting of this kind [default: the one for all kinds]
     #[arg(long)]
     kind: Option<String>,
     #[command(flatten)]
     who: Who,
+}
+
+/// Parses a state in which jobs have ended.
+fn ended(text: &str) -> Result<JobState, String> {
+    let state = text.parse().ok().filter(|state: &JobState| state.is_finished());
+    state.ok_or_else(|| {
+        format!("{text:?} is not a state in which jobs are kept; write completed, cancelled or discarded")
+    })
 }
 
 fn keep(text: &str) -> Result<Keep, String> {

@@ -8,7 +8,7 @@ use super::app::App;
 use super::exit::{CliError, Exit};
 use super::run_args::RunArgs;
 use super::signals::Signals;
-use super::{database, listen, settings, unknown_queues, worker};
+use super::{database, listen, settings, unknown_queues, unknown_variables, worker};
 
 /// Runs until a signal. If the database cannot be reached at the start, the process ends at once, so that a wrong URL
 /// is noticed. A supervisor then restarts it. A running worker survives such outages.
@@ -18,6 +18,7 @@ pub(super) async fn run(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError> 
     // This comes before all slow steps, so that a signal during the start is not lost.
     let mut signals = Signals::install()?;
     tracing::info!(target: "diesel_jobs", "using {chosen}");
+    unknown_variables::say();
     let probes = settings.listen.as_deref().map(listen::start).transpose()?;
     let url = chosen.url.clone();
     let started = async {

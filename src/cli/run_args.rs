@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::duration;
-use super::parse::{address, connections, name, positive};
+use super::parse::{address, connections, crashes, name, positive};
 use super::queues::QueueList;
 
 /// The options of the worker. They take precedence over the environment, and both over the program's set-up function.
@@ -38,7 +38,7 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse_positive, help_heading = "Options of run")]
     pub(super) timeout: Option<Duration>,
     /// A job is discarded at this many counted crashes; before the last one it runs alone in its process [env: JOBS_MAX_CRASHES] [default: 3]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Options of run")]
+    #[arg(long, value_name = "N", value_parser = crashes, help_heading = "Options of run")]
     pub(super) max_crashes: Option<u16>,
     /// How long the history of the work is kept, by which `stats` and charts show rates; at least 1h [env: JOBS_KEEP_HISTORY] [default: 30d]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse_positive, help_heading = "Options of run")]

@@ -3,7 +3,6 @@
 
 use std::ffi::OsString;
 
-use super::command_args::FreezeArgs;
 use super::exit::CliError;
 use super::global_args::GlobalArgs;
 use super::logging::LogFormat;
@@ -58,7 +57,7 @@ pub(super) fn run(args: &RunArgs, env: Environment<'_>) -> Result<RunArgs, CliEr
         grace: pick(*grace, env, "JOBS_GRACE", duration::parse)?,
         lease: pick(*lease, env, "JOBS_LEASE", duration::parse_positive)?,
         timeout: pick(*timeout, env, "JOBS_TIMEOUT", duration::parse_positive)?,
-        max_crashes: pick(*max_crashes, env, "JOBS_MAX_CRASHES", crashes)?,
+        max_crashes: pick(*max_crashes, env, "JOBS_MAX_CRASHES", parse::crashes)?,
         keep_history: pick(*keep_history, env, "JOBS_KEEP_HISTORY", duration::parse_positive)?,
         retain_completed: pick(*retain_completed, env, "JOBS_RETAIN_COMPLETED", duration::parse)?,
         retain_cancelled: pick(*retain_cancelled, env, "JOBS_RETAIN_CANCELLED", duration::parse)?,
@@ -68,28 +67,25 @@ pub(super) fn run(args: &RunArgs, env: Environment<'_>) -> Result<RunArgs, CliEr
     })
 }
 
-/// Returns who runs the command: the option, else the user's name. Under `sudo` that is the user who called it.
-pub(super) fn actor(args: &FreezeArgs, env: Environment<'_>) -> Result<String, CliError> {
-    actor_or_user(args.actor.clone(), env)
-}
+/// The variables that may have the name of the operator, the first one first. Under `sudo` the user who called it counts.
+const ACTOR: [&str; 5] = ["JOBS_ACTOR", "SUDO_USER", "USER", "LOGNAME", "USERNAME"];
 
-/// The same, for the option of any command.
+/// Returns who runs the command: the option, else the first variable that is set.
 pub(super) fn actor_or_user(actor: Option<String>, env: Environment<'_>) -> Result<String, CliError> {
-    actor_if_known(actor, env)?
-        .ok_or_else(|| CliError::usage("the name of the operator is not known: write --actor NAME"))
+    actor_if_known(actor, env)?.ok_or_else(|| {
+        CliError::usage(
+            "who makes this change? The audit names the operator, and none of the variables JOBS_ACTOR, USER and LOGNAME is set: \
+             write --actor NAME, or set JOBS_ACTOR",
+        )
+    })
 }
 
-/// The same. `None`: the machine names no user.
+/// The same. `None`: the environment names no user.
 pub(super) fn actor_if_known(mut actor: Option<String>, env: Environment<'_>) -> Result<Option<String>, CliError> {
-    for name in ["SUDO_USER", "USER", "LOGNAME", "USERNAME"] {
+    for name in ACTOR {
         actor = pick(actor, env, name, |user| Ok(user.to_owned()))?;
     }
     Ok(actor)
-}
-
-fn crashes(text: &str) -> Result<u16, String> {
-    let refused = |_| format!("{text:?} is not a whole number from 1 to {}", u16::MAX);
-    parse::positive(text).and_then(|number| u16::try_from(number).map_err(|_| String::new())).map_err(refused)
 }
 
 fn pick<T>(
@@ -156,6 +152,18 @@ mod tests {
             assert_eq!(error.exit, Exit::Usage);
             assert!(error.to_string().starts_with(&format!("{name}: \"{value}\"")), "{error}");
         }
+    }
+
+    #[test]
+    fn the_option_wins_over_jobs_actor_and_that_over_the_user() {
+        let env = with(&[("USER", "root"), ("JOBS_ACTOR", "anna")]);
+        assert_eq!(actor_or_user(Some("bert".to_owned()), &env).unwrap(), "bert");
+        assert_eq!(actor_or_user(None, &env).unwrap(), "anna");
+        assert_eq!(actor_or_user(None, &with(&[("USER", "root"), ("SUDO_USER", "cleo")])).unwrap(), "cleo");
+        let nobody = actor_or_user(None, &with(&[("JOBS_ACTOR", "")])).unwrap_err();
+        assert_eq!(nobody.exit, Exit::Usage);
+        assert!(nobody.to_string().contains("set JOBS_ACTOR"), "{nobody}");
+        assert_eq!(actor_if_known(None, &with(&[])).unwrap(), None);
     }
 
     #[test]

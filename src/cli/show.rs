@@ -1,6 +1,9 @@
 //! `show`: prints one job in full. Only `show` and `export` print arguments, because the user has asked for these jobs.
 
-use diesel_jobs_core::storage::{KeyOfJob, LimitSetting};
+use std::collections::BTreeSet;
+
+use chrono::{DateTime, Utc};
+use diesel_jobs_core::storage::{HaltedSequence, KeyOfJob, LimitSetting, keyed};
 use diesel_jobs_core::{
     AttemptError, AttemptRecord, FailureKind, Freeze, JobId, JobLimit, JobRecord, JobState, Output, Progress, Registry,
     flags,
@@ -36,9 +39,15 @@ struct Shown<'a> {
     /// Its unique key.
     #[serde(skip_serializing_if = "Option::is_none")]
     unique_key: Option<KeyOfJob>,
-    /// What an operator has set for its limit.
+    /// When it expires, if its first attempt has not started.
     #[serde(skip_serializing_if = "Option::is_none")]
-    limit_set: Option<LimitSetting>,
+    start_by: Option<DateTime<Utc>>,
+    /// The sequence that it halts, because it was discarded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    halts: Option<HaltedSequence>,
+    /// What operators have set for its limits.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    limits_set: Vec<LimitSetting>,
     /// Only set if the freeze keeps this job from being claimed.
     #[serde(skip_serializing_if = "Option::is_none")]
     frozen: Option<Freeze>,
@@ -63,17 +72,18 @@ pub(super) async fn show(app: &App<'_>, id: i64, backtraces: bool) -> Result<Exi
     let args = redact::arguments(&registry, &job).json;
     let is_unique = job.flags & flags::UNIQUE != 0;
     let unique_key = if is_unique { database.operator.unique_key(JobId(id)).await? } else { None };
-    let limit_set = match &job.limit {
-        Some(JobLimit { name, sequence: None, .. }) => {
-            database.operator.limit_settings().await?.into_iter().find(|setting| setting.name == *name)
-        }
-        _ => None,
-    };
+    let names: BTreeSet<String> = job.limit.iter().flat_map(JobLimit::each).map(|limit| limit.name).collect();
+    let mut limits_set = if names.is_empty() { Vec::new() } else { database.operator.limit_settings().await? };
+    limits_set.retain(|setting| names.contains(&setting.name));
     // The job may have been pruned since.
     let attempts = database.operator.attempts(JobId(id)).await?.unwrap_or_default();
     let waits = !job.state.is_finished() && job.state != JobState::Running;
     let frozen = if waits { database.storage.check_schema().await?.frozen } else { None };
     let paused = if waits { pauses::of_job(&*database.operator, &job.queue, &job.kind).await? } else { Vec::new() };
+    let expires = waits && job.flags & flags::EXPIRES != 0;
+    let may_halt = job.state == JobState::Discarded && job.flags & flags::SEQUENCE != 0;
+    let around =
+        if expires || may_halt { database.operator.surroundings(JobId(id)).await? } else { Default::default() };
     let shown = Shown {
         job: Row::from(&job),
         args: serde_json::from_str(&args).ok(),
@@ -81,7 +91,9 @@ pub(super) async fn show(app: &App<'_>, id: i64, backtraces: bool) -> Result<Exi
         output_note: output.as_ref().and_then(Output::note),
         progress,
         unique_key,
-        limit_set,
+        start_by: around.start_by,
+        halts: around.halts,
+        limits_set,
         attempts: &attempts,
         errors: &errors,
         frozen,
@@ -111,21 +123,44 @@ fn human(shown: &Shown<'_>, job: &JobRecord, registry: &Registry, args: &str, ou
     if !job.tags.is_empty() {
         lines.push(("tags", job.tags.join(", ")));
     }
-    lines.extend(job.limit.as_ref().map(|limit| match (limit.sequence, limit.rate) {
-        (Some(_), _) => ("sequence", format!("`{}`, key {}", limit.name, limit.key)),
+    let limits = job.limit.as_ref().map(JobLimit::each).unwrap_or_default();
+    lines.extend(limits.iter().map(|limit| match (limit.sequence, limit.rate) {
+        (Some(_), _) => ("sequence", format!("`{}`, {}", limit.name, keyed(&limit.key))),
         (None, Some(rate)) => (
             "rate",
-            format!("{} in {} of `{}`, {} at once, key {}", limit.most, rate.span(), limit.name, rate.burst, limit.key),
+            format!(
+                "`{}`, {}: {} may start in {}, and up to {} at once after a quiet time{}",
+                limit.name,
+                keyed(&limit.key),
+                limit.most,
+                rate.span(),
+                rate.burst,
+                limit.on_full.shown()
+            ),
         ),
         (None, None) => {
-            let set = shown.limit_set.as_ref().map(|set| format!("; {set}")).unwrap_or_default();
-            ("limit", format!("{} at once of `{}`, key {}{set}", limit.most, limit.name, limit.key))
+            let set = shown.limits_set.iter().find(|set| set.name == limit.name);
+            let set = set.map(|set| format!("; {set}")).unwrap_or_default();
+            let rule = limit.on_full.shown();
+            let tenant = limit.fair.as_ref().map(|tenant| format!(", tenant {tenant}")).unwrap_or_default();
+            ("limit", format!("{} at once of `{}`, {}{tenant}{set}{rule}", limit.most, limit.name, keyed(&limit.key)))
         }
     }));
     let rule = registry.get(&job.kind).and_then(|kind| kind.options.unique);
     lines.extend(shown.unique_key.as_ref().map(|key| ("unique key", key.text(rule))));
     lines.push(("enqueued at", time(job.enqueued_at)));
     lines.push(("run at", time(job.run_at)));
+    lines.extend(shown.halts.as_ref().map(|halts| {
+        let line = format!(
+            "`{}`, {}: {}; `worker why {}` says what to do",
+            halts.name,
+            keyed(&halts.key),
+            halts.waiting_text(),
+            job.id
+        );
+        ("halts", line)
+    }));
+    lines.extend(shown.start_by.map(|at| ("expires at", time(at))));
     lines.extend(job.claimed_at.map(|at| ("claimed at", time(at))));
     lines.extend(job.finished_at.map(|at| ("finished at", time(at))));
     lines.extend(job.worker.map(|worker| ("worker", worker.to_string())));
@@ -157,6 +192,7 @@ fn failure(error: &AttemptError, backtraces: bool) -> String {
     let (attempt, at, kind) = (error.attempt, time(error.at), error.kind);
     let mut text = match (&error.actor, kind) {
         (Some(actor), FailureKind::Cancelled) => format!("\ncancelled at {at} by {}", printable(actor)),
+        _ if attempt == 0 => format!("\nended before its first attempt at {at} ({kind})"),
         _ => format!("\nattempt {attempt} failed at {at} ({kind})"),
     };
     text.extend(error.started_at.map(|at| format!(", claimed at {}", time(at))));
@@ -179,4 +215,30 @@ fn pretty(args: &str) -> String {
 
 fn indented(text: &str) -> String {
     text.lines().map(|line| format!("  {}\n", printable(line))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::DateTime;
+
+    use super::*;
+
+    #[test]
+    fn a_job_that_ended_before_its_first_attempt_has_no_attempt_that_failed() {
+        let ended = |attempt| AttemptError {
+            attempt,
+            kind: FailureKind::Cancelled,
+            message: "it expired".to_owned(),
+            worker: None,
+            started_at: None,
+            at: DateTime::UNIX_EPOCH,
+            fingerprint: None,
+            place: None,
+            backtrace: None,
+            actor: None,
+        };
+        let text = failure(&ended(0), false);
+        assert!(text.starts_with("\nended before its first attempt at 1970-01-01 00:00:00Z (cancelled)\n"), "{text}");
+        assert!(failure(&ended(1), false).starts_with("\nattempt 1 failed at "));
+    }
 }

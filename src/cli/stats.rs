@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use diesel_jobs_core::history::KindRate;
+use diesel_jobs_core::storage::QueueSettings;
 use diesel_jobs_core::{Counted, Freeze, Installation, KindStats, QueueStats, WorkerRecord};
 use serde::Serialize;
 
@@ -25,6 +26,8 @@ struct Report {
     rates: Vec<KindRate>,
     workers: Vec<WorkerRecord>,
     paused: Vec<Paused>,
+    #[serde(skip)]
+    settings: Vec<QueueSettings>,
 }
 
 pub(super) async fn stats(app: &App<'_>) -> Result<Exit, CliError> {
@@ -39,13 +42,14 @@ pub(super) async fn stats(app: &App<'_>) -> Result<Exit, CliError> {
         rates: database.operator.rates(RATES).await?,
         workers: database.operator.workers().await?,
         paused: pauses::all(&*database.operator).await?,
+        settings: database.operator.queues().await?,
     };
     output::print(app.json, &report, || text(&report))?;
     Ok(Exit::Fine)
 }
 
 fn text(report: &Report) -> String {
-    let Report { installation, queues, kinds, counted, rates: done, workers, paused } = report;
+    let Report { installation, queues, kinds, counted, rates: done, workers, paused, settings } = report;
     let mut parts = vec![jobs(kinds, queues, counted)];
     if !counted.now && !queues.is_empty() {
         parts.push(depths(queues));
@@ -53,7 +57,7 @@ fn text(report: &Report) -> String {
     if !done.is_empty() {
         parts.push(rates(done));
     }
-    parts.push(listed(workers));
+    parts.push(listed(workers, settings));
     installation.frozen.as_ref().map(frozen).unwrap_or_default() + &pauses::text(paused) + &parts.join("\n")
 }
 
@@ -184,7 +188,7 @@ pub(super) fn span(seconds: f64) -> String {
     if seconds > 0.0 && seconds < 0.001 { "< 1 ms".to_owned() } else { wait(seconds).unwrap_or_default() }
 }
 
-fn listed(workers: &[WorkerRecord]) -> String {
+fn listed(workers: &[WorkerRecord], settings: &[QueueSettings]) -> String {
     if workers.is_empty() {
         return "no workers\n".to_owned();
     }
@@ -192,7 +196,7 @@ fn listed(workers: &[WorkerRecord]) -> String {
         ("WORKER", Align::Left),
         ("HOST", Align::Left),
         ("PID", Align::Right),
-        ("ALIVE", Align::Left),
+        ("STATE", Align::Left),
         ("STARTED AT", Align::Left),
         ("HEARTBEAT AT", Align::Left),
         ("QUEUES", Align::Left),
@@ -202,10 +206,10 @@ fn listed(workers: &[WorkerRecord]) -> String {
             worker.id.to_string(),
             worker.host.clone(),
             worker.pid.to_string(),
-            if worker.alive { "yes" } else { "no" }.to_owned(),
+            worker.state_text(),
             output::time(worker.started_at),
             output::time(worker.heartbeat_at),
-            worker.queues.join(","),
+            worker.queues_text(settings),
         ]);
     }
     table.render()

@@ -85,7 +85,7 @@ pub(super) async fn tail(app: &App<'_>, args: &TailArgs) -> Result<Exit, CliErro
     }
 }
 
-/// Prints one event. Returns `false` if nobody reads the output any more.
+/// Prints one event. Returns `false` if the reader has closed the output.
 fn print(json: bool, event: &JobEvent) -> io::Result<bool> {
     let line = if json { serde_json::to_string(event)? } else { line(event) };
     let mut out = io::stdout().lock();

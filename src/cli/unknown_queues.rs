@@ -10,14 +10,14 @@ use diesel_jobs_core::{JobState, UnknownQueue, Worker};
 const SAMPLE: usize = 1000;
 
 /// How long reading these queues may delay the start.
-const PATIENCE: Duration = Duration::from_secs(2);
+const WAIT_FOR_DATABASE: Duration = Duration::from_secs(2);
 
 /// Reads each of these queues and logs the result. Waiting jobs of this program's kinds mean that the queue is
 /// intended. No such jobs mean that its name may be a typing error.
 pub(super) async fn say(worker: &mut Worker, operator: &dyn Operator) {
     let unknown = worker.take_unknown_queues();
     let ours: BTreeSet<String> = worker.registry().kinds().into_iter().collect();
-    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let deadline = tokio::time::Instant::now() + WAIT_FOR_DATABASE;
     for queue in &unknown {
         let filter = JobFilter { states: vec![JobState::Available], ..JobFilter::of_queue(queue.name.clone()) };
         let page = tokio::time::timeout_at(deadline, operator.list(&filter, Paging::newest(SAMPLE))).await;

@@ -5,7 +5,7 @@ use diesel_jobs_core::{JobId, Reason, Registry, Why};
 use super::app::App;
 use super::database;
 use super::exit::{CliError, Exit};
-use super::output::{self, printable};
+use super::output::{self, printable, time};
 
 pub(super) async fn why(app: &App<'_>, id: i64) -> Result<Exit, CliError> {
     let database = database::open(app.url()?, database::NO_HANDLERS).await?;
@@ -32,8 +32,14 @@ fn human(why: &Why) -> String {
         let rule = why.kind.as_deref().and_then(|kind| registry.get(kind)).and_then(|kind| kind.options.unique);
         text.push_str(&format!("- its unique key is {}\n", printable(&key.text(rule))));
         text.push_str(&format!(
-            "  help: `worker release-key {}` takes the key away from the job, which goes on\n",
+            "  help: `worker release-key {}` takes the key away from the job, which continues\n",
             why.id
+        ));
+    }
+    if let Some(at) = why.start_by {
+        text.push_str(&format!(
+            "- it expires at {}: if its first attempt has not started by then, it is cancelled\n",
+            time(at)
         ));
     }
     text

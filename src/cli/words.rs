@@ -27,7 +27,7 @@ pub(super) fn to_do(action: &Action, jobs: &str) -> String {
         Action::RunNow => format!("make {jobs} available now"),
         Action::Reprioritise(priority) => format!("set the priority of {jobs} to {priority}"),
         Action::Move(queue) => format!("move {jobs} to the queue `{queue}`"),
-        Action::Rerun => format!("enqueue {jobs} anew"),
+        Action::Rerun => format!("enqueue {jobs} again"),
         other => format!("{} {jobs}", other.as_str()),
     }
 }
@@ -58,7 +58,7 @@ pub(super) fn done(action: &Action) -> String {
         Action::Discard => "discarded".to_owned(),
         Action::Reprioritise(priority) => format!("it has priority {priority} now"),
         Action::Move(queue) => format!("it is in the queue `{queue}` now"),
-        Action::Rerun => "enqueued anew".to_owned(),
+        Action::Rerun => "enqueued again".to_owned(),
         other => format!("{} is done", other.as_str()),
     }
 }
@@ -69,7 +69,7 @@ pub(super) fn refused(action: &Action) -> &'static str {
         Action::Retry => "only cancelled, discarded and waiting jobs can be retried",
         Action::Cancel => "it has ended already, so there is nothing to cancel",
         Action::Delete => "a running job cannot be deleted; cancel it first",
-        Action::Rerun => "only jobs that have ended can be enqueued anew",
+        Action::Rerun => "only jobs that have ended can be enqueued again",
         Action::RunNow => "only waiting jobs can be made available",
         Action::Discard => "only waiting jobs can be discarded",
         Action::Reprioritise(_) => "only waiting jobs have a priority that matters",

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use diesel_jobs_core::WorkerRecord;
-use diesel_jobs_core::storage::{Asked, RunningJob};
+use diesel_jobs_core::storage::{Asked, QueueSettings, RunningJob};
 use serde::Serialize;
 
 use super::app::App;
@@ -20,7 +20,7 @@ pub(super) enum WorkersAction {
         /// The worker's id, or the beginning of it
         id: String,
     },
-    /// Ask a worker to claim no more jobs, and to go on with those that run
+    /// Ask a worker to claim no more jobs, and to continue with those that run
     Quiet(AskArgs),
     /// Ask a worker to stop, as SIGTERM does
     Stop(AskArgs),
@@ -47,11 +47,14 @@ pub(super) async fn workers(app: &App<'_>, action: &WorkersAction) -> Result<Exi
     let operator = &database.operator;
     let workers = operator.workers().await?;
     match action {
-        WorkersAction::List => output::print(app.json, &workers, || list(&workers))?,
+        WorkersAction::List => {
+            let settings = operator.queues().await?;
+            output::print(app.json, &workers, || list(&workers, &settings))?;
+        }
         WorkersAction::Show { id } => {
-            let worker = find(workers, id)?;
+            let (worker, settings) = (find(workers, id)?, operator.queues().await?);
             let shown = Shown { running: operator.running(worker.id).await?, worker };
-            output::print(app.json, &shown, || show(&shown))?;
+            output::print(app.json, &shown, || show(&shown, &settings))?;
         }
         WorkersAction::Quiet(args) | WorkersAction::Stop(args) => {
             let asked = if matches!(action, WorkersAction::Stop(_)) { Asked::Stop } else { Asked::Quiet };
@@ -61,7 +64,8 @@ pub(super) async fn workers(app: &App<'_>, action: &WorkersAction) -> Result<Exi
             }
             let worker = find(operator.workers().await?, &worker.id.to_string())?;
             output::print(app.json, &worker, || {
-                format!("worker {}: {}; it follows with its next heartbeat\n", worker.id, state(&worker))
+                let state = output::printable(&worker.state_text());
+                format!("worker {}: {state}; it follows with its next heartbeat\n", worker.id)
             })?;
         }
     }
@@ -81,27 +85,7 @@ fn find(workers: Vec<WorkerRecord>, id: &str) -> Result<WorkerRecord, CliError> 
     }
 }
 
-/// The state in words.
-fn state(worker: &WorkerRecord) -> String {
-    let by = worker.asked_by.as_deref().unwrap_or("somebody");
-    match (worker.alive, worker.asked) {
-        (false, _) => "dead".to_owned(),
-        (true, None) => "alive".to_owned(),
-        (true, Some(Asked::Quiet)) => output::printable(&format!("asked to be quiet by {by}")),
-        (true, Some(Asked::Stop)) => output::printable(&format!("asked to stop by {by}")),
-    }
-}
-
-/// `mail=4, default=16`.
-fn queues(worker: &WorkerRecord) -> String {
-    let slots = |queue: &String| match worker.slots.get(queue) {
-        Some(slots) => format!("{queue}={slots}"),
-        None => queue.clone(),
-    };
-    worker.queues.iter().map(slots).collect::<Vec<_>>().join(", ")
-}
-
-fn list(workers: &[WorkerRecord]) -> String {
+fn list(workers: &[WorkerRecord], settings: &[QueueSettings]) -> String {
     if workers.is_empty() {
         return "no workers\n".to_owned();
     }
@@ -120,21 +104,21 @@ fn list(workers: &[WorkerRecord]) -> String {
             worker.host.clone(),
             worker.pid.to_string(),
             worker.version.clone().unwrap_or_default(),
-            state(worker),
+            worker.state_text(),
             output::time(worker.heartbeat_at),
-            queues(worker),
+            worker.queues_text(settings),
         ]);
     }
     table.render()
 }
 
-fn show(Shown { worker, running }: &Shown) -> String {
+fn show(Shown { worker, running }: &Shown, settings: &[QueueSettings]) -> String {
     let rows = [
         ("worker", worker.id.to_string()),
-        ("state", state(worker)),
+        ("state", worker.state_text()),
         ("host", format!("{} (process {})", worker.host, worker.pid)),
         ("version", worker.version.clone().unwrap_or_default()),
-        ("queues", queues(worker)),
+        ("queues", worker.queues_text(settings)),
         ("started at", output::time(worker.started_at)),
         ("heartbeat at", output::time(worker.heartbeat_at)),
     ];

@@ -34,6 +34,7 @@ fn connect(span: &Span, traceparent: &Traceparent, relation: TraceRelation) {
             // It fails if no layer of OpenTelemetry sees this span. Then there is no trace to connect.
             let _ = span.set_parent(Context::new().with_remote_span_context(enqueue));
         }
-        TraceRelation::Link => span.add_link(enqueue),
+        // A link, and what a later version may add: a link is right between any two spans.
+        _ => span.add_link(enqueue),
     }
 }

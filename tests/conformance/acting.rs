@@ -262,7 +262,7 @@ pub(crate) async fn failures_are_grouped<F: Fixture>(f: F) {
     assert_eq!(db.operator.failures(1).await.unwrap().groups.len(), 1);
 }
 
-pub(crate) async fn every_attempt_is_told<F: Fixture>(f: F) {
+pub(crate) async fn every_attempt_is_returned<F: Fixture>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
     let job = claimed(&f, worker, job()).await;

@@ -107,7 +107,7 @@ pub(crate) async fn next_due_is_the_wait_for_the_earliest_job_that_fits<F: Fixtu
     assert_eq!(due(&[("empty", 1)]).await, None);
 }
 
-pub(crate) async fn unknown_kinds_are_left_alone_and_block_nobody<F: Fixture>(f: F) {
+pub(crate) async fn jobs_of_unknown_kinds_are_not_claimed_and_block_no_job<F: Fixture>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
     let unknown = enqueue_all(&f, vec![with(|job| (job.kind, job.priority) = ("new".into(), 50)); 200]).await;

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use diesel_jobs_core::storage::{Finding, Objectives, Severity, WorkerInfo};
-use diesel_jobs_core::{JobId, Keep, Transition, WorkerId};
+use diesel_jobs_core::{JobId, Keep, Rate, Sequence, Transition, WorkerId};
 use diesel_jobs_storage::Database;
 
 use crate::bench::{
-    HOUR, MINUTE, POLICY, claimed, discard, enqueue, failure, finish, info, job, later, mortal, rescue, with, worker,
+    HOUR, MINUTE, POLICY, claimed, discard, enqueue, enqueue_all, failure, finish, info, job, later, mortal, rescue,
+    with, worker,
 };
 use crate::fixture::Fixture;
 
@@ -70,7 +71,7 @@ pub(crate) async fn a_dropped_index_is_created_again<F: Fixture>(f: F) {
     repair(&f, "drift").await;
 }
 
-pub(crate) async fn jobs_that_nobody_can_run_are_named<F: Fixture>(f: F) {
+pub(crate) async fn jobs_that_no_worker_can_run_are_reported<F: Fixture>(f: F) {
     let db = f.database();
     enqueue(&f, with(|job| job.queue = "mail".into())).await;
     assert!(one(db, "unserved_queue").await.repair.contains("--queues mail"));
@@ -157,6 +158,33 @@ pub(crate) async fn schedules_that_do_not_tick_are_named<F: Fixture>(f: F) {
     let table = F::table("schedule");
     sql(&f, &format!("update {table} set last_tick = {}", F::EPOCH)).await;
     assert_eq!(one(db, "overdue_schedule").await.repair, "worker run");
-    db.operator.forget_missed_ticks().await.unwrap();
+    db.operator.forget_missed_ticks("ann").await.unwrap();
     none(db, "overdue_schedule").await;
+}
+
+pub(crate) async fn the_doctor_says_of_rates_and_sequences_what_can_be_done<F: Fixture>(f: F) {
+    let db = f.database();
+    let rate = || job().rated(Rate::new("api", 6, MINUTE).burst(3).key("x")).unwrap();
+    let ordered = || job().sequenced(Sequence::new("orders").key(7)).unwrap();
+    let rated = enqueue_all(&f, vec![rate(), rate(), rate(), rate()]).await;
+    let ordered = enqueue_all(&f, vec![ordered(), ordered()]).await;
+    assert_eq!(
+        db.storage.admit(false).await.unwrap().admitted,
+        4,
+        "three that the rate lets start, and the first one of the sequence"
+    );
+    let late = [rated[3], ordered[1]];
+    let (table, set) = match F::TABLES.contains(&"ready") {
+        true => (F::table("held"), "run_at = now() - interval '1 hour'"),
+        false => (F::table("job"), "due_at = due_at - 3600000000"),
+    };
+    sql(&f, &format!("update {table} set {set} where id in ({}, {})", late[0], late[1])).await;
+    let found = found(db, "oldest_held").await;
+    let of = |part: &str| found.iter().find(|one| one.what.contains(part)).unwrap_or_else(|| panic!("{found:?}"));
+    let rate = of(r#"Z for a token of the rate `api` with the key `["x"]`, longer"#);
+    assert!(rate.repair.contains(&format!("the next token comes: worker why {}", late[0])), "{rate:?}");
+    let sequence = of("Z for its turn in the sequence `orders` with the key `[7]`, longer");
+    assert_eq!(sequence.repair, format!("see which job is before it: worker why {}", late[1]));
+    assert_eq!(found.len(), 2);
+    assert!(found.iter().all(|one| !one.repair.contains("limits set")), "no limit is to be set: {found:?}");
 }

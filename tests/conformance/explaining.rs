@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use diesel_jobs_core::storage::WorkerInfo;
+use diesel_jobs_core::storage::{Asked, WorkerInfo};
 use diesel_jobs_core::{JobId, Keep, Reason, RunAt, Transition, WorkerId};
 use diesel_jobs_storage::Database;
 
@@ -17,7 +17,7 @@ async fn reasons(db: &Database, id: JobId) -> Vec<Reason> {
     why.reasons.into_iter().map(|one| one.reason).collect()
 }
 
-/// A worker that serves the queue `default` with so many slots, and knows these kinds.
+/// A worker that serves the queue `default` with this many slots, and knows these kinds.
 async fn serving(db: &Database, slots: usize, kinds: &[&str]) -> WorkerId {
     let id = WorkerId::generate();
     let kinds = kinds.iter().map(|kind| (*kind).to_owned()).collect();
@@ -64,6 +64,8 @@ pub(crate) async fn a_job_that_waits_for_its_time_says_until_when<F: Fixture>(f:
     let me = worker(db).await;
     let scheduled = enqueue(&f, later(HOUR)).await;
     assert!(matches!(&reasons(db, scheduled).await[..], [Reason::Scheduled { .. }]));
+    let advice = db.operator.why(scheduled).await.unwrap().reasons.remove(0).advice;
+    assert_eq!(advice, format!("`worker run-now {scheduled}` makes it available now"));
     let retrying = claimed(&f, me, job()).await.lease;
     finish(db, retrying, retry_in(HOUR)).await;
     assert!(
@@ -83,28 +85,43 @@ pub(crate) async fn what_operators_have_stopped_says_who_did_it<F: Fixture>(f: F
     db.operator.pause_kind("a", "bo", None).await.unwrap();
     db.operator.freeze("cy", "restore").await.unwrap();
     let found = reasons(db, id).await;
-    let [Reason::Frozen(freeze), Reason::QueuePaused(queue), Reason::KindPaused(kind)] = &found[..] else {
+    let [Reason::Frozen { freeze }, Reason::QueuePaused { pause: queue }, Reason::KindPaused { pause: kind }] =
+        &found[..]
+    else {
         panic!("{found:?}")
     };
     assert_eq!((freeze.by.as_str(), queue.by.as_deref(), kind.by.as_deref()), ("cy", Some("ana"), Some("bo")));
     assert_eq!(queue.reason.as_deref(), Some("the bank is closed"));
+    // In JSON, what an operator has written stands beside the name of the reason, and not in its place.
+    let json = serde_json::to_value(db.operator.why(id).await.unwrap()).unwrap();
+    assert_eq!(
+        (&json["reasons"][1]["reason"], &json["reasons"][1]["pause"]["reason"]),
+        (&"queue_paused".into(), &"the bank is closed".into())
+    );
     db.operator.resume_queue("default", "ana").await.unwrap();
     db.operator.resume_kind("a", "bo").await.unwrap();
-    db.operator.thaw().await.unwrap();
+    db.operator.thaw("cy").await.unwrap();
     assert_eq!(reasons(db, id).await, [Reason::Due]);
 }
 
 pub(crate) async fn a_job_that_no_worker_can_run_says_which_is_missing<F: Fixture>(f: F) {
     let db = f.database();
     let id = enqueue(&f, job()).await;
-    assert_eq!(reasons(db, id).await, [Reason::NoWorker { alive: 0 }]);
+    assert_eq!(reasons(db, id).await, [Reason::NoWorker { alive: 0, asked: 0 }]);
     let first = serving(db, 1, &["b"]).await;
     assert_eq!(reasons(db, id).await, [Reason::UnknownKind { workers: 1 }]);
     let elsewhere = enqueue(&f, with(|job| job.queue = "mail".into())).await;
-    assert_eq!(reasons(db, elsewhere).await, [Reason::NoWorker { alive: 1 }]);
-    serving(db, 1, &["a"]).await;
+    assert_eq!(reasons(db, elsewhere).await, [Reason::NoWorker { alive: 1, asked: 0 }]);
+    let second = serving(db, 1, &["a"]).await;
     assert_eq!(reasons(db, id).await, [Reason::Due]);
     db.storage.deregister(first).await.unwrap();
+    assert!(db.operator.ask_worker(second, Asked::Quiet, "ada").await.unwrap());
+    assert_eq!(reasons(db, id).await, [Reason::NoWorker { alive: 1, asked: 1 }]);
+    let why = db.operator.why(id).await.unwrap();
+    assert!(
+        why.reasons[0].text.starts_with("1 live worker serves queue `default`, and was asked to be quiet"),
+        "{why:?}"
+    );
 }
 
 pub(crate) async fn a_job_in_a_line_says_what_comes_first<F: Fixture>(f: F) {
@@ -116,6 +133,11 @@ pub(crate) async fn a_job_in_a_line_says_what_comes_first<F: Fixture>(f: F) {
     assert!(matches!(&found[..], [Reason::SlotsBusy { slots: 1, running }] if running[0].id == busy.job), "{found:?}");
     finish(db, busy, Transition::Complete(Keep::Nothing)).await;
     assert_eq!(reasons(db, first).await, [Reason::Due]);
+    db.operator.set_slots("default", Some(0), "ada").await.unwrap();
+    assert_eq!(reasons(db, first).await, [Reason::SlotsBusy { slots: 0, running: Vec::new() }]);
+    let why = db.operator.why(first).await.unwrap();
+    assert_eq!(why.reasons[0].text, "queue `default` has no slots: an operator has set 0 for each worker");
+    db.operator.set_slots("default", None, "ada").await.unwrap();
 
     enqueue_all(&f, vec![with(|job| job.priority = 5); 3]).await;
     enqueue_all(&f, vec![with(|job| (job.priority, job.run_at) = (5, RunAt::After(HOUR))); 3]).await;

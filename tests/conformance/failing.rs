@@ -1,10 +1,11 @@
 //! What is stored of a failure beside its text: its fingerprint, the place of a panic, the backtrace, and who cancelled the job.
 
-use diesel_jobs_core::storage::{CANCELLED, CRASH_FINGERPRINT, Cancelled, cancel_fingerprint};
+use diesel_jobs_core::storage::{Action, CANCELLED, CRASH_FINGERPRINT, Cancelled, cancel_fingerprint};
 use diesel_jobs_core::{Failure, FailureKind, Finish, Keep, Transition, fingerprint};
 
 use crate::bench::{
-    DONE, HOUR, MINUTE, POLICY, cancel, claim, claimed, enqueue, failure, failures, finish, job, mortal, rescue, worker,
+    DONE, HOUR, MINUTE, POLICY, cancel, claim, claimed, enqueue, failure, failures, finish, job, later, mortal, rescue,
+    retry_in, worker,
 };
 use crate::fixture::Fixture;
 
@@ -88,4 +89,22 @@ pub(crate) async fn a_worker_can_ask_who_cancelled_its_jobs<F: Fixture>(f: F) {
     cancelled.sort_by_key(|one| one.job);
     let ana = Cancelled { job: named.job, by: Some("ana".to_owned()) };
     assert_eq!(cancelled, [ana, Cancelled { job: unnamed.job, by: None }]);
+}
+
+pub(crate) async fn a_cancelled_job_is_a_failure_only_if_it_failed_before<F: Fixture>(f: F) {
+    let db = f.database();
+    let me = worker(db).await;
+    let (never, discarded) = (enqueue(&f, later(HOUR)).await, enqueue(&f, later(HOUR)).await);
+    let failed = claimed(&f, me, job()).await;
+    assert!(finish(db, failed.lease, retry_in(HOUR)).await);
+    let by_itself = claimed(&f, me, job()).await;
+    assert!(finish(db, by_itself.lease, cancel()).await);
+    let operator = &db.operator;
+    operator.act(&Action::Cancel, &[never, failed.lease.job], "ann").await.unwrap();
+    operator.act(&Action::Discard, &[discarded], "ann").await.unwrap();
+    let found = operator.failures(10).await.unwrap();
+    assert_eq!((found.examined, found.is_complete, found.groups.len()), (1, true, 1), "{found:?}");
+    let group = &found.groups[0];
+    assert_eq!((group.sample, group.jobs, group.retrying, group.discarded), (failed.lease.job, 1, 0, 0));
+    assert_eq!(group.message, "it did not work");
 }

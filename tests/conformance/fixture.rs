@@ -27,6 +27,9 @@ pub(crate) trait Fixture: Send + Sync + Sized + 'static {
     /// Opens the same database again, as another process does.
     fn again(&self) -> impl Future<Output = Database> + Send;
 
+    /// Opens a connection for the test's own statements.
+    fn client(&self) -> impl Future<Output = Box<dyn Client>> + Send;
+
     /// Opens one connection of each type that an application may use.
     fn clients(&self) -> impl Future<Output = Vec<(&'static str, Box<dyn Client>)>> + Send;
 
@@ -59,11 +62,6 @@ pub(crate) trait Fixture: Send + Sync + Sized + 'static {
 
     /// Whether the storage only sleeps when it waits. If it waits for a server instead, the test's clock must run.
     const ONLY_PAUSES: bool;
-
-    /// Opens a connection for the test's own statements.
-    fn client(&self) -> impl Future<Output = Box<dyn Client>> + Send {
-        async { self.clients().await.swap_remove(0).1 }
-    }
 }
 
 /// A connection type for transactional handlers: its name, its type id, and a function that makes a body from an
@@ -117,12 +115,15 @@ pub(crate) fn hold() -> (Hold, Held) {
     (Hold { started, go_on }, Held { started: has_started, go_on: go })
 }
 
+/// The longest time of a test. The slowest take half a minute on a quiet machine, and others run beside them.
+const LONGEST: Duration = Duration::from_secs(360);
+
 /// Runs one test on a fixture of its own.
 pub(crate) fn run<F: Fixture, T: Future<Output = ()>>(claim: impl FnOnce(F) -> T) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let fixture = F::fresh().await;
         // A storage that waits for ever must fail here, so that the failure names the test.
-        tokio::time::timeout(Duration::from_secs(120), claim(fixture)).await.expect("the test takes too long");
+        tokio::time::timeout(LONGEST, claim(fixture)).await.expect("the test takes too long");
     });
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use diesel_jobs_core::storage::{Explained, Reason, Severity, SlotOfJob};
+use diesel_jobs_core::storage::{Explained, LimitSlot, Reason, Severity, SlotOfJob};
 use diesel_jobs_core::{
     Enqueued, Finish, JobId, JobState, Limit, NewJob, OnDiscard, Sequence, StorageError, Unique, Until,
 };
@@ -41,8 +41,8 @@ pub(crate) async fn a_raised_limit_lets_held_jobs_start_with_the_next_pass<F: Fi
     assert_eq!((key.most, key.taken, key.is_full()), (3, 3, true));
     let reason = held(db, ids[3]).await;
     for part in [
-        "limit `stripe` allows 2 at once (set by ann to 3 at ",
-        ": a new contract) for the key [\"x\"], and 3 are taken",
+        "limit `stripe` allows 3 at once for key [\"x\"] (set by ann to 3 at ",
+        ": a new contract; the job says 2), and 3 are taken",
     ] {
         assert!(reason.text.contains(part), "{}", reason.text);
     }
@@ -51,7 +51,7 @@ pub(crate) async fn a_raised_limit_lets_held_jobs_start_with_the_next_pass<F: Fi
     assert!(operator.reset_limit("stripe", "bert").await.unwrap());
     assert!(!operator.reset_limit("stripe", "bert").await.unwrap());
     let reason = held(db, ids[3]).await;
-    assert!(reason.text.contains("allows 2 at once for the key [\"x\"], and 3 are taken"), "{}", reason.text);
+    assert!(reason.text.contains("allows 2 at once for key [\"x\"], and 3 are taken"), "{}", reason.text);
     assert!(reason.advice.contains("worker limits set stripe N"), "{}", reason.advice);
     assert_eq!(
         (
@@ -164,7 +164,8 @@ pub(crate) async fn only_a_slot_that_no_job_needs_is_released<F: Fixture>(f: F) 
     let worker = worker(db).await;
     let slot = F::table("slot");
     let needed = |state| SlotOfJob::Needed { name: "stripe".to_owned(), key: "[\"x\"]".to_owned(), state };
-    let left = SlotOfJob::Left { name: "stripe".to_owned(), key: "[\"x\"]".to_owned() };
+    let limits = vec![LimitSlot { name: "stripe".to_owned(), key: "[\"x\"]".to_owned() }];
+    let left = SlotOfJob::Left { limits };
     let ids = enqueue_all(&f, vec![limited("x"); 3]).await;
     assert_eq!(admit(db).await, 2);
     assert_eq!(operator.release_slot(ids[0], "ann").await.unwrap(), needed(Available));
@@ -194,6 +195,14 @@ pub(crate) async fn only_a_slot_that_no_job_needs_is_released<F: Fixture>(f: F) 
         enqueue(&f, limited("x")).await;
     }
     assert_eq!(audited(&f, "ann", "release_slot", &format!("job {}", ids[0])).await, 2);
+
+    // A job with several limits has several slots.
+    for name in ["stripe", "bank"] {
+        f.client().await.execute(&left_behind.replace("stripe", name)).await.unwrap();
+    }
+    let both = ["bank", "stripe"].map(|name| LimitSlot { name: name.to_owned(), key: "[\"x\"]".to_owned() });
+    assert_eq!(operator.release_slot(ids[0], "ann").await.unwrap(), SlotOfJob::Left { limits: both.to_vec() });
+    assert_eq!(operator.release_slot(ids[0], "ann").await.unwrap(), SlotOfJob::None);
     assert!(operator.release_slot(ids[0], "").await.is_err());
 }
 
@@ -252,15 +261,24 @@ pub(crate) async fn halted_sequences_are_a_finding<F: Fixture>(f: F) {
     assert!(finish(db, jobs[0].lease, discard()).await);
     let findings = found().await;
     assert_eq!((findings.len(), findings[0].severity), (1, Severity::Warning));
-    let what = format!("because job {} was discarded; 1 job(s) wait", ids[0]);
+    let what = format!("because job {} was discarded; jobs that wait: 1", ids[0]);
     assert!(
-        findings[0].what.starts_with("the sequence `orders` is halted for the key [\"it's\"] since 20"),
+        findings[0].what.starts_with("the sequence `orders` is halted for key [\"it's\"] since 20"),
         "{}",
         findings[0].what
     );
     assert!(findings[0].what.ends_with(&what), "{}", findings[0].what);
-    let repair = format!("worker retry {}, or without that job: worker sequences skip 'orders' '[\"it''s\"]'", ids[0]);
+    let repair =
+        format!("worker retry {}, or without that job: worker sequences skip 'orders' '[\"it'\\''s\"]'", ids[0]);
     assert_eq!(findings[0].repair, repair);
+    // The job behind it waits for a reason that is found already.
+    let hour_ago = match F::TABLES.contains(&"ready") {
+        true => format!("update {} set run_at = now() - interval '1 hour' where id = {}", F::table("held"), ids[1]),
+        false => format!("update {} set due_at = due_at - 3600000000 where id = {}", F::table("job"), ids[1]),
+    };
+    f.client().await.execute(&hour_ago).await.unwrap();
+    let all = operator.examine(diesel_jobs_core::storage::Objectives::default()).await.unwrap();
+    assert!(all.iter().all(|finding| finding.check != "oldest_held"), "{all:?}");
     operator.act(&diesel_jobs_core::storage::Action::Delete, &ids[..1], "ann").await.unwrap();
     assert!(found().await[0].repair.starts_with("worker sequences skip"), "a job that is gone cannot be retried");
 }

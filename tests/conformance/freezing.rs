@@ -6,6 +6,7 @@ use chrono::TimeDelta;
 use diesel_jobs_core::storage::{RescanReason, Rescanned};
 use diesel_jobs_core::{Installation, JobState, Keep, Transition};
 use diesel_jobs_storage::Database;
+use serde_json::{Value, json};
 
 use crate::bench::*;
 use crate::fixture::Fixture;
@@ -16,7 +17,7 @@ async fn freeze(db: &Database) {
 }
 
 async fn thaw(db: &Database) {
-    assert!(db.operator.thaw().await.unwrap());
+    assert!(db.operator.thaw("bert").await.unwrap());
 }
 
 async fn installation(db: &Database) -> Installation {
@@ -49,7 +50,7 @@ pub(crate) async fn nothing_is_claimed_while_it_is_frozen_and_everything_after_a
     let mut got = ids(&db.storage.claim(&wants).await.unwrap());
     got.sort();
     assert_eq!(got, [before[0], before[1], during]);
-    assert!(!db.operator.thaw().await.unwrap());
+    assert!(!db.operator.thaw("bert").await.unwrap());
 }
 
 pub(crate) async fn a_heartbeat_says_whether_it_is_frozen<F: Fixture>(f: F) {
@@ -116,17 +117,67 @@ pub(crate) async fn a_second_freeze_changes_nothing_and_hostile_words_are_only_w
 
 pub(crate) async fn an_environment_is_kept_beside_a_freeze<F: Fixture>(f: F) {
     let db = f.database();
-    let name = async |name: Option<&str>| db.operator.set_environment(name).await.unwrap();
-    name(Some("production")).await;
+    let name = async |name: Option<&str>| db.operator.set_environment(name, "anna").await.unwrap();
+    assert!(name(Some("production")).await);
+    assert!(!name(Some("production")).await, "it was the name already");
     assert_eq!(installation(db).await.environment.as_deref(), Some("production"));
     freeze(db).await;
-    name(Some("staging")).await;
+    assert!(name(Some("staging")).await);
     let both = installation(db).await;
     assert!(both.environment.as_deref() == Some("staging") && both.frozen.is_some(), "{both:?}");
     thaw(db).await;
     assert_eq!(installation(db).await.environment.as_deref(), Some("staging"));
-    name(None).await;
+    assert!(name(None).await);
+    assert!(!name(None).await);
     assert_eq!(installation(db).await, Installation::default());
+}
+
+/// What the audit says, oldest first.
+async fn audited(db: &Database) -> Vec<(String, String, String, Option<Value>)> {
+    let mut records = db.operator.audit(None, 100).await.unwrap();
+    records.reverse();
+    records.into_iter().map(|record| (record.actor, record.action, record.target, record.detail)).collect()
+}
+
+pub(crate) async fn changes_of_the_whole_database_are_audited_once<F: Fixture>(f: F) {
+    let db = f.database();
+    for _ in 0..2 {
+        db.operator.set_environment(Some("production"), "cleo").await.unwrap();
+        db.operator.freeze("anna", "an incident").await.unwrap();
+    }
+    for _ in 0..2 {
+        db.operator.thaw("bert").await.unwrap();
+        db.operator.set_environment(None, "cleo").await.unwrap();
+    }
+    db.operator.forget_missed_ticks("dora").await.unwrap();
+    let expected = [
+        ("cleo", "set_environment", "the database", Some(json!({ "environment": "production", "before": null }))),
+        ("anna", "freeze", "the database", Some(json!({ "reason": "an incident" }))),
+        ("bert", "thaw", "the database", None),
+        ("cleo", "set_environment", "the database", Some(json!({ "environment": null, "before": "production" }))),
+        ("dora", "forget_missed_ticks", "all schedules", None),
+    ];
+    let expected = expected.map(|(who, did, to, detail)| (who.to_owned(), did.to_owned(), to.to_owned(), detail));
+    assert_eq!(audited(db).await, expected);
+    // Without an actor nothing is changed.
+    assert!(db.operator.freeze(" ", "an incident").await.is_err());
+    assert!(db.operator.set_environment(Some("staging"), "").await.is_err());
+    assert!(db.operator.cancel_enqueued_before(now(db).await, 10, "").await.is_err());
+    assert_eq!((installation(db).await, audited(db).await.len()), (Installation::default(), expected.len()));
+}
+
+pub(crate) async fn jobs_that_are_cancelled_with_all_others_are_in_the_audit<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    let running = claimed(&f, worker, job()).await.lease.job;
+    let waiting = enqueue(&f, later(HOUR)).await;
+    let moment = now(db).await + TimeDelta::seconds(1);
+    assert_eq!(db.operator.cancel_enqueued_before(moment, 10, "anna").await.unwrap(), 2);
+    assert_eq!(db.operator.cancel_enqueued_before(moment, 10, "anna").await.unwrap(), 0);
+    let ids = json!({ "ids": [running, waiting] });
+    let entry = ("anna".to_owned(), "cancel".to_owned(), "2 jobs".to_owned(), Some(ids));
+    assert_eq!(audited(db).await, [entry]);
+    assert_eq!(failures(db, waiting).await[0].actor.as_deref(), Some("anna"));
 }
 
 pub(crate) async fn cancelling_all_leaves_what_was_enqueued_since_and_what_is_newer<F: Fixture>(f: F) {
@@ -146,7 +197,7 @@ pub(crate) async fn cancelling_all_leaves_what_was_enqueued_since_and_what_is_ne
 
     let mut cancelled = Vec::new();
     loop {
-        match db.operator.cancel_enqueued_before(moment, 2).await.unwrap() {
+        match db.operator.cancel_enqueued_before(moment, 2, "anna").await.unwrap() {
             0 => break,
             number => cancelled.push(number),
         }
@@ -170,7 +221,7 @@ pub(crate) async fn schedules_go_on_from_now_once_their_missed_ticks_are_forgott
     let schedule = stored(db, "nightly").await.unwrap();
     let past = schedule.last_tick - TimeDelta::days(3);
     assert!(db.storage.tick(&schedule, past, &[]).await.unwrap());
-    db.operator.forget_missed_ticks().await.unwrap();
+    db.operator.forget_missed_ticks("anna").await.unwrap();
     for name in ["nightly", "weekly"] {
         assert!(close(stored(db, name).await.unwrap().last_tick, now(db).await), "{name}");
     }

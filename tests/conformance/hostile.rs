@@ -19,7 +19,7 @@ pub(crate) use names::{is_storable, names};
 
 /// The number of queues in one claim.
 const CHUNK: usize = 50;
-/// Only one of so many claims is made, because they are slow on a SQLite that was compiled without optimisation.
+/// Only one of this many claims is made, because they are slow on a SQLite that was compiled without optimisation.
 const EVERY: usize = 4;
 /// The number of names that are tried where each one costs an expensive statement, or several statements.
 const SOME: usize = 150;

@@ -1,4 +1,4 @@
-//! Limits: at most so many jobs with the same key are available or running at once.
+//! Limits: at most this many jobs with the same key are available or running at once.
 
 use std::time::Duration;
 
@@ -84,6 +84,34 @@ pub(crate) async fn as_many_start_as_the_limit_allows<F: Fixture>(f: F) {
         }
         check(&f).await;
         assert_eq!(admit(db).await, 0, "{name}");
+    }
+}
+
+pub(crate) async fn a_bulk_of_many_keys_answers_in_its_order<F: Fixture>(f: F) {
+    let db = f.database();
+    for (name, mut client) in f.clients().await {
+        let keyed = |number: usize| {
+            let mut job = limited(&format!("{}", number * 7919 % 50));
+            job.args = format!(r#"{{"n":{number}}}"#);
+            job
+        };
+        let mut jobs: Vec<NewJob> = (0..50).map(keyed).collect();
+        let mut all = Vec::new();
+        // In the second bulk, one differs in its priority.
+        for alike in [true, false] {
+            jobs[25].priority = if alike { 0 } else { 3 };
+            let ids = client.enqueue_all(jobs.clone()).await.unwrap();
+            for (job, id) in jobs.iter().zip(&ids) {
+                let stored = record(db, *id).await;
+                let limit = stored.limit.unwrap();
+                assert_eq!((&*stored.args, stored.priority), (&*job.args, job.priority), "{name}");
+                assert_eq!(limit.key, job.limit.as_deref().unwrap().key, "{name}");
+            }
+            assert!(ids.is_sorted(), "{name}");
+            assert_eq!(admit(db).await, 50, "{name}: each key was nudged");
+            all.extend(ids);
+        }
+        db.operator.act(&Action::Cancel, &all, "ann").await.unwrap();
     }
 }
 
@@ -216,7 +244,7 @@ pub(crate) async fn a_job_for_later_is_admitted_when_it_is_due<F: Fixture>(f: F)
     check(&f).await;
 }
 
-pub(crate) async fn a_sweep_finds_what_nobody_has_told<F: Fixture>(f: F) {
+pub(crate) async fn a_sweep_finds_keys_without_a_nudge<F: Fixture>(f: F) {
     let db = f.database();
     enqueue_all(&f, (0..5).map(|key| limited(&key.to_string())).collect()).await;
     f.client().await.execute(&format!("delete from {}", F::table("nudge"))).await.unwrap();
@@ -234,7 +262,7 @@ pub(crate) async fn sweeps_reach_all_keys_in_turns<F: Fixture>(f: F) {
     while admit(db).await > 0 {}
     let due = enqueue(&f, limited("last")).await;
     f.client().await.execute(&format!("delete from {}", F::table("nudge"))).await.unwrap();
-    // A sweep looks at a thousand keys, and these keys stay.
+    // A sweep examines a thousand keys, and these keys stay.
     assert_eq!(db.storage.admit(true).await.unwrap().admitted, 0);
     assert_eq!(db.storage.admit(true).await.unwrap().admitted, 1);
     assert_eq!(state(db, due).await, Available);
@@ -385,10 +413,9 @@ pub(crate) async fn a_queue_of_held_jobs_alone_has_a_depth_and_a_diagnosis<F: Fi
     };
     f.client().await.execute(&hour_ago).await.unwrap();
     let finding = one(db, "oldest_held").await;
-    assert!(
-        finding.what.contains(r#"limit `stripe` with the key `["x"]`"#)
-            && finding.repair.contains(&format!("why {held}"))
-    );
+    assert!(finding.what.contains(r#"Z for the limit `stripe` with the key `["x"]`, longer"#), "{finding:?}");
+    let repair = format!("worker why {held}; to let more of them run at once: worker limits set 'stripe' N");
+    assert!(finding.repair.ends_with(&repair), "{finding:?}");
     none(db, "oldest_due").await;
     // A paused kind waits on purpose.
     db.operator.pause_kind("a", "ann", None).await.unwrap();
@@ -409,8 +436,10 @@ pub(crate) async fn limits_are_listed_with_the_keys_that_hold_jobs_back<F: Fixtu
     let ids = enqueue_all(&f, jobs).await;
     assert_eq!(admit(db).await, 4);
     let limits = db.operator.limits().await.unwrap();
+    assert!(limits.iter().all(|limit| !limit.is_sequence), "{limits:?}");
     let limits: Vec<_> = limits.iter().map(|limit| format!("{} {} {}", limit.name, limit.held, limit.slots)).collect();
     assert_eq!(limits, ["mail 1 1", "stripe 2 3"]);
+    assert!(db.operator.rate_keys(None, 10).await.unwrap().is_empty());
 
     let listed = async |after: Option<(&str, &str)>, limit| {
         let after = after.map(|(name, key)| (name.to_owned(), key.to_owned()));

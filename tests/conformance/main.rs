@@ -14,8 +14,10 @@ mod completing_in;
 mod discarding;
 mod enqueueing;
 mod examining;
+mod expiring;
 mod explaining;
 mod failing;
+mod fair;
 mod fencing;
 mod filtering;
 mod finishing;
@@ -28,16 +30,20 @@ mod migrating;
 mod model;
 mod moving;
 mod newer;
+mod on_full;
 mod operating;
 mod outputs;
 mod progress;
 mod pruning;
 mod rates;
+mod repeating;
 mod rescuing;
+mod running_again;
 mod scheduling;
 mod scheduling_at_run_time;
 mod sequencing;
 mod setting;
+mod several;
 mod transacting;
 mod transacting_batches;
 mod unique;
@@ -96,7 +102,7 @@ conformance! {
         scheduled_jobs_are_not_early,
         future_jobs_of_a_high_priority_do_not_hide_due_ones_of_a_low,
         next_due_is_the_wait_for_the_earliest_job_that_fits,
-        unknown_kinds_are_left_alone_and_block_nobody,
+        jobs_of_unknown_kinds_are_not_claimed_and_block_no_job,
         a_worker_that_is_not_registered_gets_nothing,
         a_paused_queue_gives_nothing,
         many_claimers_get_each_job_once_and_never_more_than_wanted,
@@ -120,12 +126,13 @@ conformance! {
     }
     limiting {
         as_many_start_as_the_limit_allows,
+        a_bulk_of_many_keys_answers_in_its_order,
         every_end_gives_the_slot_back,
         a_retry_waits_for_its_turn_and_a_release_keeps_it,
         a_rescued_job_keeps_its_slot_and_a_discarded_one_does_not,
         handlers_give_the_slot_back_in_their_own_transaction,
         a_job_for_later_is_admitted_when_it_is_due,
-        a_sweep_finds_what_nobody_has_told,
+        a_sweep_finds_keys_without_a_nudge,
         an_enqueue_is_a_part_of_its_transaction,
         large_arguments_wait_with_their_job,
         operators_act_on_held_jobs,
@@ -139,6 +146,34 @@ conformance! {
         a_job_that_the_database_refuses_stops_no_other,
         at_no_time_are_there_more_than_the_limit,
     }
+    expiring {
+        a_first_attempt_says_by_when_it_must_start,
+        waiting_jobs_that_have_expired_are_cancelled,
+        a_claimed_job_is_left_to_its_worker,
+        a_released_job_still_expires,
+        a_job_that_has_started_does_not_expire,
+        an_operator_runs_an_expired_job,
+        a_changed_time_moves_the_expiry,
+        the_time_of_a_schedule_counts,
+        nothing_expires_while_the_database_is_frozen,
+        why_says_when_a_job_expires,
+    }
+    on_full {
+        a_job_that_finds_its_limit_full_is_discarded,
+        the_decision_leaves_what_a_pass_would_admit,
+        a_job_that_has_started_waits,
+        an_operator_runs_a_discarded_job,
+        paused_and_later_jobs_are_not_looked_at,
+        a_job_that_finds_no_token_is_discarded,
+        the_newest_jobs_of_a_key_run,
+        jobs_that_have_another_rule_are_not_cancelled,
+        a_waiting_retry_is_cancelled_like_the_oldest,
+        what_an_operator_has_set_counts,
+        a_discarded_job_is_followed_and_frees_its_key,
+        nothing_ends_while_the_database_is_frozen,
+        two_may_decide_at_once,
+        why_says_what_happens_if_it_is_full,
+    }
     rates {
         first_a_burst_starts_and_then_one_after_the_other,
         tokens_come_back_up_to_the_burst,
@@ -148,11 +183,31 @@ conformance! {
         a_rescued_job_keeps_its_token,
         a_rollback_spends_no_token,
         a_paused_queue_spends_no_tokens,
-        a_sweep_finds_rates_that_nobody_has_told,
+        a_sweep_finds_rates_without_a_nudge,
         operators_act_on_jobs_with_a_rate,
         a_rate_that_is_changed_holds_for_the_next_job,
         why_says_when_the_token_comes,
+        why_counts_the_jobs_before_one_of_any_priority,
         the_starts_keep_to_the_rate,
+        rates_are_listed_with_the_time_of_their_next_token,
+    }
+    fair {
+        each_way_of_enqueueing_stores_the_tenant,
+        all_tenants_that_wait_get_equal_shares,
+        a_tenant_with_many_jobs_delays_no_other,
+        with_one_slot_the_turn_goes_on_from_pass_to_pass,
+        a_tenant_that_comes_later_has_its_turn_in_one_round,
+        the_order_within_a_tenant_is_the_usual_one,
+        few_tenants_fill_all_slots,
+        each_key_has_turns_of_its_own,
+        a_turn_is_kept_while_jobs_wait_or_run,
+        jobs_without_a_tenant_are_one_tenant,
+        paused_jobs_lose_their_turn_and_delay_no_other,
+        what_operators_set_holds_for_all_tenants,
+        a_retry_waits_for_a_turn_of_its_tenant,
+        a_rescued_job_keeps_its_slot_and_a_cancelled_one_gives_it_back,
+        a_sweep_finds_tenants_without_a_nudge,
+        why_says_with_whom_the_tenant_takes_turns,
     }
     sequencing {
         jobs_run_one_after_the_other_by_id,
@@ -166,8 +221,32 @@ conformance! {
         with_skip_the_next_job_starts,
         operators_take_jobs_out_of_a_sequence,
         a_paused_job_stops_its_sequence_and_no_other,
-        a_sweep_finds_sequences_that_nobody_has_told,
+        a_sweep_finds_sequences_without_a_nudge,
         the_order_holds_beside_other_workers,
+    }
+    several {
+        a_job_starts_when_all_its_limits_allow_it,
+        a_job_that_waits_has_no_slot_of_any_limit,
+        limits_in_any_order_do_not_lock_each_other,
+        every_end_gives_all_slots_back,
+        a_retried_job_waits_for_all_its_limits_again,
+        a_rescued_job_keeps_all_its_slots,
+        a_full_limit_costs_one_look_however_many_jobs_wait,
+        a_job_keeps_its_turn_while_it_waits_for_its_limit,
+        a_discarded_job_halts_its_sequence_and_frees_its_limit,
+        a_token_is_spent_when_the_job_starts,
+        operators_set_each_limit_by_its_name,
+        operators_act_on_jobs_with_several_limits,
+        a_paused_queue_takes_no_slots_of_any_limit,
+        a_sweep_finds_several_limits_without_a_nudge,
+        a_replaced_job_keeps_its_turn_and_waits_again,
+        a_limit_and_a_rate_of_one_name_do_not_start_each_others_jobs,
+    }
+    repeating {
+        jobs_are_enqueued_anew_once_for_a_key,
+        of_requests_with_one_key_at_the_same_time_one_is_done,
+        an_operation_starts_once_for_a_key,
+        jobs_of_a_schedule_are_enqueued_once_for_a_key,
     }
     flow_control {
         a_raised_limit_lets_held_jobs_start_with_the_next_pass,
@@ -198,6 +277,13 @@ conformance! {
         one_of_many_rivals_wins,
         bulks_with_the_same_keys_all_succeed,
     }
+    running_again {
+        a_job_runs_again_after_the_running_one,
+        a_waiting_retry_gets_the_arguments,
+        a_job_that_runs_again_survives_its_worker,
+        a_cancelled_follower_leaves_the_key_free,
+        a_bulk_has_one_follower_of_each_key,
+    }
     explaining {
         a_job_that_is_not_there_may_be_gone_or_not_be_there_yet,
         a_job_that_has_ended_or_runs_says_so,
@@ -211,15 +297,17 @@ conformance! {
         a_fresh_database_has_no_error,
         a_missing_schema_is_the_only_finding,
         a_dropped_index_is_created_again,
-        jobs_that_nobody_can_run_are_named,
+        jobs_that_no_worker_can_run_are_reported,
         late_jobs_crashes_and_dead_leases_are_named,
         rows_that_should_be_gone_are_named,
         schedules_that_do_not_tick_are_named,
+        the_doctor_says_of_rates_and_sequences_what_can_be_done,
     }
     failing {
         a_failure_is_stored_with_its_fingerprint_place_and_backtrace,
         in_a_batch_each_failure_goes_to_its_job,
         all_crashes_and_all_cancels_have_the_same_fingerprint,
+        a_cancelled_job_is_a_failure_only_if_it_failed_before,
         a_worker_can_ask_who_cancelled_its_jobs,
     }
     outputs {
@@ -266,13 +354,13 @@ conformance! {
     rescuing {
         a_dead_workers_jobs_wait_again_with_a_crash_counted,
         a_live_workers_jobs_are_left_alone,
-        a_rescuer_whose_own_row_is_too_old_declares_nobody_dead,
+        a_rescuer_whose_own_row_is_too_old_declares_no_worker_dead,
         a_heartbeat_keeps_a_worker_alive,
         a_job_that_crashed_too_often_is_discarded,
         a_job_without_attempts_left_is_discarded,
         of_the_jobs_that_died_together_none_is_discarded_for_it,
         a_quarantined_job_is_claimed_by_itself_and_by_one_worker_in_four,
-        a_job_that_snoozes_is_absolved_of_its_crashes_and_one_that_fails_is_not,
+        a_snooze_sets_the_crashes_to_zero_and_a_failure_does_not,
         a_zombies_finish_is_refused_and_its_heartbeat_says_no,
         concurrent_rescuers_count_one_crash,
     }
@@ -302,7 +390,7 @@ conformance! {
         a_cancelled_operation_ends,
         an_operation_that_cannot_be_read_ends_and_changes_nothing,
         failures_are_grouped,
-        every_attempt_is_told,
+        every_attempt_is_returned,
         an_import_enqueues_all_jobs_or_none,
     }
     operating {
@@ -320,6 +408,7 @@ conformance! {
         a_kind_is_paused_and_resumed_once,
         a_pause_by_sql_is_shown_without_its_author,
         slots_are_set_and_unset,
+        the_overview_has_each_queue_and_who_serves_it,
         of_two_operators_one_pauses,
         names_and_reasons_that_cannot_be_stored_are_refused,
         a_worker_reads_what_is_set,
@@ -356,6 +445,8 @@ conformance! {
         an_environment_is_kept_beside_a_freeze,
         cancelling_all_leaves_what_was_enqueued_since_and_what_is_newer,
         schedules_go_on_from_now_once_their_missed_ticks_are_forgotten,
+        changes_of_the_whole_database_are_audited_once,
+        jobs_that_are_cancelled_with_all_others_are_in_the_audit,
     }
     history {
         a_minute_is_stored_once_and_shown_in_its_step,

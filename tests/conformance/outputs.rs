@@ -61,7 +61,7 @@ pub(crate) async fn an_output_that_is_too_large_leaves_a_note<F: Fixture>(f: F) 
     assert_eq!(state(db, larger.job).await, JobState::Completed);
 }
 
-/// Five hundred outputs of the largest size take several statements.
+/// Forty outputs of the largest size take several statements.
 pub(crate) async fn a_batch_of_large_outputs_is_stored<F: Fixture>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
@@ -74,8 +74,8 @@ pub(crate) async fn a_batch_of_large_outputs_is_stored<F: Fixture>(f: F) {
     assert_eq!(output(db, batch[39].lease.job).await.unwrap().json().map(str::len), Some(256 * 1024));
 }
 
-/// The worker died between the output and the finish, or its finish was refused. Then the output of that attempt does not
-/// count, and that of the last one does.
+/// The worker died between the output and the finish, or its finish was refused. Only the output of the attempt that
+/// completed the job is returned.
 pub(crate) async fn only_the_output_of_the_attempt_that_completed_counts<F: Fixture>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
@@ -147,7 +147,7 @@ pub(crate) async fn an_output_goes_with_its_job<F: Fixture>(f: F) {
     let deleted = claimed(&f, worker, job()).await.lease;
     assert!(finish(db, deleted, with_output("deleted")).await);
     assert_eq!(stored(&f).await, 3);
-    // A person or an older program deletes the job alone.
+    // A person or an older program deletes only the row of the job.
     let table = F::table(if F::TABLES.contains(&"finished") { "finished" } else { "job" });
     f.client().await.execute(&format!("delete from {table} where id = {}", deleted.job)).await.unwrap();
     tokio::time::sleep(Duration::from_millis(5)).await;
@@ -223,7 +223,7 @@ pub(crate) async fn jobs_survive_the_version_of_outputs_in_both_directions<F: Fi
         assert_eq!(f.client().await.number(&count).await, 1, "{id} is {expected}");
     }
     db.migrator.up().await.unwrap();
-    assert_eq!(output(db, lease.job).await, None, "the way back has deleted it");
+    assert_eq!(output(db, lease.job).await, None, "the downgrade has deleted it");
     assert!(finish(db, runs, with_output("after")).await);
     assert_eq!(output(db, runs.job).await.unwrap().json(), Some("\"after\""));
     lease = claim(db, worker, 1).await.remove(0).lease;

@@ -1,23 +1,23 @@
-//! Rates: so many jobs with the same key start in a time, and at most a burst at once.
+//! Rates: this many jobs with the same key start in a time, and at most a burst at once.
 
 use std::time::Duration;
 
-use diesel_jobs_core::storage::{Action, Operated};
+use diesel_jobs_core::storage::{Action, Operated, RateKey};
 use diesel_jobs_core::{JobId, JobState, NewJob, Rate, Reason, RunAt, Transition};
 use diesel_jobs_storage::Database;
 
 use crate::bench::*;
 use crate::fixture::Fixture;
-use crate::limiting::admit;
+use crate::limiting::{admit, limited};
 
 use JobState::{Available, Held, Retrying, Scheduled};
 
-/// The time between two tokens.
-const EVERY: Duration = Duration::from_secs(10);
+/// The time between two tokens: so long that a slow machine's delays add none.
+const EVERY: Duration = Duration::from_secs(10 * 60);
 
-/// A job of kind `a` with this key: one in 10 seconds, and three at once.
+/// A job of kind `a` with this key: one in 10 minutes, and three at once.
 fn rated(key: &str) -> NewJob {
-    job().rated(Rate::new("api", 6, MINUTE).burst(3).key(key)).unwrap()
+    job().rated(Rate::new("api", 6, HOUR).burst(3).key(key)).unwrap()
 }
 
 async fn let_pass<F: Fixture>(f: &F, time: Duration) {
@@ -34,11 +34,11 @@ async fn states(db: &Database, ids: &[JobId]) -> String {
     all
 }
 
-/// In how many seconds the next token comes for which a job waits, rounded up.
+/// In how many minutes the next token comes for which a job waits, rounded up.
 async fn next_token(db: &Database) -> Option<u64> {
     let found = db.storage.admit(false).await.unwrap();
     assert_eq!(found.admitted, 0);
-    found.next_token.map(|time| (time.as_secs_f64() - 0.001).ceil() as u64)
+    found.next_token.map(|time| ((time.as_secs_f64() - 0.001) / 60.0).ceil() as u64)
 }
 
 async fn rows<F: Fixture>(f: &F) -> i64 {
@@ -185,7 +185,7 @@ pub(crate) async fn a_paused_queue_spends_no_tokens<F: Fixture>(f: F) {
     assert_eq!(states(db, &paused).await, "ahhh");
 }
 
-pub(crate) async fn a_sweep_finds_rates_that_nobody_has_told<F: Fixture>(f: F) {
+pub(crate) async fn a_sweep_finds_rates_without_a_nudge<F: Fixture>(f: F) {
     let db = f.database();
     let mut later = rated("later");
     later.run_at = RunAt::After(Duration::from_secs(30));
@@ -215,7 +215,7 @@ pub(crate) async fn operators_act_on_jobs_with_a_rate<F: Fixture>(f: F) {
     assert_eq!(state(db, ids[0]).await, Held, "a retry waits for a token");
     let_pass(&f, EVERY * 3).await;
     assert_eq!(admit(db).await, 2);
-    // Those that wait go away. The key is not looked at any more.
+    // Those that wait go away. The key is not examined any more.
     let more = enqueue_all(&f, vec![rated("x"); 2]).await;
     assert_eq!(admit(db).await, 1);
     assert_eq!(act(Action::Delete, more[1]).await, Operated::Done);
@@ -225,10 +225,10 @@ pub(crate) async fn operators_act_on_jobs_with_a_rate<F: Fixture>(f: F) {
 
 pub(crate) async fn a_rate_that_is_changed_holds_for_the_next_job<F: Fixture>(f: F) {
     let db = f.database();
-    let slow = job().rated(Rate::new("api", 1, HOUR).key("x")).unwrap();
+    let slow = job().rated(Rate::new("api", 1, 24 * HOUR).key("x")).unwrap();
     enqueue_all(&f, vec![slow.clone(), slow]).await;
     assert_eq!(admit(db).await, 1);
-    assert_eq!(next_token(db).await, Some(3600));
+    assert_eq!(next_token(db).await, Some(24 * 60));
     let mut urgent = rated("x");
     urgent.priority = 1;
     enqueue_all(&f, vec![urgent; 4]).await;
@@ -265,35 +265,77 @@ pub(crate) async fn why_says_when_the_token_comes<F: Fixture>(f: F) {
     let tokens = by.tokens.unwrap();
     assert_eq!((by.ahead, tokens.next), (0, tokens.own));
     let wait = (tokens.next - now(db).await).as_seconds_f64();
-    assert!((8.0..=10.0).contains(&wait), "{wait}");
-    assert!(text.contains("rate `api` lets 6 jobs start in 1m for the key [\"x\"], and 3 at once"), "{text}");
+    assert!((540.0..=600.0).contains(&wait), "{wait}");
+    assert!(text.contains("rate `api` lets 6 jobs start in 1h for key [\"x\"], and 3 at once"), "{text}");
     let (by, text) = held(ids[4]).await;
     let tokens = by.tokens.unwrap();
-    assert_eq!((by.ahead, (tokens.own - tokens.next).num_milliseconds()), (1, 10_000));
+    assert_eq!((by.ahead, (tokens.own - tokens.next).num_milliseconds()), (1, 600_000));
     assert!(text.contains("1 job of this key comes before it"), "{text}");
     let limit = record(db, ids[4]).await.limit.unwrap();
-    assert_eq!((limit.most, limit.rate.map(|rate| (rate.span(), rate.burst))), (6, Some(("1m".to_owned(), 3))));
+    assert_eq!((limit.most, limit.rate.map(|rate| (rate.span(), rate.burst))), (6, Some(("1h".to_owned(), 3))));
+}
+
+pub(crate) async fn why_counts_the_jobs_before_one_of_any_priority<F: Fixture>(f: F) {
+    let db = f.database();
+    for new in [rated("x"), limited("x")] {
+        let with = |priority| {
+            let mut new = new.clone();
+            new.priority = priority;
+            new
+        };
+        let ids = enqueue_all(&f, vec![with(i16::MAX), with(i16::MIN), with(0), with(i16::MIN)]).await;
+        for (id, before) in [(ids[0], 0), (ids[2], 1), (ids[1], 2), (ids[3], 3)] {
+            let why = db.operator.why(id).await.unwrap();
+            let is_held = |reason: &Reason| matches!(reason, Reason::Held(by) if by.ahead == before);
+            assert!(why.reasons.iter().any(|explained| is_held(&explained.reason)), "{before}: {why:?}");
+        }
+    }
 }
 
 pub(crate) async fn the_starts_keep_to_the_rate<F: Fixture>(f: F) {
     let db = f.database();
-    let (rate, burst) = (200.0, 20.0);
-    let fast = job().rated(Rate::new("api", 200, Duration::from_secs(1)).burst(20)).unwrap();
-    enqueue_all(&f, vec![fast; 400]).await;
+    // The burst is the tokens of one second. So tokens are lost only if a pass comes a second late.
+    let rate = 200.0;
+    let fast = job().rated(Rate::new("api", 200, Duration::from_secs(1)).burst(200)).unwrap();
+    enqueue_all(&f, vec![fast; 600]).await;
     let begin = std::time::Instant::now();
-    let (mut starts, mut passes) = (Vec::new(), 0);
-    while begin.elapsed() < Duration::from_millis(1200) {
+    let first = db.storage.admit(false).await.unwrap();
+    assert_eq!(first.admitted, 200);
+    // A pass has read the clock between the time before it and the time after it.
+    let empty = begin.elapsed();
+    let (mut starts, mut passes, mut last) = (Vec::new(), 0, empty);
+    while last < empty + Duration::from_millis(1200) {
+        last = begin.elapsed();
         let found = db.storage.admit(false).await.unwrap();
         passes += 1;
         starts.extend(std::iter::repeat_n(begin.elapsed().as_secs_f64(), found.admitted));
         tokio::time::sleep(found.next_token.expect("jobs wait")).await;
     }
-    // Each of these times is at most one pass later than the pass has read the clock.
     for (place, start) in starts.iter().enumerate() {
-        let allowed = burst + (start + 0.001) * rate;
+        let allowed = (start + 0.001) * rate;
         assert!(place as f64 <= allowed, "{place} starts within {start} s");
     }
-    let expected = burst + begin.elapsed().as_secs_f64() * rate;
+    let expected = (last - empty).as_secs_f64() * rate;
     assert!(starts.len() as f64 > expected * 0.85, "{} starts, expected {expected}", starts.len());
     assert!(passes < 200, "{passes} passes for {} starts", starts.len());
+}
+
+pub(crate) async fn rates_are_listed_with_the_time_of_their_next_token<F: Fixture>(f: F) {
+    let db = f.database();
+    let other = job().rated(Rate::new("mail", 1, MINUTE)).unwrap();
+    enqueue_all(&f, [vec![rated("x"); 5], vec![rated("y"); 2], vec![other; 2]].concat()).await;
+    assert_eq!(admit(db).await, 6, "three of x, two of y, one mail");
+    let keys = db.operator.rate_keys(None, 10).await.unwrap();
+    let line = |key: &RateKey| {
+        format!("{} {} {} in {}, {}: {}", key.name, key.key, key.most, key.rate.span(), key.rate.burst, key.held)
+    };
+    assert_eq!(keys.iter().map(line).collect::<Vec<_>>(), [r#"api ["x"] 6 in 1h, 3: 2"#, "mail [] 1 in 1m, 1: 1"]);
+    let clock = now(db).await;
+    assert!(keys.iter().all(|key| close(key.oldest.unwrap(), clock)), "{keys:?}");
+    assert!(close(keys[0].next_token.unwrap(), clock + EVERY), "{keys:?}");
+    assert!(close(keys[1].next_token.unwrap(), clock + MINUTE), "{keys:?}");
+    let after = Some((keys[0].name.clone(), keys[0].key.clone()));
+    assert_eq!(db.operator.rate_keys(after, 10).await.unwrap(), keys[1..]);
+    assert_eq!(db.operator.rate_keys(None, 1).await.unwrap(), keys[..1]);
+    assert!(db.operator.limit_keys(None, 10).await.unwrap().is_empty());
 }

@@ -49,7 +49,7 @@ async fn holds_off(db: &Database, policy: RescuePolicy) {
     panic!("the rescuer does not notice");
 }
 
-pub(crate) async fn a_rescuer_whose_own_row_is_too_old_declares_nobody_dead<F: Fixture>(f: F) {
+pub(crate) async fn a_rescuer_whose_own_row_is_too_old_declares_no_worker_dead<F: Fixture>(f: F) {
     let db = f.database();
     let (rescuer, dead) = (worker(db).await, worker(db).await);
     let lost = claimed(&f, dead, job()).await;
@@ -202,7 +202,7 @@ pub(crate) async fn a_quarantined_job_is_claimed_by_itself_and_by_one_worker_in_
     assert!(!db.storage.rescue(POLICY).await.unwrap().quarantined_due);
 }
 
-pub(crate) async fn a_job_that_snoozes_is_absolved_of_its_crashes_and_one_that_fails_is_not<F: Fixture>(f: F) {
+pub(crate) async fn a_snooze_sets_the_crashes_to_zero_and_a_failure_does_not<F: Fixture>(f: F) {
     let db = f.database();
     let id = quarantined(&f).await;
     let worker = worker(db).await;

@@ -34,6 +34,15 @@ async fn why(db: &Database, id: JobId) -> Explained {
     why.reasons.into_iter().find(|reason| matches!(reason.reason, Reason::Held(_))).unwrap()
 }
 
+/// The discarded job says which sequence it halts, and what to do. Only a job that is kept can be retried.
+async fn halts(db: &Database, id: JobId, text: &str, is_kept: bool) {
+    let why = db.operator.why(id).await.unwrap();
+    let reason = why.reasons.into_iter().find(|reason| matches!(reason.reason, Reason::Halts(_))).unwrap();
+    assert_eq!(reason.text, text);
+    assert_eq!(reason.advice.contains(&format!("`worker retry {id}`")), is_kept, "{}", reason.advice);
+    assert!(reason.advice.contains("`worker sequences skip orders '[\"x\"]'`"), "{}", reason.advice);
+}
+
 /// Claims the only job that may start. A claim may leave a new priority to the next rescan.
 async fn only(db: &Database, worker: WorkerId) -> ClaimedJob {
     let mut jobs = claim(db, worker, 9).await;
@@ -137,6 +146,8 @@ pub(crate) async fn a_rescue_that_discards_halts_the_sequence<F: Fixture>(f: F) 
     assert_eq!(rescue(db, POLICY).await.discarded, [ids[0]]);
     assert_eq!(sweep(db).await, 0, "it is halted");
     assert_eq!(db.operator.halted_sequences(9).await.unwrap()[0].job, ids[0]);
+    let limits = db.operator.limits().await.unwrap();
+    assert!(limits.iter().all(|limit| limit.is_sequence) && limits.len() == 1, "{limits:?}");
 }
 
 pub(crate) async fn a_job_that_is_not_due_stops_those_behind_it<F: Fixture>(f: F) {
@@ -180,9 +191,11 @@ pub(crate) async fn a_discarded_job_halts_its_sequence_until_it_is_retried<F: Fi
     );
     assert!(reason.advice.contains(&format!("worker retry {}", ids[0])), "{}", reason.advice);
     assert!(reason.advice.contains("worker sequences skip orders '[\"x\"]'"), "{}", reason.advice);
+    halts(db, ids[0], "this job halts the sequence `orders` for key [\"x\"]: 2 jobs wait behind it", true).await;
     assert_eq!(db.operator.act(&Action::Retry, &ids[..1], "ann").await.unwrap(), [Operated::Done]);
     assert_eq!(admit(db).await, 1);
     assert!(db.operator.halted_sequences(9).await.unwrap().is_empty());
+    assert!(db.operator.why(ids[0]).await.unwrap().reasons.iter().all(|one| !matches!(one.reason, Reason::Halts(_))));
     let job = only(db, worker).await;
     assert_eq!(job.lease.job, ids[0], "the retried job comes first");
     assert!(finish(db, job.lease, DONE).await);
@@ -215,6 +228,7 @@ pub(crate) async fn a_deleted_job_does_not_lose_the_halt<F: Fixture>(f: F) {
     let Transition::Discard { failure, .. } = discard() else { panic!() };
     let ids = halted(&f, worker, Transition::Discard { failure, keep: Keep::Nothing }).await;
     assert!(show(db, ids[0]).await.is_none());
+    halts(db, ids[0], "this job halts the sequence `orders` for key [\"x\"]: 2 jobs wait behind it", false).await;
     assert_eq!((sweep(db).await, sweep(db).await), (0, 0));
     assert_eq!(db.operator.halted_sequences(9).await.unwrap()[0].job, ids[0]);
 }
@@ -275,7 +289,7 @@ pub(crate) async fn a_paused_job_stops_its_sequence_and_no_other<F: Fixture>(f: 
     assert_eq!((state(db, ids[0]).await, state(db, ids[1]).await), (Available, Held));
 }
 
-pub(crate) async fn a_sweep_finds_sequences_that_nobody_has_told<F: Fixture>(f: F) {
+pub(crate) async fn a_sweep_finds_sequences_without_a_nudge<F: Fixture>(f: F) {
     let db = f.database();
     let ids = enqueue_all(
         &f,

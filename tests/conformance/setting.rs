@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use diesel_jobs_core::storage::{Asked, Keep, Pause, RetentionSetting};
-use diesel_jobs_core::{JobState, NewJob, StorageError};
+use diesel_jobs_core::storage::{Asked, Keep, Pause, RetentionSetting, WorkerInfo};
+use diesel_jobs_core::{JobState, NewJob, StorageError, WorkerId};
 
 use crate::bench::*;
 use crate::fixture::Fixture;
@@ -79,6 +79,46 @@ pub(crate) async fn slots_are_set_and_unset<F: Fixture>(f: F) {
     assert!(operator.set_slots("mail", None, "ada").await.unwrap());
     assert!(operator.queues().await.unwrap().is_empty());
     assert_eq!(audited(&f, "ada", "set_slots", "queue mail").await, 3);
+}
+
+pub(crate) async fn the_overview_has_each_queue_and_who_serves_it<F: Fixture>(f: F) {
+    let (db, operator) = (f.database(), &f.database().operator);
+    assert!(operator.queue_overview().await.unwrap().is_empty());
+    enqueue_all(&f, vec![with(|job| job.queue = "lost".into()), later(HOUR)]).await;
+    operator.pause_queue("mail", "ada", None).await.unwrap();
+    operator.set_slots("reports", Some(0), "ada").await.unwrap();
+    let serving = |queues: &[(&str, usize)]| {
+        let slots: Vec<(String, usize)> = queues.iter().map(|(name, slots)| ((*name).to_owned(), *slots)).collect();
+        let queues = slots.iter().map(|(name, _)| name.clone()).collect();
+        WorkerInfo { queues, slots, ..info(WorkerId::generate(), HOUR) }
+    };
+    let (one, other) = (serving(&[("default", 4), ("reports", 2)]), serving(&[("default", 9), ("old", 1)]));
+    for worker in [&one, &other] {
+        db.storage.register(worker).await.unwrap();
+    }
+    mortal(db).await;
+    assert!(operator.ask_worker(other.id, Asked::Quiet, "ada").await.unwrap());
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let seen: Vec<String> = operator
+        .queue_overview()
+        .await
+        .unwrap()
+        .iter()
+        .map(|queue| {
+            let (waiting, slots, paused) = (queue.jobs.waiting(), queue.total_slots, queue.paused.is_some());
+            format!("{} {waiting} {slots} {:?} {paused} {}", queue.name, queue.slots, queue.served_by())
+        })
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            "default 1 4 None false 1 worker, 1 quiet",
+            "lost 1 0 None false nobody",
+            "mail 0 0 None true nobody",
+            "old 0 0 None false nobody, 1 quiet",
+            "reports 0 0 Some(0) false 1 worker",
+        ]
+    );
 }
 
 pub(crate) async fn of_two_operators_one_pauses<F: Fixture>(f: F) {
@@ -229,16 +269,16 @@ pub(crate) async fn a_worker_is_asked_and_learns_it_from_its_heartbeat<F: Fixtur
     let record = operator.workers().await.unwrap().remove(0);
     assert_eq!((record.asked, record.asked_by.as_deref()), (Some(Asked::Stop), Some("bert")));
     assert!(close(record.asked_at.unwrap(), now(db).await));
-    assert!(!operator.ask_worker(diesel_jobs_core::WorkerId::generate(), Asked::Stop, "ada").await.unwrap());
+    assert!(!operator.ask_worker(WorkerId::generate(), Asked::Stop, "ada").await.unwrap());
     assert_eq!(audited(&f, "ada", "quiet", &format!("worker {worker}")).await, 1);
     assert_eq!(audited(&f, "bert", "stop", &format!("worker {worker}")).await, 1);
 }
 
 pub(crate) async fn what_a_worker_runs_is_listed<F: Fixture>(f: F) {
     let (db, operator) = (f.database(), &f.database().operator);
-    let id = diesel_jobs_core::WorkerId::generate();
+    let id = WorkerId::generate();
     let slots = vec![("default".to_owned(), 16), ("mail".to_owned(), 2)];
-    let info = diesel_jobs_core::storage::WorkerInfo { version: Some("1.2.3".to_owned()), slots, ..info(id, HOUR) };
+    let info = WorkerInfo { version: Some("1.2.3".to_owned()), slots, ..info(id, HOUR) };
     db.storage.register(&info).await.unwrap();
     let record = operator.workers().await.unwrap().remove(0);
     assert_eq!(record.version.as_deref(), Some("1.2.3"));

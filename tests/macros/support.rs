@@ -22,6 +22,7 @@ pub(crate) fn context<J: Registered>(args: &Value, states: States) -> JobContext
         enqueued_at: now,
         claimed_at: now,
         traceparent: None,
+        start_by: None,
     };
     JobContext::new(job, CancellationToken::new(), Arc::new(states))
 }

@@ -25,7 +25,7 @@ enum Fault {
     Fails,
 }
 
-/// Returns whether the handler goes on.
+/// Returns whether the handler continues.
 fn call(fault: Fault, calls: &Calls) -> Result<bool, JobError> {
     if fault != Fault::None {
         calls.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);

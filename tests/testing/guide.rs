@@ -172,7 +172,7 @@ fn the_guide_shows_this_code() {
 }
 
 #[test]
-fn the_guide_shows_a_real_message() {
+fn the_page_on_testing_shows_real_outputs() {
     let mut conn = SqliteConnection::establish(":memory:").unwrap();
     diesel_jobs::migrate(&mut conn).unwrap();
     place_order(&mut conn, 7).unwrap();
@@ -181,5 +181,31 @@ fn the_guide_shows_a_real_message() {
         diesel_jobs::assert_enqueued!(conn, ChargeCard { order_id: 8 }, queue = "slow");
     }));
     let message = *failed.unwrap_err().downcast::<String>().unwrap();
-    assert!(include_str!("../../docs/guide/testing.md").contains(&message), "{message}");
+    crate::page::Page::read("docs/guide/testing.md").compare(|_| message.clone());
+}
+
+/// Takes every payment.
+#[derive(Clone, Default)]
+struct Payments(std::sync::Arc<std::sync::Mutex<Vec<i64>>>);
+
+#[job]
+fn pay_always(order_id: i64, conn: &mut SqliteConnection, State(payments): State<Payments>) -> QueryResult<()> {
+    diesel::sql_query("insert into payment (state) values ('begun')").execute(conn)?;
+    payments.0.lock().unwrap().push(order_id);
+    diesel::sql_query("update payment set state = 'paid'").execute(conn).map(drop)
+}
+
+#[test]
+fn the_page_on_testing_quotes_a_real_message_of_a_crash() {
+    let mut conn = SqliteConnection::establish(":memory:").unwrap();
+    diesel_jobs::migrate(&mut conn).unwrap();
+    diesel::sql_query("create table payment (state text not null)").execute(&mut conn).unwrap();
+    let crashes = diesel_jobs::testing::crash_everywhere(PayAlways { order_id: 7 })
+        .state_with(Payments::default)
+        .observe(|payments: &Payments| payments.0.lock().unwrap().clone());
+    let real = crashes.on(&mut conn).unwrap_err().to_string().replace("`pay_always`", "`pay`");
+    let page = std::fs::read_to_string(crate::page::root().join("docs/guide/testing.md")).unwrap();
+    let (_, rest) = page.split_once("this text:\n``").unwrap();
+    let (quoted, _) = rest.split_once("``.\n").unwrap();
+    assert!(real.contains(quoted) && real.contains("[7]") && real.contains("[7, 7]"), "{real}");
 }

@@ -32,6 +32,14 @@ pub(crate) fn send_welcome(_user_id: i64, template: String, _tags: Vec<String>) 
     if template == "broken" { Err(JobError::msg("no such template")) } else { Ok(()) }
 }
 
+/// Snoozes once. So its second run is a first attempt, too.
+#[job(expires = "10m")]
+pub(crate) fn expire(ctx: &JobContext, State(times): State<Times>) -> Outcome {
+    let mut times = times.0.lock().unwrap();
+    times.push(ctx.now());
+    if times.len() == 1 { Outcome::Snooze(Duration::from_secs(3600)) } else { Outcome::Complete }
+}
+
 #[job(max_attempts = 4, backoff = "fixed(1h)")]
 pub(crate) fn third_time_lucky(ctx: &JobContext, State(times): State<Times>) -> Result<(), JobError> {
     times.0.lock().unwrap().push(ctx.now());

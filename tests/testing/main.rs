@@ -14,6 +14,8 @@ mod guide;
 mod jobs;
 mod layers;
 mod loaded;
+#[path = "../page/mod.rs"]
+mod page;
 mod pools;
 mod rows;
 mod stuck;

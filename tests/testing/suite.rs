@@ -32,8 +32,8 @@ async fn failure(assertion: impl Future<Output = ()>) -> String {
     *payload.downcast::<String>().unwrap()
 }
 
-/// The tests for a type of connection: how it is opened, what follows calls on it (`.await` or nothing), the trait that
-/// runs queries, and a transactional job that it can run.
+/// The tests for a type of connection. The arguments are: how it is opened, what follows calls on it (`.await` or nothing),
+/// the trait that runs queries, and a transactional job that it can run.
 macro_rules! on {
     ($module:ident, $database:pat = $create:expr, $open:expr, [$($wait:tt)*], $dsl:path, $write:ident, $panic:ident, $other:ident) => {
         mod $module {
@@ -160,6 +160,25 @@ macro_rules! on {
             }
 
             #[tokio::test]
+            async fn a_drain_cancels_what_has_expired() {
+                let $database = $create;
+                let mut conn = $open;
+                let times = Times::default();
+                Expire.expires_in(Duration::from_millis(1)).enqueue(&mut conn)$($wait)*.unwrap();
+                std::thread::sleep(Duration::from_millis(5));
+                let report = drain(&mut conn).state(times.clone()).run()$($wait)*.unwrap();
+                assert_eq!(report.ran.len(), 1);
+                assert_eq!(report.ran[0].error.as_deref(), Some("expired: its first attempt did not start in time"));
+                assert!(times.0.lock().unwrap().is_empty(), "it has run");
+
+                Expire.enqueue(&mut conn)$($wait)*.unwrap();
+                Expire.delay(Duration::from_secs(3600)).enqueue(&mut conn)$($wait)*.unwrap();
+                let report = drain(&mut conn).state(times.clone()).skip_time().run()$($wait)*.unwrap();
+                report.assert_completed::<Expire>(2);
+                assert_eq!(times.0.lock().unwrap().len(), 3);
+            }
+
+            #[tokio::test]
             async fn a_drain_runs_only_what_it_is_asked_for() {
                 let $database = $create;
                 let mut conn = $open;
@@ -197,6 +216,7 @@ macro_rules! on {
                 NeedsState.enqueue(&mut conn)$($wait)*.unwrap();
                 let refused = drain(&mut conn).state(1_u8).run()$($wait)*.unwrap_err().to_string();
                 assert!(refused.contains("`needs_state`") && refused.contains("it was given u8"), "{refused}");
+                assert!(refused.contains("`drain(&mut conn).state(value).run()`") && !refused.contains("worker"), "{refused}");
                 assert_enqueued!(conn, NeedsState)$($wait)*;
                 $other.enqueue(&mut conn)$($wait)*.unwrap();
                 let refused = drain(&mut conn).only::<$other>().run()$($wait)*.unwrap_err().to_string();

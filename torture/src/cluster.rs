@@ -30,21 +30,21 @@ pub struct Cluster {
 impl Cluster {
     /// Starts the cluster of a directory, and creates it if there is none. Waits until other users of the directory
     /// end.
-    pub fn start(desk: &Path, postgres: &Postgres) -> Result<Self> {
-        Self::start_with(desk, postgres, "")
+    pub fn start(dir: &Path, postgres: &Postgres) -> Result<Self> {
+        Self::start_with(dir, postgres, "")
     }
 
     /// The same, with these additional lines in its settings.
-    pub fn start_with(desk: &Path, postgres: &Postgres, settings: &str) -> Result<Self> {
-        Self::start_in(desk, postgres, settings, &[])
+    pub fn start_with(dir: &Path, postgres: &Postgres, settings: &str) -> Result<Self> {
+        Self::start_in(dir, postgres, settings, &[])
     }
 
     /// The same, with these variables in the environment of the server.
-    pub fn start_in(desk: &Path, postgres: &Postgres, settings: &str, environment: &[(&str, &str)]) -> Result<Self> {
-        fs::create_dir_all(desk).with_context(|| format!("cannot make {}", desk.display()))?;
-        let lock = File::options().create(true).append(true).open(desk.join("torture.lock"))?;
+    pub fn start_in(dir: &Path, postgres: &Postgres, settings: &str, environment: &[(&str, &str)]) -> Result<Self> {
+        fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        let lock = File::options().create(true).append(true).open(dir.join("torture.lock"))?;
         lock.lock()?;
-        let server = Server::at(desk, postgres)?.quiet().with_environment(environment);
+        let server = Server::at(dir, postgres)?.quiet().with_environment(environment);
         // This process holds the lock, so a server that runs here was left behind by a suite that was killed.
         if server.pid().is_some() {
             server.halt(Stop::Immediate)?;

@@ -29,7 +29,7 @@ pub struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// Mounts a disk of so many MiB: on `dir` if this process is root, otherwise in a namespace. An error names the
+    /// Mounts a disk of this many MiB: on `dir` if this process is root, otherwise in a namespace. An error names the
     /// missing right.
     pub fn mount(dir: &Path, logs: &Path, mebibytes: usize) -> Result<Self> {
         let options = format!("size={mebibytes}m,mode=0777");

@@ -98,7 +98,7 @@ impl Process {
                 return Err(anyhow!("process {} ended without a word of {text:?}:\n{}", self.id(), self.written()?));
             }
             if Instant::now() > deadline {
-                return Err(anyhow!("waited {limit:?} in vain for {text:?} in {}", self.log.display()));
+                return Err(anyhow!("waited {limit:?}, and {text:?} is not in {}", self.log.display()));
             }
             tokio::time::sleep(POLL_INTERVAL).await;
         }

@@ -16,7 +16,7 @@ pub(crate) const BEHIND: &str = "TORTURE_BEHIND";
 /// Set for a worker process that ends at every panic, as if it was built with `panic = "abort"`.
 pub(crate) const PANICS: &str = "TORTURE_PANICS";
 
-/// Set to a number for a worker that serves so many queues: `tenant-0`, `tenant-1` and so on.
+/// Set to a number for a worker that serves this many queues: `tenant-0`, `tenant-1` and so on.
 pub(crate) const QUEUES: &str = "TORTURE_QUEUES";
 
 /// A role of this program other than the suite.

@@ -1,92 +1,29 @@
-//! The short forms of the torture suite. Each is one test with a cluster of its own, real workers and real faults.
-//! Tests that measure fractions of a second run alone. The others run two at a time, because they mostly wait. So do
-//! the mutants that are noticed by what they do, and not by their speed.
+//! The short forms of the torture suite. Each is one test with a cluster of its own, real workers and real faults. They run two at a time,
+//! because they mostly wait. So do the mutants that are noticed by what they do, and not by their speed. Tests that measure fractions
+//! of a second are in `alone.rs`.
 #![allow(missing_docs, clippy::print_stdout)]
 
-use std::process::{Command, Output};
-use std::sync::{Mutex, PoisonError, RwLock};
+mod suite;
 
-/// Locked for writing by a run that must be alone on the machine.
-static MACHINE: RwLock<()> = RwLock::new(());
+use suite::{Home, run_on, short};
 
-/// The directories of the clusters. Each has a lock, because only one run at a time can use it.
-static HOMES: [(&str, Mutex<()>); 2] = [("torture", Mutex::new(())), ("torture-too", Mutex::new(()))];
-
-/// Runs the suite while no other run is in progress.
-fn alone(args: &[&str]) {
-    let output = {
-        let _alone = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
-        run(HOMES[0].0, args)
-    };
-    is_well(&output);
-}
+static HOMES: [Home; 2] = [Home::new("torture"), Home::new("torture-too")];
 
 /// Runs the suite while at most one other run is in progress.
 fn in_company(args: &[&str]) {
-    let output = {
-        let _together = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
-        let free = HOMES.iter().find_map(|(dir, home)| Some((dir, home.try_lock().ok()?)));
-        let (dir, _mine) = free.unwrap_or_else(|| {
-            let (dir, home) = &HOMES[1];
-            (dir, home.lock().unwrap_or_else(PoisonError::into_inner))
-        });
-        run(dir, args)
-    };
-    is_well(&output);
-}
-
-fn run(dir: &str, args: &[&str]) -> Output {
-    let dir = concat!(env!("CARGO_TARGET_TMPDIR"), "/").to_owned() + dir;
-    Command::new(env!("CARGO_BIN_EXE_jobs-torture"))
-        .args(["--short", "--dir", &dir])
-        .args(args)
-        .output()
-        .unwrap_or_else(|error| panic!("cannot start the suite: {error}"))
-}
-
-/// Panics if the run failed. It is called after the locks are released.
-fn is_well(output: &Output) {
-    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{said}");
-    println!("{said}");
-}
-
-/// The tests of a module, and the function that runs them.
-macro_rules! short {
-    ($($module:ident by $way:ident { $($claim:ident: $test:literal $($on:literal)?,)+ })+) => {
-        $(mod $module {
-            $(#[test] fn $claim() { super::$way(&["--test", $test $(, $on)?]); })+
-        })+
-    };
+    run_on(&HOMES, args);
 }
 
 short! {
-    alone by alone {
-        a_forgotten_snapshot_slows_nothing_down: "pinned-snapshot",
-        open_writers_slow_nothing_down: "open-writer",
-        jobs_of_unknown_kinds_slow_nothing_down: "unknown-kinds",
-        a_thousand_queues_are_served_as_one: "many-queues",
-        an_uncommitted_bulk_slows_nothing_down: "uncommitted-bulk",
-        a_worker_that_starts_under_an_old_snapshot_works_at_once: "new-worker",
-        a_workers_clock_changes_nothing: "clocks",
-        a_step_of_the_databases_clock_takes_no_job_from_its_worker: "clock-steps",
-        deploys_lose_nothing_and_consume_no_attempt: "deploys",
-        lost_notifications_cost_at_most_a_poll: "lost-notifications",
-        a_pooler_changes_nothing_and_keeps_nothing: "pgbouncer",
-        an_older_version_touches_nothing_that_it_does_not_know: "mixed-versions",
-        a_claim_waits_for_no_lock: "lock-strength",
-        rows_that_cannot_be_moved_stop_nobody: "poisoned-rows",
-        a_vanished_host_holds_nothing_for_longer_than_its_lease: "line-never-returns",
-    }
     in_company by in_company {
-        no_setting_of_the_database_loses_a_job_or_costs_an_attempt: "settings",
         errors_of_the_server_lose_nothing_and_nobody_hammers: "server-errors",
-        killed_workers_lose_nothing_and_do_nothing_twice: "kill-storm",
         a_worker_that_dies_at_any_step_leaves_nothing_undone_or_done_twice: "crash-points",
         zombies_write_nothing: "zombies",
-        no_fault_admits_too_many_or_leaves_a_slot_free: "limits",
+        no_fault_ends_a_job_that_has_room_or_the_newest_one: "on-full",
+        no_fault_makes_a_tenant_wait_for_more_than_its_turn: "fair",
         no_fault_changes_the_order_of_a_sequence: "sequences",
         no_race_and_no_fault_gives_a_key_to_two_jobs: "unique",
+        no_fault_parts_the_effects_of_a_batch_from_its_ends: "batches",
         a_lost_reply_to_a_commit_loses_nothing_and_repeats_nothing: "unknown-commit",
         a_crashed_database_loses_nothing_and_ends_no_worker: "database-crash",
         a_line_that_swallows_everything_delays_jobs_and_nothing_else: "black-hole",
@@ -111,8 +48,12 @@ short! {
         crash_points: "crash-points" "--mutants",
         zombies: "zombies" "--mutants",
         limits: "limits" "--mutants",
+        on_full: "on-full" "--mutants",
+        fair: "fair" "--mutants",
+        rates: "rates" "--mutants",
         sequences: "sequences" "--mutants",
         unique: "unique" "--mutants",
+        batches: "batches" "--mutants",
         unknown_commit: "unknown-commit" "--mutants",
         database_crash: "database-crash" "--mutants",
         black_hole: "black-hole" "--mutants",
@@ -141,10 +82,5 @@ short! {
         locked_row: "locked-row" "--mutants",
         publication: "publication" "--mutants",
         plans: "plans" "--mutants",
-    }
-    // These mutants are noticed because they are slower than without the fault. So they run alone.
-    mutants_noticed_alone_by by alone {
-        pinned_snapshot: "pinned-snapshot" "--mutants",
-        unknown_kinds: "unknown-kinds" "--mutants",
     }
 }

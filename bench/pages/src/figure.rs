@@ -1,23 +1,23 @@
-//! What was measured of one page or command.
+//! The measurements of one page or command.
 
 use serde_json::json;
 
-/// A page or command, and how long it took.
+/// The measurements of one page or command. Each run of it takes a time.
 pub(crate) struct Figure {
     pub(crate) name: String,
-    /// Milliseconds of the first time. The database has not read this part of its files before.
+    /// The first run, in milliseconds. The database has not read this part of its files before.
     pub(crate) first: f64,
-    /// Milliseconds of all other times, in ascending order.
+    /// All other runs, in milliseconds, in ascending order.
     pub(crate) times: Vec<f64>,
-    /// The most milliseconds that 95 of 100 may take.
+    /// The limit for the 95th percentile, in milliseconds.
     pub(crate) most: f64,
-    /// Statements of one time. `None`: another process sends them.
+    /// The number of statements of one run. `None`: another process sends them.
     pub(crate) statements: Option<u64>,
     pub(crate) bytes: usize,
 }
 
 impl Figure {
-    /// The time below which this part of the times is.
+    /// The quantile of the times, such as 0.95.
     fn quantile(&self, part: f64) -> f64 {
         #[expect(
             clippy::cast_precision_loss,
@@ -29,7 +29,7 @@ impl Figure {
         self.times.get(at.max(1) - 1).copied().unwrap_or(self.first)
     }
 
-    /// Whether it takes no longer than it may.
+    /// Whether the 95th percentile is within its limit.
     pub(crate) fn holds(&self) -> bool {
         self.quantile(0.95) <= self.most
     }

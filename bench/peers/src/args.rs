@@ -70,7 +70,7 @@ impl Measure {
         [Self::Drain, Self::Enqueue, Self::Bulk, Self::Latency, Self::Steady, Self::Backlog, Self::Snapshot];
 }
 
-/// What a worker process is told.
+/// The arguments of a worker process.
 #[derive(Parser)]
 pub(crate) struct WorkerArgs {
     /// Whose worker.

@@ -1,6 +1,7 @@
 //! Worker processes that the benchmark starts, and whose output it reads.
 
 mod process;
+mod tally;
 mod timeline;
 
 use std::collections::VecDeque;
@@ -11,16 +12,27 @@ use tokio::sync::{mpsc, watch};
 
 use crate::worker_process::Role;
 use process::{Event, Process};
+pub(crate) use tally::Tally;
 pub(crate) use timeline::Timeline;
 
 /// A fleet that completes no job for this long is stuck.
 const STUCK: Duration = Duration::from_secs(60);
+/// How many processes connect at the same time. A worker gives up if the server does not answer within ten seconds.
+const AT_ONCE: usize = 16;
 /// How long a worker may take to connect.
 const CONNECT: Duration = Duration::from_secs(30);
 
-/// Workers of one role on one database. They are killed when this value is dropped.
+/// Processes with the same arguments on one database. They are killed when this value is dropped.
 pub(crate) struct Fleet {
+    url: String,
+    arguments: Vec<String>,
+    /// All that were ever started, in this order.
     processes: Vec<Process>,
+    /// How many of them, from the first on, were killed.
+    killed: usize,
+    /// The outputs of killed processes that were read to their end.
+    ended: usize,
+    sender: mpsc::UnboundedSender<(usize, Event)>,
     events: mpsc::UnboundedReceiver<(usize, Event)>,
     completed: Vec<u64>,
     /// The total of completed jobs, for other tasks.
@@ -31,26 +43,40 @@ pub(crate) struct Fleet {
     started: VecDeque<(i64, u128)>,
     /// The durations of claims, in microseconds.
     pub(crate) claims: Vec<f64>,
+    /// The runs of jobs that tell when they run, and the conflicts.
+    tally: Tally,
 }
 
 impl Fleet {
-    /// Starts the processes and waits until each has connected to the database. They do nothing before
+    /// Starts workers of this role and waits until each has connected to the database. They do nothing before
     /// [`start`](Self::start).
     pub(crate) async fn connect(url: &str, number: usize, role: &Role) -> Result<Self> {
+        Self::connect_with(url, number, role.arguments()).await
+    }
+
+    /// The same with processes of this program that have these arguments. They speak as workers do.
+    pub(crate) async fn connect_with(url: &str, number: usize, arguments: Vec<String>) -> Result<Self> {
         let (sender, events) = mpsc::unbounded_channel();
-        let processes: Vec<Process> =
-            (0..number).map(|place| Process::spawn(url, role, place, sender.clone())).collect::<Result<_>>()?;
         let mut fleet = Self {
-            processes,
+            url: url.to_owned(),
+            arguments,
+            processes: Vec::new(),
+            killed: 0,
+            ended: 0,
+            sender,
             events,
-            completed: vec![0; number],
+            completed: Vec::new(),
             total: watch::Sender::new(0),
             timeline: Timeline::new(Instant::now()),
             started: VecDeque::new(),
             claims: Vec::new(),
+            tally: Tally::default(),
         };
         let mut connected = 0;
         while connected < number {
+            while fleet.processes.len() < number.min(connected + AT_ONCE) {
+                fleet.add()?;
+            }
             let event = tokio::time::timeout(CONNECT, fleet.events.recv()).await;
             match event.ok().flatten().context("a worker process did not reach the database in time")? {
                 (_, Event::Connected) => connected += 1,
@@ -72,6 +98,28 @@ impl Fleet {
         self.timeline = Timeline::new(Instant::now());
         for process in &mut self.processes {
             process.say("start").await?;
+        }
+        Ok(())
+    }
+
+    fn add(&mut self) -> Result<&mut Process> {
+        let place = self.processes.len();
+        self.completed.push(0);
+        self.processes.push(Process::spawn(&self.url, &self.arguments, place, self.sender.clone())?);
+        Ok(&mut self.processes[place])
+    }
+
+    /// Kills this many processes with SIGKILL, and starts as many in their place. These begin as soon as they have
+    /// connected.
+    pub(crate) async fn replace(&mut self, number: usize) -> Result<()> {
+        let old = self.killed..(self.killed + number).min(self.processes.len());
+        self.killed = old.end;
+        for process in &mut self.processes[old.clone()] {
+            process.kill()?;
+        }
+        for place in old {
+            self.processes[place].ended().await?;
+            self.add()?.say("start").await?;
         }
         Ok(())
     }
@@ -106,7 +154,7 @@ impl Fleet {
     }
 
     /// Reads reports for this long.
-    pub(crate) async fn hear(&mut self, time: Duration) -> Result<()> {
+    pub(crate) async fn record_for(&mut self, time: Duration) -> Result<()> {
         let deadline = tokio::time::Instant::now() + time;
         while let Ok(event) = tokio::time::timeout_at(deadline, self.events.recv()).await {
             let (place, event) = event.context("all worker processes are gone")?;
@@ -134,10 +182,30 @@ impl Fleet {
 
     /// Makes the workers drain, as on SIGTERM, and waits until they have ended.
     pub(crate) async fn stop(mut self) -> Result<()> {
-        for process in &mut self.processes {
+        self.end().await
+    }
+
+    /// Stops the processes and reads what they still have to tell.
+    pub(crate) async fn tally(mut self) -> Result<Tally> {
+        self.end().await?;
+        // Each process has ended, so each output ends, too.
+        let mut open = self.processes.len() - self.ended;
+        while open > 0 {
+            let (place, event) = self.events.recv().await.context("this value holds a sender")?;
+            match event {
+                Event::Ended => open -= 1,
+                event => self.note(place, event).await?,
+            }
+        }
+        self.tally.completed = self.completed();
+        Ok(self.tally)
+    }
+
+    async fn end(&mut self) -> Result<()> {
+        for process in &mut self.processes[self.killed..] {
             process.say("stop").await?;
         }
-        for mut process in self.processes {
+        for process in &mut self.processes[self.killed..] {
             process.ended().await?;
         }
         Ok(())
@@ -154,7 +222,10 @@ impl Fleet {
             }
             Event::Started(job, at) => self.started.push_back((job, at)),
             Event::Claimed(micros) => self.claims.push(micros),
-            Event::Ended => bail!("a worker process ended by itself:\n{}", self.processes[place].complaint().await),
+            Event::Ran(id) => self.tally.ran(id),
+            Event::Conflicts(total) => self.tally.met(place, total),
+            Event::Ended if place < self.killed => self.ended += 1,
+            Event::Ended => bail!("a worker process ended by itself:\n{}", self.processes[place].end_of_log().await),
         }
         Ok(())
     }

@@ -10,8 +10,6 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::worker_process::Role;
-
 /// How many lines of the log are kept for an error message.
 const LOG: usize = 20;
 /// How long a drain may take.
@@ -27,6 +25,10 @@ pub(super) enum Event {
     Started(i64, u128),
     /// Microseconds.
     Claimed(f64),
+    /// The id of a job whose handler began.
+    Ran(usize),
+    /// The total since the start of the process.
+    Conflicts(u64),
     /// The output of the process is closed.
     Ended,
 }
@@ -39,6 +41,8 @@ impl Event {
             "completed" => Self::Completed(words.next()?.parse().ok()?),
             "started" => Self::Started(words.next()?.parse().ok()?, words.next()?.parse().ok()?),
             "claimed" => Self::Claimed(words.next()?.parse().ok()?),
+            "ran" => Self::Ran(words.next()?.parse().ok()?),
+            "conflicts" => Self::Conflicts(words.next()?.parse().ok()?),
             _ => return None,
         };
         Some(event)
@@ -53,10 +57,15 @@ pub(super) struct Process {
 }
 
 impl Process {
-    pub(super) fn spawn(url: &str, role: &Role, place: usize, events: UnboundedSender<(usize, Event)>) -> Result<Self> {
+    pub(super) fn spawn(
+        url: &str,
+        arguments: &[String],
+        place: usize,
+        events: UnboundedSender<(usize, Event)>,
+    ) -> Result<Self> {
         let program = std::env::current_exe().context("finding this program")?;
         let mut child = Command::new(program)
-            .args(role.arguments())
+            .args(arguments)
             .env("DATABASE_URL", url)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -99,6 +108,11 @@ impl Process {
         self.stdin.write_all(format!("{word}\n").as_bytes()).await.context("a worker process does not listen any more")
     }
 
+    /// Sends SIGKILL.
+    pub(super) fn kill(&mut self) -> Result<()> {
+        self.child.start_kill().context("killing a worker process")
+    }
+
     /// Waits until the process has ended.
     pub(super) async fn ended(&mut self) -> Result<()> {
         tokio::time::timeout(END, self.child.wait()).await.context("a worker process does not end")??;
@@ -106,7 +120,7 @@ impl Process {
     }
 
     /// Returns the last lines of its log. It waits a moment first, because they may still arrive.
-    pub(super) async fn complaint(&self) -> String {
+    pub(super) async fn end_of_log(&self) -> String {
         tokio::time::sleep(Duration::from_millis(100)).await;
         let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         log.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
@@ -123,7 +137,9 @@ mod tests {
         assert_eq!(Event::parse("completed 12"), Some(Event::Completed(12)));
         assert_eq!(Event::parse("started 7 1700000000000000001"), Some(Event::Started(7, 1_700_000_000_000_000_001)));
         assert_eq!(Event::parse("claimed 850"), Some(Event::Claimed(850.0)));
-        for other in ["", "completed", "completed x", "started 1", "hello world"] {
+        assert_eq!(Event::parse("ran 7"), Some(Event::Ran(7)));
+        assert_eq!(Event::parse("conflicts 3"), Some(Event::Conflicts(3)));
+        for other in ["", "completed", "completed x", "started 1", "ran -1", "hello world"] {
             assert_eq!(Event::parse(other), None, "{other}");
         }
     }

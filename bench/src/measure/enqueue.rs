@@ -67,7 +67,7 @@ async fn variant(bench: &Bench, name: &str, client: Client, busy: bool) -> Resul
     }
     database.settle().await?;
     let mut fleet = Fleet::run(&database.url, 1, &Role { slow: busy, ..Role::default() }).await?;
-    fleet.hear(Duration::from_secs(2)).await?;
+    fleet.record_for(Duration::from_secs(2)).await?;
     let ours = async || match client {
         Client::Async(connections) => ours(&database, connections, time).await,
         Client::Sync => ours_sync(&database, time).await,

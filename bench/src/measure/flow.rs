@@ -1,5 +1,5 @@
 //! `flow`: what limits and unique keys cost, and what batches in one transaction save. Each figure of jobs with a limit, with a key or in
-//! batches stands beside that of plain jobs in the same run.
+//! batches is compared with that of plain jobs in the same run.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -8,13 +8,14 @@ use anyhow::{Context as _, Result, ensure};
 use diesel_jobs::prelude::*;
 use tokio::task::JoinSet;
 
-use super::latency::{PACE, now, summary, waited};
+use super::latency::{CALM, PACE, now, summary, waited};
 use super::timed;
 use crate::bench::Bench;
 use crate::fleet::Fleet;
 use crate::kinds::{
     Brief, BriefLimited, Noop, NoopKeyed, NoopLimited, NoopUnique, Probe, ProbeLimited, WRITTEN, WriteInBatch, WriteOne,
 };
+use crate::raw::{in_turn, seed};
 use crate::report::{Line, Run, percentile};
 use crate::server::Database;
 use crate::worker_process::Role;
@@ -26,8 +27,6 @@ const KEYS: u64 = 10_000;
 /// The limit of [`NoopLimited`] and [`BriefLimited`]. A plain job beside them runs in this many slots.
 const LIMIT: usize = 10;
 const CONNECTIONS: usize = 8;
-/// How long an idle worker needs to become idle.
-const CALM: Duration = Duration::from_secs(2);
 
 pub(crate) async fn measure(bench: &Bench) -> Result<()> {
     let mut lines = Vec::new();
@@ -48,6 +47,9 @@ pub(crate) async fn measure(bench: &Bench) -> Result<()> {
     let limited = async || drain(bench, jobs, 1, &role, |id| NoopLimited { id, name: name() }).await;
     let beside = async || drain(bench, jobs, 1, &role, plain).await;
     pair(bench, &mut lines, "drain, one key of limit 10, jobs of 0 ms", "jobs/s", limited, beside).await?;
+    let limited = async || drain(bench, jobs, 1, &role, |id| NoopLimited { id, name: name() }).await;
+    let beside = async || in_tens(bench, jobs).await;
+    pair(bench, &mut lines, "drain, one key of limit 10, beside raw batches of ten", "jobs/s", limited, beside).await?;
     let limited = async || drain(bench, jobs, 1, &role, |id| BriefLimited { id, name: name() }).await;
     let beside = async || drain(bench, jobs, 1, &role, |id| Brief { id, name: name() }).await;
     pair(bench, &mut lines, "drain, one key of limit 10, jobs of 1 ms", "jobs/s", limited, beside).await?;
@@ -99,6 +101,16 @@ async fn drain<J: Job>(bench: &Bench, jobs: u64, processes: usize, role: &Role, 
     let run = drain_on(&database, jobs, processes, role, job).await?;
     database.close().await?;
     Ok(run)
+}
+
+/// Plain jobs, without a worker: hand-written claims of ten jobs, each followed by the finish of these ten.
+async fn in_tens(bench: &Bench, jobs: u64) -> Result<Run> {
+    let database = bench.server.create().await?;
+    seed::ready(&database.client, "noop", jobs, 0, "0").await?;
+    database.settle().await?;
+    let time = in_turn(&database.url, LIMIT, jobs).await?;
+    database.close().await?;
+    Ok(Run::new(jobs as f64 / time.as_secs_f64()))
 }
 
 /// The same with jobs that each insert a row.
@@ -187,7 +199,7 @@ async fn pick_up<J: Job>(bench: &Bench, job: impl Fn(i64) -> J) -> Result<Run> {
     let database = bench.server.create().await?;
     database.settle().await?;
     let mut fleet = Fleet::run(&database.url, 1, &Role::default()).await?;
-    fleet.hear(CALM).await?;
+    fleet.record_for(CALM).await?;
     let mut conn = database.connection().await?;
     let (mut ticks, mut enqueued) = (tokio::time::interval(PACE), HashMap::new());
     for number in 0..bench.options.jobs(500).cast_signed() {

@@ -37,7 +37,7 @@ pub(crate) async fn measure(bench: &Bench) -> Result<()> {
 
 async fn idle(bench: &Bench, database: &Database<'_>, housekeeping: f64, time: Duration) -> Result<Run> {
     let mut fleet = Fleet::run(&database.url, 1, &Role::default()).await?;
-    fleet.hear(CALM).await?;
+    fleet.record_for(CALM).await?;
     let cpu_before = proc::cpu_seconds(&fleet.pids());
     let with_worker = transactions(bench, database, time).await?;
     let cpu = proc::cpu_seconds(&fleet.pids()).zip(cpu_before).map(|(after, before)| after - before);

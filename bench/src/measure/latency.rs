@@ -23,7 +23,7 @@ pub(super) const PACE: Duration = Duration::from_millis(20);
 /// Latencies up to this many milliseconds are treated as zero.
 const NOTHING: f64 = 0.05;
 /// How long a worker needs to become idle.
-const CALM: Duration = Duration::from_secs(2);
+pub(super) const CALM: Duration = Duration::from_secs(2);
 
 pub(crate) async fn measure(bench: &Bench) -> Result<()> {
     const AT_ONCE: &str = "at once, commit to start";
@@ -51,7 +51,7 @@ pub(crate) async fn measure(bench: &Bench) -> Result<()> {
 async fn idle_worker(database: &Database<'_>) -> Result<Fleet> {
     database.settle().await?;
     let mut fleet = Fleet::run(&database.url, 1, &Role::default()).await?;
-    fleet.hear(CALM).await?;
+    fleet.record_for(CALM).await?;
     Ok(fleet)
 }
 

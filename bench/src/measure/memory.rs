@@ -42,7 +42,7 @@ async fn occupied(database: &Database<'_>, waiting: u64, drained: u64) -> Result
     fleet.start().await?;
     fleet.until(drained).await?;
     if waiting == drained {
-        fleet.hear(Duration::from_secs(1)).await?;
+        fleet.record_for(Duration::from_secs(1)).await?;
     }
     let rss = proc::megabytes(pid, "VmRSS").context("the worker process is gone")?;
     let most = proc::megabytes(pid, "VmHWM").context("the worker process is gone")?;

@@ -56,7 +56,7 @@ async fn beside(bench: &Bench, pgbench: &Path, rate: u32, elsewhere: bool, secon
         rate => {
             let mut fleet = Fleet::run(&jobs.url, 1, &Role::default()).await?;
             let supply = Supply::in_steps(jobs, rate).await?;
-            fleet.hear(LEAD).await?;
+            fleet.record_for(LEAD).await?;
             Some((fleet, supply))
         }
     };
@@ -64,7 +64,7 @@ async fn beside(bench: &Bench, pgbench: &Path, rate: u32, elsewhere: bool, secon
     let mut completed = 0;
     if let Some((mut fleet, supply)) = load {
         let before = fleet.completed();
-        fleet.hear(Duration::from_secs(seconds)).await?;
+        fleet.record_for(Duration::from_secs(seconds)).await?;
         completed = fleet.completed() - before;
         supply.stop().await?;
     }

@@ -41,7 +41,7 @@ async fn saturated(bench: &Bench, lines: &mut Vec<Line>) -> Result<()> {
         let pin = pin(&database).await?;
         let supply = Supply::ours(&database, fleet.watch()).await?;
         fleet.start().await?;
-        fleet.hear(time).await?;
+        fleet.record_for(time).await?;
         supply.stop().await?;
         let run = windows(&fleet.timeline, time);
         drop((fleet, pin));
@@ -55,7 +55,7 @@ async fn saturated(bench: &Bench, lines: &mut Vec<Line>) -> Result<()> {
         let pin = pin(&database).await?;
         let supply = Supply::raw(&database, flow.watch()).await?;
         flow.start();
-        flow.hear(time).await?;
+        flow.record_for(time).await?;
         supply.stop().await?;
         let run = windows(&flow.timeline, time);
         drop((flow, pin));
@@ -102,7 +102,7 @@ async fn claims(bench: &Bench, time: Duration, pinned: bool) -> Result<Run> {
     let pin = if pinned { Some(pin(&database).await?) } else { None };
     fleet.start().await?;
     let supply = Supply::steadily(&database, OFFERED).await?;
-    fleet.hear(time).await?;
+    fleet.record_for(time).await?;
     let (enqueued, completed) = (supply.enqueued() as f64, fleet.completed() as f64);
     supply.stop().await?;
     let took: Vec<f64> = fleet.claims.iter().map(|micros| micros / 1000.0).collect();

@@ -36,7 +36,7 @@ async fn ours(bench: &Bench, time: Duration) -> Result<Run> {
     let before = Counters::read(&database).await?;
     let supply = Supply::ours(&database, fleet.watch()).await?;
     fleet.start().await?;
-    fleet.hear(time).await?;
+    fleet.record_for(time).await?;
     supply.stop().await?;
     let jobs = fleet.completed();
     drop(fleet);
@@ -52,7 +52,7 @@ async fn raw(bench: &Bench, time: Duration) -> Result<Run> {
     let before = Counters::read(&database).await?;
     let supply = Supply::raw(&database, flow.watch()).await?;
     flow.start();
-    flow.hear(time).await?;
+    flow.record_for(time).await?;
     supply.stop().await?;
     let jobs = flow.finished();
     drop(flow);

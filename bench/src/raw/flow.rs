@@ -104,7 +104,7 @@ impl Flow {
     }
 
     /// Records the progress for this long.
-    pub(crate) async fn hear(&mut self, time: Duration) -> Result<()> {
+    pub(crate) async fn record_for(&mut self, time: Duration) -> Result<()> {
         let mut finished = self.finished.subscribe();
         let end = Instant::now() + time;
         loop {

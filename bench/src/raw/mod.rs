@@ -9,6 +9,7 @@ mod enqueue;
 mod enqueue_many;
 mod finish;
 mod flow;
+mod in_turn;
 mod json;
 mod pickup;
 pub(crate) mod seed;
@@ -20,6 +21,7 @@ use tokio_postgres::Client;
 pub(crate) use enqueue::Enqueuer;
 pub(crate) use enqueue_many::BulkEnqueuer;
 pub(crate) use flow::{End, Flow};
+pub(crate) use in_turn::in_turn;
 pub(crate) use pickup::Pickup;
 
 /// Jobs per statement.

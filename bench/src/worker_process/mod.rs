@@ -6,6 +6,7 @@
 //! | `connected` | the database answers; the worker waits for `start` on standard input |
 //! | `completed N` | it has completed N jobs so far; at most every 5 ms |
 //! | `started ID NANOSECONDS` | the handler of a `probe` began, at this time since 1970 |
+//! | `ran ID` | the handler of a `noop_told` began |
 //! | `claimed MICROSECONDS` | the duration of a claim (with `--time-claims`) |
 //!
 //! On `stop` on standard input the worker drains. When standard input closes, the parent is gone and the process ends.
@@ -80,6 +81,7 @@ impl Role {
         let registry = Registry::new()
             .with::<kinds::Noop>()
             .with::<kinds::NoopSync>()
+            .with::<kinds::NoopTold>()
             .with::<kinds::NoopForgotten>()
             .with::<kinds::Brief>()
             .with::<kinds::NoopKeyed>()
@@ -124,7 +126,8 @@ async fn run(args: &WorkerArgs) -> Result<()> {
     if let Some(metrics) = metrics {
         metrics.watch(worker.handle());
     }
-    let start = listen(worker.handle());
+    let handle = worker.handle();
+    let start = listen(move || handle.shutdown());
     say("connected");
     start.await.context("the parent is gone")?;
     let handle = worker.handle();
@@ -134,7 +137,7 @@ async fn run(args: &WorkerArgs) -> Result<()> {
 }
 
 /// Reads commands from the parent. The receiver completes on `start`.
-fn listen(handle: WorkerHandle) -> oneshot::Receiver<()> {
+pub(crate) fn listen(stop: impl Fn() + Send + 'static) -> oneshot::Receiver<()> {
     let (start, started) = oneshot::channel();
     let mut start = Some(start);
     thread::spawn(move || {
@@ -144,7 +147,7 @@ fn listen(handle: WorkerHandle) -> oneshot::Receiver<()> {
                     // Sending fails only if the worker has failed already.
                     let _ = start.take().map(|start| start.send(()));
                 }
-                "stop" => handle.shutdown(),
+                "stop" => stop(),
                 _ => {}
             }
         }
@@ -153,8 +156,8 @@ fn listen(handle: WorkerHandle) -> oneshot::Receiver<()> {
     started
 }
 
-/// Reports the number of completed jobs when it changes. After a while without a change it reads the number less often:
-/// the benchmark measures the CPU time of an idle worker, and these reads must not add to it.
+/// Reports the number of completed jobs when it changes. After a while without a change it reads the number less often.
+/// The benchmark measures the CPU time of an idle worker, and these reads must not add to it.
 fn report(handle: &WorkerHandle) {
     let (mut reported, mut same) = (0, 0);
     loop {

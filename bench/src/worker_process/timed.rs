@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use diesel_jobs::storage::{
-    Admission, Cancelled, Claim, DeclaredSchedule, Heartbeat, Limits, Loaded, Loading, Notifications, OperationId,
-    OperationRecord, Operations, Overrides, RescanReason, Rescanned, RescuePolicy, Rescued, Sampling, Schedules,
-    Statistics, Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
+    Admission, Cancelled, Claim, Connections, DeclaredSchedule, EndedByLimit, ExpiredJob, Finished, Heartbeat, Limits,
+    Loaded, Loading, Notifications, OperationId, OperationRecord, Operations, Overrides, Registration, RescanReason,
+    Rescanned, RescuePolicy, Rescued, Sampling, Schedules, Statistics, Storage, StorageResult, StoredSchedule,
+    Transacted, Transaction, WorkerInfo,
 };
-use diesel_jobs::{Installation, JobId, NewJob, WorkerId};
+use diesel_jobs::{Installation, JobId, NewJob, Retention, WorkerId};
 use diesel_jobs_core::history::{Fold, HistoryBatch};
 use diesel_jobs_core::{ClaimedJob, DiscardRule, Finish, ProgressReport};
 use tokio::sync::Notify;
@@ -34,16 +35,8 @@ impl Storage for Timed {
         self.0.name()
     }
 
-    fn provides(&self, connection: TypeId) -> bool {
-        self.0.provides(connection)
-    }
-
     async fn check_schema(&self) -> StorageResult<Installation> {
         self.0.check_schema().await
-    }
-
-    async fn register(&self, worker: &WorkerInfo) -> StorageResult<()> {
-        self.0.register(worker).await
     }
 
     async fn cancelled(&self, jobs: &[JobId]) -> StorageResult<Vec<Cancelled>> {
@@ -52,18 +45,6 @@ impl Storage for Timed {
 
     async fn store_progress(&self, reports: &[ProgressReport]) -> StorageResult<()> {
         self.0.store_progress(reports).await
-    }
-
-    async fn declare_discard_rules(&self, kinds: &[String], rules: &[DiscardRule]) -> StorageResult<()> {
-        self.0.declare_discard_rules(kinds, rules).await
-    }
-
-    async fn deregister(&self, worker: WorkerId) -> StorageResult<()> {
-        self.0.deregister(worker).await
-    }
-
-    async fn open_heartbeat(&self, worker: WorkerId) -> StorageResult<Box<dyn Heartbeat>> {
-        self.0.open_heartbeat(worker).await
     }
 
     async fn next_due(&self, claim: &Claim, within: Duration) -> StorageResult<Option<Duration>> {
@@ -78,6 +59,10 @@ impl Storage for Timed {
         self.0.finish(batch).await
     }
 
+    async fn finish_and_pass_on(&self, batch: &[Finish], next: Option<&Claim>) -> StorageResult<Finished> {
+        self.0.finish_and_pass_on(batch, next).await
+    }
+
     async fn overrides(&self) -> StorageResult<Overrides> {
         self.0.overrides().await
     }
@@ -86,20 +71,46 @@ impl Storage for Timed {
         self.0.leases(worker, among).await
     }
 
-    async fn transact(&self, transaction: Transaction) -> Transacted {
-        self.0.transact(transaction).await
-    }
-
-    async fn load(&self, loading: Loading) -> Loaded {
-        self.0.load(loading).await
-    }
-
     async fn rescue(&self, policy: RescuePolicy) -> StorageResult<Rescued> {
         self.0.rescue(policy).await
     }
 
     async fn prune(&self, limit: usize) -> StorageResult<usize> {
         self.0.prune(limit).await
+    }
+}
+
+#[async_trait]
+impl Registration for Timed {
+    async fn register(&self, worker: &WorkerInfo) -> StorageResult<()> {
+        self.0.register(worker).await
+    }
+
+    async fn declare_discard_rules(&self, kinds: &[String], rules: &[DiscardRule]) -> StorageResult<()> {
+        self.0.declare_discard_rules(kinds, rules).await
+    }
+
+    async fn deregister(&self, worker: WorkerId) -> StorageResult<()> {
+        self.0.deregister(worker).await
+    }
+
+    async fn open_heartbeat(&self, worker: WorkerId) -> StorageResult<Box<dyn Heartbeat>> {
+        self.0.open_heartbeat(worker).await
+    }
+}
+
+#[async_trait]
+impl Connections for Timed {
+    fn provides(&self, connection: TypeId) -> bool {
+        self.0.provides(connection)
+    }
+
+    async fn transact(&self, transaction: Transaction) -> Transacted {
+        self.0.transact(transaction).await
+    }
+
+    async fn load(&self, loading: Loading) -> Loaded {
+        self.0.load(loading).await
     }
 }
 
@@ -133,6 +144,14 @@ impl Operations for Timed {
 impl Limits for Timed {
     async fn admit(&self, sweeps: bool) -> StorageResult<Admission> {
         self.0.admit(sweeps).await
+    }
+
+    async fn expire(&self, keep: Duration) -> StorageResult<Vec<ExpiredJob>> {
+        self.0.expire(keep).await
+    }
+
+    async fn end_full(&self, retention: Retention) -> StorageResult<Vec<EndedByLimit>> {
+        self.0.end_full(retention).await
     }
 
     async fn next_held(&self, claim: &Claim) -> StorageResult<Option<Duration>> {

@@ -12,10 +12,10 @@ pub type Pool = r2d2::Pool<ConnectionManager<PgConnection>>;
 const CONNECTIONS: u32 = 16;
 
 /// How long a request waits for a connection.
-const PATIENCE: Duration = Duration::from_secs(5);
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Opens a pool. Fails if the database cannot be reached.
 pub fn connect(database_url: &str) -> Result<Pool, PoolError> {
-    let pool = Pool::builder().max_size(CONNECTIONS).min_idle(Some(1)).connection_timeout(PATIENCE);
+    let pool = Pool::builder().max_size(CONNECTIONS).min_idle(Some(1)).connection_timeout(CONNECTION_TIMEOUT);
     pool.build(ConnectionManager::new(database_url))
 }

@@ -54,6 +54,6 @@ async fn overdue_books_are_demanded_back_once(conn: &mut AsyncPgConnection) {
 #[diesel_jobs::test]
 async fn a_reminder_of_no_loan_fails(conn: &mut AsyncPgConnection) {
     perform(Remind { loan_id: 7 }).on(conn).await.unwrap_err();
-    // The handler's savepoint was rolled back, and the transaction goes on.
+    // The handler's savepoint was rolled back, and the transaction continues.
     conn.batch_execute("select from loans").await.unwrap();
 }

@@ -14,8 +14,8 @@ pub(crate) async fn connection(database: &TestDatabase) -> AsyncPgConnection {
     AsyncPgConnection::establish(database.url()).await.unwrap()
 }
 
-/// A pool for the application. Its only connection is inside a test transaction, so the test sees what the application
-/// did, and nobody else does.
+/// A pool for the application. Its only connection is inside a test transaction, so only the test sees what the
+/// application did.
 pub(crate) async fn pool(database: &TestDatabase) -> Pool {
     let pool = connect(database.url(), 1).unwrap();
     pool.get().await.unwrap().begin_test_transaction().await.unwrap();

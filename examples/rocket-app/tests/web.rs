@@ -70,7 +70,7 @@ async fn a_loan_whose_reminder_cannot_be_enqueued_is_rolled_back() {
     assert_eq!(refused, (Status::InternalServerError, answer));
     let mut conn = pool.get().await.unwrap();
     assert_eq!(loans::table.count().get_result::<i64>(&mut conn).await.unwrap(), 0);
-    // The test transaction goes on: only the savepoint of the loan was rolled back.
+    // The test transaction continues: only the savepoint of the loan was rolled back.
     let added = books::table.filter(books::title.eq("Ulysses")).count();
     assert_eq!(added.get_result::<i64>(&mut conn).await.unwrap(), 1);
 }

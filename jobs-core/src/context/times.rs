@@ -3,13 +3,22 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use chrono::TimeDelta;
+
 use super::JobContext;
+use crate::expiry::is_expired;
 
 impl JobContext {
     /// Records that the handler is called now.
     pub(crate) fn start(&self, now: Instant) {
         // It is set only once, because each lease has its own context.
         let _ = self.0.started.set(now);
+    }
+
+    /// Whether the job must not start any more. The database's time is that of the claim, and what has passed here since.
+    pub(crate) fn is_expired(&self) -> bool {
+        let since = TimeDelta::from_std(self.0.taken.elapsed()).unwrap_or_default();
+        self.0.job.start_by.is_some() && is_expired(&self.0.job, self.claimed_at() + since)
     }
 
     /// How long the handler has run, if it was called.

@@ -9,8 +9,8 @@ use std::str::Chars;
 /// How much of a message counts. The end of a long message often contains what is different each time.
 const MAX_CHARS: usize = 1000;
 
-/// Returns a number from 0 to 2^53 - 1, so that it is exact in JSON, too. Messages of the same kind of failure have the same number
-/// if they differ only in numbers, times, UUIDs and other hexadecimal ids, in texts between `'` or `"`, and in white space.
+/// Returns a number from 0 to 2^53 - 1, so that it is exact in JSON, too. Two messages of the same kind of failure
+/// have the same number if they differ only in numbers, times, UUIDs, other hexadecimal ids, texts between `'` or `"`, and white space.
 pub fn fingerprint(kind: &str, message: &str) -> i64 {
     of_plain_text(kind, &normalised(message))
 }

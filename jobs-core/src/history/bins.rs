@@ -1,8 +1,8 @@
 //! Bins: how often a duration was in each of a fixed series of ranges. Bins of several minutes and workers are joined by
 //! adding them bin by bin. Quantiles are estimated from the sums. Quantiles themselves must never be averaged.
 //!
-//! Bin 0 is below a millisecond. The upper border of each further bin is the square root of two times the border before,
-//! so an estimated quantile is at most this factor off.
+//! Bin 0 is below a millisecond. The upper border of each further bin is √2 times the border before it. So an estimated
+//! quantile is wrong by at most this factor.
 
 use std::time::Duration;
 

@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(points.len(), 97);
         assert_eq!((points[0].seconds, points[0].work.completed), (900.0, 3));
         assert_eq!((points[96].at, points[96].seconds), (time("2026-03-01T10:15:00Z"), 300.0));
-        assert_eq!(points.iter().map(|point| point.work.completed).sum::<u64>(), 3 * 3, "the step goes on to 10:30");
+        assert_eq!(points.iter().map(|point| point.work.completed).sum::<u64>(), 3 * 3, "the step continues to 10:30");
     }
 
     #[test]

@@ -1,36 +1,47 @@
-//! Rates: how many jobs with the same key may start in a time. Each start spends a token, and the tokens come back at equal times (GCRA).
+//! Rates: how many jobs with the same key may start in a period. Each start spends a token, and tokens come at equal intervals (the generic cell
+//! rate algorithm, GCRA).
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Concurrency, JobLimit, Limit, LimitProblem};
+use super::{Concurrency, JobLimit, Limit, LimitProblem, OnFull};
 
-/// The largest number of jobs that a rate may let start in its time, or at once.
+/// The largest number of starts of a rate in its period.
 pub(super) const MOST_OF_RATE: u32 = 1_000_000;
 /// The largest burst.
 pub(super) const MOST_BURST: u32 = 10_000;
 /// The shortest time between two tokens, in microseconds.
 const SHORTEST: u64 = 100;
-/// The longest time of a rate.
+/// The longest period of a rate.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
-/// Without `burst`, a key has the tokens of this time, and at least one.
+/// The longest time in which all tokens of a key come.
+const HUNDRED_YEARS: Duration = Duration::from_secs(36_525 * 24 * 3600);
+/// Without `burst`, a key can keep the tokens of this time (in microseconds), and at least one.
 const USUAL_BURST: u64 = 100_000;
 
 /// The rate of a kind, without its name and number. Made by [`Concurrency::rate`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RateSpec {
-    /// The time in which so many may start.
+    /// The period.
     pub per: Duration,
-    /// How many may start at once.
+    /// How many jobs may start at once. `None`: the starts of a tenth of a second, and at least 1.
     pub burst: Option<u32>,
 }
 
 impl Concurrency {
-    /// At most this many starts in this time. `rate(limit = 100, per = "1m", by(account))` in `#[job]` makes one.
+    /// At most this many starts in this period. `rate(limit = 100, per = "1m", by(account))` in `#[job]` makes one.
     pub const fn rate(name: &'static str, limit: u32, per: Duration) -> Self {
-        Self { name, most: limit, by: &[], sequence: None, rate: Some(RateSpec { per, burst: None }) }
+        Self {
+            name,
+            most: limit,
+            by: &[],
+            sequence: None,
+            rate: Some(RateSpec { per, burst: None }),
+            on_full: OnFull::Wait,
+            fair: &[],
+        }
     }
 
     /// Sets how many jobs of a rate may start at once. A limit has no burst.
@@ -51,21 +62,28 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// At most `limit` starts in each `per`, of all jobs of the rate with this name.
+    /// At most `limit` starts in the period `per`, of all jobs of the rate with this name. `limit` is from 1 to 1,000,000, and `per` from 1 ms to
+    /// 366 days. A rate allows at most 10,000 starts in a second. The enqueue refuses other values.
     pub fn new(name: impl Into<String>, limit: u32, per: Duration) -> Self {
         Self { limit: Limit::new(name, limit), spec: RateSpec { per, burst: None } }
     }
 
-    /// Sets how many may start at once after a quiet time. Default: the number that may start in a tenth of a second, and at least 1.
+    /// Sets how many jobs may start at once after a quiet time, from 1 to 10,000. Default: the number of starts in a tenth of a second, at least 1.
     pub fn burst(mut self, burst: u32) -> Self {
         self.spec.burst = Some(burst);
         self
     }
 
-    /// The jobs with each value have tokens of their own. Several calls make a key of several values. A value is a text, a whole
+    /// The jobs with each value have their own tokens. Several calls make a key of several values. A value is a text, a whole
     /// number, a boolean or null.
     pub fn key(mut self, value: impl Serialize) -> Self {
         self.limit = self.limit.key(value);
+        self
+    }
+
+    /// Sets what happens to the job if there is no token when it becomes due: it waits or is discarded. Default: it waits.
+    pub fn on_full(mut self, on_full: OnFull) -> Self {
+        self.limit = self.limit.on_full(on_full);
         self
     }
 
@@ -78,14 +96,14 @@ impl Rate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct JobRate {
-    /// The time in which so many may start as the limit says, in microseconds.
+    /// The period, in microseconds. The number of starts is that of the limit.
     pub per: u64,
-    /// How many may start at once.
+    /// How many jobs may start at once.
     pub burst: u32,
 }
 
 impl JobRate {
-    /// The time in which so many may start as the limit says, in the notation of the options.
+    /// The period, in the notation of the options, such as `1m`.
     pub fn span(self) -> String {
         let millis = self.per / 1000;
         let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s")];
@@ -115,6 +133,9 @@ impl JobRate {
         if self.per < 1000 || u128::from(self.per) > LONGEST.as_micros() {
             return Err(LimitProblem::Per);
         }
+        if u128::from(self.per) * u128::from(self.burst) / u128::from(most) > HUNDRED_YEARS.as_micros() {
+            return Err(LimitProblem::SlowBurst);
+        }
         if self.per < SHORTEST * u64::from(most) {
             return Err(LimitProblem::TooFast);
         }
@@ -125,17 +146,17 @@ impl JobRate {
 /// The tokens of a key, at one time. All times are in microseconds. This is the arithmetic of `jobs.free_in_rate` on PostgreSQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket {
-    /// How many tokens there can be.
+    /// The largest number of tokens.
     burst: i64,
-    /// The time between two tokens, rounded up, so that never too many jobs start.
+    /// The time between two tokens. It is rounded up, so that never too many jobs start.
     every: i64,
-    /// The time until all tokens are there.
+    /// The time until the key has all its tokens.
     lack: i64,
 }
 
 impl Bucket {
-    /// The tokens of a key that has all its tokens again in `lack`. It is at most the time of all tokens: the clock may have been set
-    /// back, or an earlier job had another rate. `None` if the limit is no rate, or one that cannot be.
+    /// The tokens of a key that has all its tokens again in `lack`. `lack` is limited to the time of all tokens: the clock may have been set
+    /// back, or an earlier job had another rate. `None` if the limit is no rate, or an invalid one.
     pub fn of(limit: &JobLimit, lack: i64) -> Option<Self> {
         let rate = limit.rate?;
         rate.check(limit.most).ok()?;
@@ -150,25 +171,25 @@ impl Bucket {
         (self.burst * self.every - self.lack) / self.every
     }
 
-    /// The tokens after so many starts.
+    /// The tokens after this many starts.
     #[must_use]
     pub const fn spend(self, starts: i64) -> Self {
         Self { lack: self.lack + starts * self.every, ..self }
     }
 
-    /// The time until all tokens are there.
+    /// The time until the key has all its tokens.
     pub const fn lack(self) -> i64 {
         self.lack
     }
 
-    /// The time until a pass of admission is worth it, if there is no token. If tokens come fast, it takes several at once: at most a
-    /// quarter of those that the key can have, and those of 20 ms.
+    /// The time until the next pass of admission for this key, if there is no token. If tokens come fast, a pass gives out several at once: at most
+    /// a quarter of the burst, and at most those of 20 ms.
     pub fn next_look(self) -> i64 {
         let several = (self.burst / 4).max(1).min((20_000 / self.every).max(1));
         self.lack - (self.burst - several) * self.every
     }
 
-    /// The time until the job with so many jobs of its key before it gets a token. Zero if there is one.
+    /// The time until a job gets a token, if `ahead` jobs of its key come before it. Zero if there is a token for it.
     pub const fn wait(self, ahead: i64) -> i64 {
         let wait = self.lack.saturating_sub((self.burst - 1 - ahead).saturating_mul(self.every));
         if wait > 0 { wait } else { 0 }
@@ -186,7 +207,7 @@ mod tests {
         Rate::new("api", most, per).burst(burst).into_limit().of().unwrap()
     }
 
-    /// When the jobs start that all wait from the time 0 on, with a look at each time at which the bucket asks for one.
+    /// The start times of jobs that all wait from the time 0 on. The bucket is examined at each time at which it asks for that.
     fn starts(limit: &JobLimit, jobs: usize) -> Vec<i64> {
         let (mut now, mut full_at, mut starts) = (0, 0, Vec::new());
         while starts.len() < jobs {
@@ -206,7 +227,7 @@ mod tests {
     fn first_a_burst_and_then_one_after_the_other() {
         assert_eq!(starts(&limit(10, SECOND, 3), 6), [0, 0, 0, 100_000, 200_000, 300_000]);
         assert_eq!(starts(&limit(3, SECOND, 1), 4), [0, 333_334, 666_668, 1_000_002]);
-        // 1000 a second: several at once, and no more than the burst in any time beside those of the time itself.
+        // 1000 a second: several at once. In any period, at most as many as the burst plus the tokens of the period.
         let all = starts(&limit(1000, SECOND, 100), 2000);
         for (first, start) in all.iter().enumerate() {
             for (last, end) in all.iter().enumerate().skip(first) {
@@ -268,9 +289,5 @@ mod tests {
         }
         assert_eq!(of(10_001, SECOND, 1), Err(LimitProblem::TooFast));
         assert_eq!(of(10_000, SECOND, 1), Ok(()));
-        let refused = Call { account: 7 }.concurrency(Limit::new("bank", 2)).into_new_job().unwrap_err().to_string();
-        assert_eq!(refused, "job `call`: a job has one of `concurrency`, `sequence` and `rate`, not several");
-        let both = Call { account: 7 }.rate(Rate::new("a", 1, SECOND)).concurrency(Limit::new("bank", 2));
-        assert!(both.into_new_job().is_err());
     }
 }

@@ -10,7 +10,7 @@ use super::Limit;
 #[non_exhaustive]
 pub enum OnDiscard {
     /// The sequence halts: none of the later jobs starts. `worker retry` runs the discarded job again, and `worker sequences skip`
-    /// goes on without it.
+    /// continues without it.
     #[default]
     Halt,
     /// The next job starts.
@@ -18,7 +18,7 @@ pub enum OnDiscard {
 }
 
 impl OnDiscard {
-    /// As it is stored, and written in `#[job]`.
+    /// The name that is stored, and written in `#[job]`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Halt => "halt",
@@ -36,7 +36,7 @@ pub struct Sequence {
 }
 
 impl Sequence {
-    /// The sequence with this name.
+    /// The sequence with this name. Default: all its jobs have one key.
     pub fn new(name: impl Into<String>) -> Self {
         Self { limit: Limit::new(name, 1), on_discard: OnDiscard::Halt }
     }
@@ -85,11 +85,5 @@ mod tests {
         assert_eq!(limit.clone().checked(), Ok(*limit));
         let stored: JobLimit = serde_json::from_str(r#"{"limit":"a","key":"[]","most":2,"sequence":"halt"}"#).unwrap();
         assert_eq!(stored.checked(), Err(LimitProblem::SequenceOf(2)));
-    }
-
-    #[test]
-    fn a_job_has_a_sequence_or_a_limit() {
-        let refused = Ship { order: 7 }.concurrency(Limit::new("bank", 2)).into_new_job().unwrap_err().to_string();
-        assert_eq!(refused, "job `ship`: a job has one of `concurrency`, `sequence` and `rate`, not several");
     }
 }

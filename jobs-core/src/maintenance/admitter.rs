@@ -1,47 +1,72 @@
-//! The admitter: moves held jobs to the available ones, as far as their limits allow it. One session of the database admits at a
-//! time. A worker is woken when a limited job of its own has ended, and by the notification of an enqueue. A pass each second finds
-//! what nobody has told, and jobs that have become due. While jobs with a rate wait, a pass tells when the next token comes, and the
-//! admitter sleeps until then.
+//! The admitter: makes held jobs available when their limits allow it. One session of the database admits at a time. It starts a pass
+//! when a job with a limit has ended in this process, and when the notification of an enqueue arrives. Once a second, a pass is a sweep: it
+//! finds keys without a nudge, and jobs that have become due. While jobs with a rate wait, a pass returns the time until the next token, and
+//! the admitter sleeps until then.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
+use super::full_limits::end_full;
 use crate::crash_point::crash_point;
+use crate::recorder::{AttemptOutcome, Event};
+use crate::storage::{ExpiredJob, MOST_EXPIRED, StorageResult};
 use crate::telemetry::RateLimitedWarning;
 use crate::worker::shared::Shared;
 
 /// The time between two sweeps, while there are held jobs or this program has limits.
 const SWEEP: Duration = Duration::from_millis(900);
-/// The time between two sweeps otherwise: other programs may enqueue jobs with limits.
-const QUIET: Duration = Duration::from_secs(5);
-/// The time between two passes while this worker has jobs of a program with limits. Enqueues do not notify workers that are not idle.
-const BUSY: Duration = Duration::from_millis(50);
-/// The time between two passes for hints, while no job is held and this program has no limits. On SQLite each commit is a hint.
-const BETWEEN_HINTS: Duration = Duration::from_secs(1);
+/// The time between two sweeps if no job is held and this program has no limits. Other programs may enqueue jobs with limits.
+const SWEEP_WITHOUT_LIMITS: Duration = Duration::from_secs(5);
+/// The time between two passes while this program has limits and this worker has jobs. Enqueues notify only idle workers.
+const PASS_WITH_JOBS: Duration = Duration::from_millis(50);
+/// The shortest time between two passes that notifications start, while no job is held and this program has no limits. On SQLite each
+/// commit is a notification.
+const BETWEEN_NOTIFICATIONS: Duration = Duration::from_secs(1);
 /// The shortest time between two passes for tokens.
 const BETWEEN_TOKENS: Duration = Duration::from_millis(2);
-/// How long it waits while another session admits.
-const OTHERS_TURN: Duration = Duration::from_millis(5);
+/// How long it waits, on average, if another session admits.
+const RETRY_WHEN_BUSY: Duration = Duration::from_millis(5);
+
+/// Ends the waiting jobs that have expired.
+async fn end_expired(shared: &Shared) -> StorageResult<()> {
+    loop {
+        let expired = shared.storage.expire(shared.settings.retention.cancelled).await?;
+        shared.work.record_expired(&expired);
+        for ExpiredJob { queue, kind } in &expired {
+            shared.settings.recorders.record(|| Event::AttemptEnded {
+                queue,
+                kind,
+                outcome: AttemptOutcome::Cancelled,
+                error: None,
+                wait: None,
+                run: None,
+            });
+        }
+        if expired.len() < MOST_EXPIRED {
+            return Ok(());
+        }
+    }
+}
 
 pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let warning = RateLimitedWarning::new("admit");
     let has_limits = shared.registry.has_limits();
     let (mut swept, mut holds, mut wait) = (None::<Instant>, false, Duration::ZERO);
     let mut sweep_again = false;
-    let mut hints_from = Instant::now();
+    let mut notifications_from = Instant::now();
     loop {
-        let hint = async {
-            tokio::time::sleep_until(hints_from.into()).await;
+        let notified = async {
+            tokio::time::sleep_until(notifications_from.into()).await;
             shared.admission.notified().await;
         };
         tokio::select! {
             () = stop.cancelled() => return,
-            () = hint => {}
+            () = notified => {}
             () = tokio::time::sleep(wait) => {}
         }
-        let every = if holds || has_limits { SWEEP } else { QUIET };
+        let every = if holds || has_limits { SWEEP } else { SWEEP_WITHOUT_LIMITS };
         let sweeps = sweep_again || swept.is_none_or(|swept| swept.elapsed() >= every);
         crash_point("admit");
         let found = shared.storage.admit(sweeps).await;
@@ -52,20 +77,28 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
             sweep_again = found.as_ref().is_ok_and(|found| found.sweep_again);
         }
         let next = match found {
-            Ok(found) if found.is_busy => OTHERS_TURN.mul_f64(rand::random_range(0.5..1.5)),
+            Ok(found) if found.is_busy => RETRY_WHEN_BUSY.mul_f64(rand::random_range(0.5..1.5)),
             Ok(found) => {
-                holds = found.holds;
+                holds = found.holds.unwrap_or(holds);
                 if found.refused > 0 {
                     tracing::error!(
                         target: "diesel_jobs", { refused = found.refused },
                         "the database refused to make held jobs available; on PostgreSQL they are in jobs.dead_letter, on SQLite they are discarded; `worker check` says what to do");
                 }
+                if found.expired {
+                    end_expired(&shared).await.unwrap_or_else(|problem| warning.report(&problem));
+                }
+                let has_freed = found.may_be_full
+                    && end_full(&shared).await.unwrap_or_else(|problem| {
+                        warning.report(&problem);
+                        false
+                    });
                 if found.admitted > 0 {
                     shared.wake.notify_one();
                 }
-                let pass = match (found.more, has_limits && shared.leases.count() > 0) {
+                let pass = match (found.more || has_freed, has_limits && shared.leases.count() > 0) {
                     (true, _) => Duration::ZERO,
-                    (false, true) => BUSY,
+                    (false, true) => PASS_WITH_JOBS,
                     (false, false) => every.saturating_sub(swept.map_or(Duration::ZERO, |swept| swept.elapsed())),
                 };
                 found.next_token.map_or(pass, |token| pass.min(token.max(BETWEEN_TOKENS)))
@@ -75,7 +108,7 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
                 SWEEP
             }
         };
-        hints_from = Instant::now() + if holds || has_limits { Duration::ZERO } else { BETWEEN_HINTS };
+        notifications_from = Instant::now() + if holds || has_limits { Duration::ZERO } else { BETWEEN_NOTIFICATIONS };
         wait = next;
     }
 }

@@ -20,6 +20,7 @@
 
 mod admitter;
 mod freeze_watcher;
+mod full_limits;
 mod history_pruner;
 mod history_writer;
 mod long_attempts;
@@ -51,7 +52,7 @@ pub(crate) struct Maintenance {
     stop: CancellationToken,
 }
 
-/// Starts all services. They go on while the worker drains, so that its own leases stay valid. `frozen` is the freeze
+/// Starts all services. They continue while the worker drains, so that its own leases stay valid. `frozen` is the freeze
 /// that the worker found at its start.
 pub(crate) fn start(shared: &Arc<Shared>, frozen: Option<Freeze>) -> Maintenance {
     let services = TaskTracker::new();

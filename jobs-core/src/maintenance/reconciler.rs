@@ -1,10 +1,10 @@
-//! The reconciler: compares the leases that this process holds with those that stand in the database.
+//! The reconciler: compares the leases that this process holds with the valid leases in the database.
 //!
-//! - Held here, but not standing: an operator cancelled the job, or it was rescued by mistake. Its attempt is asked to
-//!   stop, before its finish would be refused. The lease of a job that was committed a moment ago does not stand
-//!   either, so the attempt first gets time to learn of the commit. A handler that completed its job in its own
+//! - Held here, but not valid: an operator cancelled the job, or it was rescued by mistake. Its attempt is asked to
+//!   stop, before its finish would be refused. The lease of a job that was committed a moment ago is not valid
+//!   either, so the attempt first gets time to notice the commit. A handler that completed its job in its own
 //!   transaction may continue.
-//! - Standing, but not held here: the reply to a claim was lost. No attempt runs such a job, and while this worker is
+//! - Valid, but not held here: the reply to a claim was lost. No attempt runs such a job, and while this worker is
 //!   alive no worker rescues it. The reconciler releases it. It searches for such leases when a claim failed. It also
 //!   searches regularly, because the database may execute a claim after the search, although the worker has given that
 //!   claim up.
@@ -25,7 +25,7 @@ use crate::storage::StorageResult;
 use crate::telemetry::{self, RateLimitedWarning};
 use crate::worker::shared::Shared;
 
-/// If no claim failed, every so many checks also search for unknown leases. That is once in two lease times, at least
+/// If no claim failed, one of this many checks also searches for unknown leases. That is once in two lease times, at least
 /// once a minute.
 const CHECKS_PER_SEARCH: u32 = 12;
 /// How long the reply to a commit may take on a busy machine.
@@ -51,8 +51,8 @@ async fn reconcile(shared: &Shared, stop: &CancellationToken) -> StorageResult<(
     let mut held = shared.leases.held();
     held.retain(|lease| lease.worker == worker);
     if !held.is_empty() {
-        let standing = standing(shared, worker, Some(&held)).await?;
-        held.retain(|lease| !standing.contains(lease));
+        let valid = valid_leases(shared, worker, Some(&held)).await?;
+        held.retain(|lease| !valid.contains(lease));
         if !held.is_empty() && pause(COMMIT_REPLY_TIME, stop).await {
             let lost = shared.leases.among(&held);
             shared.find_cancelled(&lost.iter().collect::<Vec<_>>()).await;
@@ -71,11 +71,11 @@ async fn reconcile(shared: &Shared, stop: &CancellationToken) -> StorageResult<(
 
 async fn release_unknown_leases(shared: &Shared, worker: WorkerId) -> StorageResult<()> {
     // While no claim is under way, a lease that is unknown here stays unknown.
-    let _no_claim = shared.claiming.lock().await;
+    let _no_claim = shared.claiming.write().await;
     let held: HashSet<Lease> = shared.leases.held().into_iter().collect();
-    let standing = standing(shared, worker, None).await?;
-    // A lease that ended between the two reads is not among the standing ones, or its finish is already written.
-    let unknown: Vec<Lease> = standing.into_iter().filter(|lease| !held.contains(lease)).collect();
+    let valid = valid_leases(shared, worker, None).await?;
+    // A lease that ended between the two reads is not among the valid ones, or its finish is already written.
+    let unknown: Vec<Lease> = valid.into_iter().filter(|lease| !held.contains(lease)).collect();
     if unknown.is_empty() {
         return Ok(());
     }
@@ -88,8 +88,8 @@ async fn release_unknown_leases(shared: &Shared, worker: WorkerId) -> StorageRes
     Ok(())
 }
 
-/// The leases of this worker that stand: all, or only those in `among`.
-async fn standing(shared: &Shared, worker: WorkerId, among: Option<&[Lease]>) -> StorageResult<HashSet<Lease>> {
+/// The valid leases of this worker: all, or only those in `among`.
+async fn valid_leases(shared: &Shared, worker: WorkerId, among: Option<&[Lease]>) -> StorageResult<HashSet<Lease>> {
     let jobs: Option<Vec<JobId>> = among.map(|leases| leases.iter().map(|lease| lease.job).collect());
     let leases = shared.storage.leases(worker, jobs.as_deref()).await?;
     Ok(leases.into_iter().map(|(job, number)| Lease { job, number, worker, flags: 0 }).collect())

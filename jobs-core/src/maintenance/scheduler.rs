@@ -51,7 +51,7 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
         });
         tokio::select! {
             () = tokio::time::sleep(sleep) => {}
-            // Ticks that become due from now on are for workers that go on, or are missed: this worker would not run
+            // Ticks that become due from now on are for workers that continue, or are missed: this worker would not run
             // their jobs.
             () = shared.phases.draining().cancelled() => return,
             () = stop.cancelled() => return,

@@ -1,8 +1,8 @@
-//! The settings watcher: reads once a second what operators have set, and makes the worker follow it.
+//! The settings watcher: reads the settings of operators once a second, and applies them to the worker.
 //!
 //! - A queue or kind that was paused: its prefetched jobs are released. The claim itself leaves out paused queues. Paused
 //!   kinds are left out of the kinds that the next claims ask for.
-//! - A queue or kind that was resumed: the worker claims at once, and a rescan is requested, because the scan floors are
+//! - A queue or kind that was resumed: the worker claims at once. It also requests a rescan, because the scan floors are
 //!   above the jobs that were passed over.
 //! - Slots: see `worker/queue.rs`. Retention: the next attempts that end follow it.
 //!
@@ -56,7 +56,7 @@ pub(crate) fn follow(shared: &Shared, new: Overrides) -> Vec<JobContext> {
     let kinds = changes(&old.paused_kinds, &new.paused_kinds, is_known);
     telemetry::pauses_changed("queue", &queues.paused, &queues.resumed);
     telemetry::pauses_changed("kind", &kinds.paused, &kinds.resumed);
-    let slots = shared.queues.set_limits(&shared.settings.queues, &new.slots);
+    let slots = shared.queues.set_slots(&shared.settings.queues, &new.slots);
     slots.iter().for_each(|(queue, slots)| telemetry::slots_changed(queue, *slots));
     shared.queues.pause(&new.paused_queues, &new.paused_kinds);
     if !queues.resumed.is_empty() || !kinds.resumed.is_empty() {

@@ -1,5 +1,5 @@
-//! One value for each queue and kind, found without an allocation. The numbers of different queues and kinds are bounded, so
-//! that names that somebody makes up in a loop do not fill the memory of this process and of the monitoring.
+//! One value for each queue and kind, found without an allocation. The numbers of different queues and kinds are bounded.
+//! Otherwise generated names could fill the memory of this process and of the monitoring system.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock};

@@ -1,6 +1,6 @@
-//! The names of all metrics, in one file. Metrics for which the messaging conventions of OpenTelemetry have a name use it. These
-//! conventions are still in development, so a new version of them changes only this file, and the documents that name metrics:
-//! a test compares them with this list.
+//! The names of all metrics, in one file. If the messaging conventions of OpenTelemetry have a name for a metric, it has this name. The
+//! conventions are still in development. A new version of them changes only this file and the documents that name metrics. A test
+//! compares these documents with this list.
 
 /// How a metric behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,7 +142,7 @@ metrics! {
     PAUSED = Gauge "jobs.paused" "jobs_paused" ["{item}"] ("what")
         "How many queues and how many kinds are paused.";
     SEQUENCES_HALTED = Gauge "jobs.sequences.halted" "jobs_sequences_halted" ["{sequence}"] ()
-        "Sequences that do not go on, because one of their jobs was discarded. Counted up to 1000.";
+        "Sequences that do not continue, because one of their jobs was discarded. Counted up to 1000.";
 }
 
 /// The gauges of a worker process.

@@ -61,7 +61,7 @@ impl Series {
         }
     }
 
-    /// How many attempts ended with each outcome and failure, without those of which there was none.
+    /// How many attempts ended with each outcome and failure, without the pairs that did not occur.
     pub(super) fn attempts(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
         AttemptOutcome::ALL.into_iter().flat_map(move |outcome| {
             (0..ERRORS).filter_map(move |error| {

@@ -1,4 +1,5 @@
-//! The reasons for which a job cannot be stored.
+//! The reasons for which a job cannot be stored. The text of each contains its cause, so the cause is not the `source()`: a printed chain of
+//! causes contains it only once.
 
 use super::{MAX_ARGS_BYTES, MAX_TAGS};
 use crate::limit::LimitProblem;
@@ -9,12 +10,12 @@ use crate::unique::UniqueProblem;
 #[non_exhaustive]
 pub enum InvalidJob {
     /// The arguments cannot be encoded as JSON.
-    #[error("job `{kind}`: its arguments cannot be written as JSON: {source}")]
+    #[error("job `{kind}`: its arguments cannot be written as JSON: {problem}")]
     Encode {
         /// The kind of the job.
         kind: String,
         /// The error of serde.
-        source: serde_json::Error,
+        problem: serde_json::Error,
     },
     /// The encoded arguments are too large.
     #[error(
@@ -57,6 +58,20 @@ pub enum InvalidJob {
     /// The job would be due too far in the future.
     #[error("job `{kind}`: it would start more than a hundred years from now")]
     TooFarAhead {
+        /// The kind of the job.
+        kind: String,
+    },
+    /// The time in which it must start is not allowed.
+    #[error("job `{kind}`: it expires in at least a millisecond and at most a hundred years after it is due")]
+    Expires {
+        /// The kind of the job.
+        kind: String,
+    },
+    /// The statement that makes the arguments cannot make jobs that expire.
+    #[error(
+        "job `{kind}`: `enqueue_each` cannot enqueue jobs that expire; read the rows, and pass the jobs to `enqueue_all`"
+    )]
+    ExpiresOfRows {
         /// The kind of the job.
         kind: String,
     },

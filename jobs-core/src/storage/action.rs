@@ -27,7 +27,7 @@ pub enum Action {
     Reprioritise(i16),
     /// Moves waiting jobs to this queue.
     Move(String),
-    /// Enqueues ended jobs anew, each under a new id and with all its attempts. The ended jobs stay.
+    /// Enqueues ended jobs again, each under a new id and with all its attempts. The ended jobs stay.
     Rerun,
 }
 
@@ -116,10 +116,11 @@ impl Action {
 
 /// What an operator's command did to a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Operated {
     /// The job was changed.
     Done,
-    /// The job was enqueued anew, under this id.
+    /// The job was enqueued again, under this id.
     Enqueued(JobId),
     /// No such job.
     NotFound,
@@ -130,7 +131,7 @@ pub enum Operated {
 }
 
 impl Operated {
-    /// Whether the job was changed or enqueued anew.
+    /// Whether the job was changed or enqueued again.
     pub fn has_changed(self) -> bool {
         matches!(self, Self::Done | Self::Enqueued(_))
     }

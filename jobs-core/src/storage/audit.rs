@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 /// The actor of calls that name none.
-pub const SOMEBODY: &str = "an operator";
+pub const UNNAMED_OPERATOR: &str = "an operator";
 
 /// Why a job was discarded by an operator who gave no name. All jobs that operators discard have its fingerprint.
 pub const DISCARDED: &str = "discarded by an operator";

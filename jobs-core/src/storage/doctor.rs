@@ -10,6 +10,7 @@ use super::StorageResult;
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Severity {
     /// Jobs do not run, or may be lost.
     Error,
@@ -17,6 +18,17 @@ pub enum Severity {
     Warning,
     /// The check could not be made, for example because the role lacks a right.
     Skipped,
+}
+
+impl Severity {
+    /// The name, as in the output of `worker doctor`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Skipped => "skipped",
+        }
+    }
 }
 
 /// One problem.

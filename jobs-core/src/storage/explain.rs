@@ -1,10 +1,10 @@
-//! What is read of a job and its surroundings, to explain why it does not run.
+//! What a storage reads about a job to explain why it does not run.
 
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Serialize;
 
-use super::{LimitSetting, RunningJob, StorageResult};
+use super::{HaltedSequence, LimitSetting, RunningJob, StorageResult};
 use crate::installation::Freeze;
 use crate::job_id::JobId;
 use crate::limit::{Bucket, JobLimit};
@@ -33,7 +33,7 @@ pub struct HeldBy {
     /// Some of the jobs that have these slots.
     pub holders: Vec<JobId>,
     /// How many due jobs of its key come before it, up to [`MOST_AHEAD`] and one more. In a sequence, those that are not due are
-    /// counted, too.
+    /// counted, too. If it has a tenant, only jobs of this tenant are counted.
     pub ahead: u32,
     /// The job whose turn it is in its sequence, while that job waits.
     pub next: Option<JobId>,
@@ -41,19 +41,29 @@ pub struct HeldBy {
     pub halted: Option<(DateTime<Utc>, JobId)>,
     /// If it waits for a token of its rate.
     pub tokens: Option<Tokens>,
+    /// If it has a tenant: how many other tenants wait for the key, up to [`MOST_TENANTS`] and one more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub other_tenants: Option<u32>,
+    /// If it has several limits: each of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub several: Vec<HeldBy>,
+    /// The database's time.
+    #[serde(skip)]
+    pub now: DateTime<Utc>,
 }
 
-/// When tokens come for a job with a rate. A time that has passed: the token is there.
+/// When tokens come for a job with a rate. If a time has passed, there is a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Tokens {
     /// When the next token of its key comes.
     pub next: DateTime<Utc>,
-    /// When the one for this job comes, if no further job comes before it.
+    /// When the token for this job comes, if no new job comes before it.
     pub own: DateTime<Utc>,
 }
 
 impl Tokens {
-    /// The times of a job with so many jobs of its key before it. All tokens are there in `lack` microseconds. `None` if the limit is no rate.
+    /// The times for a job, if `ahead` jobs of its key come before it. The key has all its tokens in `lack` microseconds. `None` if the limit is no
+    /// rate.
     pub fn of(limit: &JobLimit, lack: i64, ahead: u32, now: DateTime<Utc>) -> Option<Self> {
         let bucket = Bucket::of(limit, lack)?;
         let at = |ahead| {
@@ -71,7 +81,7 @@ impl HeldBy {
     }
 }
 
-/// What is around a job, at one time.
+/// What a storage has read about a job and its queue, at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Surroundings {
     /// The database's time.
@@ -92,16 +102,22 @@ pub struct Surroundings {
     pub running_count: u64,
     /// What a held job waits for.
     pub held: Option<HeldBy>,
+    /// The sequence that it halts, because it was discarded. The job may have been deleted since.
+    pub halts: Option<HaltedSequence>,
+    /// When it expires, if its first attempt has not started.
+    pub start_by: Option<DateTime<Utc>>,
 }
 
 /// Jobs that come before a job are counted up to this number.
 pub const MOST_AHEAD: u32 = 1000;
+/// Tenants that take turns with that of a job are counted up to this number.
+pub const MOST_TENANTS: u32 = 100;
 /// The most running jobs that are named.
 pub const MOST_SHOWN: usize = 5;
 
 /// Reads what explains why a job does not run.
 #[async_trait]
 pub trait Explain: Send + Sync + 'static {
-    /// What is around this job. It reads a bounded number of rows.
+    /// Reads what explains why this job does not run. It reads a bounded number of rows.
     async fn surroundings(&self, id: JobId) -> StorageResult<Surroundings>;
 }

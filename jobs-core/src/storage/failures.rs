@@ -1,4 +1,5 @@
-//! Failures in groups: those of one kind of job with the same text, apart from numbers and ids.
+//! Failures in groups: those of one kind of job with the same text, apart from numbers and ids. A failure is an attempt that failed. An
+//! entry about a job that an operator has cancelled or discarded, that has expired or that a full limit has ended, is no failure.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,8 +9,10 @@ use serde::Serialize;
 use crate::job_id::JobId;
 use crate::state::JobState;
 
-/// How many failures are looked at: the newest.
+/// How many failures are examined: the newest.
 pub const FAILURES_EXAMINED: usize = 10_000;
+/// How many entries are read to find them: the newest. Many entries may be about cancelled jobs.
+pub const ENTRIES_EXAMINED: usize = 100_000;
 /// How many characters of a message without a fingerprint decide its group.
 pub const MESSAGE_PREFIX: usize = 300;
 
@@ -18,7 +21,7 @@ pub const MESSAGE_PREFIX: usize = 300;
 pub struct Failures {
     /// The groups, the largest first.
     pub groups: Vec<FailureGroup>,
-    /// How many failures were looked at.
+    /// How many failures were examined.
     pub examined: usize,
     /// Whether these are all failures that are stored.
     pub is_complete: bool,

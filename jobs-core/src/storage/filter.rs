@@ -14,7 +14,7 @@ use crate::state::JobState;
 /// The most ids in a filter.
 pub const MAX_FILTER_IDS: usize = 1000;
 /// The most values in any other list.
-const MAX_VALUES: usize = 100;
+pub(super) const MAX_VALUES: usize = 100;
 /// The longest text in a filter, in bytes.
 const MAX_TEXT_BYTES: usize = 1000;
 /// The longest path of an argument.
@@ -136,7 +136,7 @@ impl JobFilter {
         serde_json::from_value(Value::Object(conditions)).map_err(|error| error.to_string())
     }
 
-    /// The filter with times in place of ages. A stored operation has one, so that it does not come to mean other jobs.
+    /// The filter with times in place of ages. A stored operation has one, so that it does not match other jobs later.
     pub fn fixed(&self, now: DateTime<Utc>) -> Self {
         let fixed = |span: Span| {
             let at = |when: When| When::At(when.at(now));
@@ -162,12 +162,12 @@ impl JobFilter {
             && (self.worker.is_none() || !state.is_waiting())
     }
 
-    /// Whether it needs more than the row of a job: other rows, or a look into the arguments.
+    /// Whether it needs more than the row of a job: other rows, or the arguments.
     pub fn is_costly(&self) -> bool {
         self.error.is_some() || self.fingerprint.is_some() || !self.args.is_empty()
     }
 
-    /// Refuses what a database could not look for. The text says what is wrong and what is allowed.
+    /// Refuses what a database could not search for. The text says what is wrong and what is allowed.
     pub fn validate(&self) -> Result<(), String> {
         most("ids", self.ids.len(), MAX_FILTER_IDS)?;
         most("states", self.states.len(), MAX_VALUES)?;

@@ -5,29 +5,11 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::filter::{ArgIs, JobFilter, Span};
+use super::filter_conditions::CONDITIONS;
 use crate::job_id::JobId;
 use crate::lease::WorkerId;
 use crate::nearest::nearest;
 use crate::state::JobState;
-
-/// The names of the conditions.
-const KEYS: [&str; 15] = [
-    "id",
-    "state",
-    "kind",
-    "queue",
-    "tag",
-    "priority",
-    "error",
-    "fingerprint",
-    "worker",
-    "enqueued_before",
-    "enqueued_after",
-    "run_at_before",
-    "run_at_after",
-    "finished_before",
-    "finished_after",
-];
 
 impl FromStr for JobFilter {
     type Err = String;
@@ -99,10 +81,11 @@ impl JobFilter {
             "finished_before" => set(key, &mut self.finished.before, one(values)?, str::parse)?,
             "finished_after" => set(key, &mut self.finished.after, one(values)?, str::parse)?,
             unknown => {
-                let hint = nearest(unknown, KEYS).map(|key| format!("did you mean {key}? ")).unwrap_or_default();
+                let names = CONDITIONS.map(|condition| condition.name);
+                let hint = nearest(unknown, names).map(|key| format!("did you mean {key}? ")).unwrap_or_default();
                 return Err(format!(
-                    "{unknown:?} is not a condition of a filter; {hint}write one of {}, args.PATH",
-                    KEYS.join(", ")
+                    "{unknown:?} is not a condition of a filter; {hint}write one of {}",
+                    names.join(", ")
                 ));
             }
         }

@@ -7,16 +7,26 @@ use super::key_of_job::KeyOfJob;
 use super::limit_setting::LimitSetting;
 use super::{Count, StorageResult};
 use crate::job_id::JobId;
+use crate::limit::keyed;
 use crate::state::JobState;
 
-/// The limit slot of a job.
+/// A slot: one of the limits that a job counts in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LimitSlot {
+    /// The name of the limit.
+    pub name: String,
+    /// The key.
+    pub key: String,
+}
+
+/// The limit slots of a job. A job with several limits has a slot in each.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "slot", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SlotOfJob {
     /// The job has none.
     None,
-    /// The job needs it: it is available, or it runs under a lease that stands.
+    /// The job needs it: it is available, or it runs under a valid lease.
     Needed {
         /// The name of the limit.
         name: String,
@@ -34,41 +44,65 @@ pub enum SlotOfJob {
         /// Whether the job was discarded, which halts the sequence.
         halted: bool,
     },
-    /// The job does not need it any more.
+    /// The job does not need them any more.
     Left {
-        /// The name of the limit.
-        name: String,
-        /// The key.
-        key: String,
+        /// All of them but that of a sequence.
+        limits: Vec<LimitSlot>,
     },
 }
 
+/// A slot that a storage has found.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct FoundSlot {
+    pub slot: LimitSlot,
+    /// Whether it is that of the sequence in which the job is.
+    pub is_sequence: bool,
+    pub halted: bool,
+}
+
 impl SlotOfJob {
-    /// Decides from what a storage has read. `state`: available or running, if the job needs its slot for that.
+    /// Decides from what a storage has read. `state`: available or running, if the job is in this state and needs its slot.
     #[doc(hidden)]
-    pub fn of(name: String, key: String, state: Option<JobState>, is_sequence: bool, halted: bool) -> Self {
-        match state {
-            _ if is_sequence || halted => Self::Sequence { name, key, halted },
-            Some(state) => Self::Needed { name, key, state },
-            None => Self::Left { name, key },
+    pub fn of(slots: Vec<FoundSlot>, state: Option<JobState>) -> Self {
+        let (of_sequence, mut limits): (Vec<_>, Vec<_>) =
+            slots.into_iter().partition(|slot| slot.is_sequence || slot.halted);
+        match (state, of_sequence.into_iter().next(), limits.is_empty()) {
+            (_, None, true) => Self::None,
+            (None, _, false) => Self::Left { limits: limits.into_iter().map(|found| found.slot).collect() },
+            (_, Some(FoundSlot { slot: LimitSlot { name, key }, halted, .. }), _) => {
+                Self::Sequence { name, key, halted }
+            }
+            (Some(state), None, false) => {
+                let LimitSlot { name, key } = limits.swap_remove(0).slot;
+                Self::Needed { name, key, state }
+            }
         }
     }
 
-    /// What an answer to the command to release the slot of this job says, in one sentence.
+    /// The answer of `worker release-slot` for this job, in one sentence.
     pub fn text(&self, id: JobId) -> String {
         match self {
             Self::None => format!("job {id} has no limit slot"),
             Self::Needed { name, key, state } => format!(
-                "job {id} is {state} and needs its slot of the limit `{name}`, key {key}; `worker cancel {id}` ends the job and frees the slot"
+                "job {id} is {state} and needs its slot of the limit `{name}`, {}; `worker cancel {id}` ends the job and frees the slot",
+                keyed(key)
             ),
             Self::Sequence { name, key, halted: true } => format!(
-                "job {id} was discarded, which halts the sequence `{name}`, key {key}; `worker sequences skip {name} '{key}'` goes on without it"
+                "job {id} was discarded, which halts the sequence `{name}`, {}; `worker sequences skip {name} '{key}'` continues without it",
+                keyed(key)
             ),
             Self::Sequence { name, key, halted: false } => format!(
-                "it is the turn of job {id} in the sequence `{name}`, key {key}; `worker cancel {id}` ends the job, and the next one starts"
+                "it is the turn of job {id} in the sequence `{name}`, {}; `worker cancel {id}` ends the job, and the next one starts",
+                keyed(key)
             ),
-            Self::Left { name, key } => {
-                format!("the slot of job {id} in the limit `{name}`, key {key}, is free")
+            Self::Left { limits } => {
+                let named: Vec<String> =
+                    limits.iter().map(|slot| format!("`{}`, {}", slot.name, keyed(&slot.key))).collect();
+                match &*named {
+                    [one] => format!("the slot of job {id} in the limit {one}, is free"),
+                    several => format!("the slots of job {id} in the limits {}, are free", several.join(", and ")),
+                }
             }
         }
     }
@@ -89,17 +123,17 @@ pub trait FlowControl: Send + Sync + 'static {
     /// Removes this number, so that what the code says applies again. Returns `false` if none was set.
     async fn reset_limit(&self, name: &str, actor: &str) -> StorageResult<bool>;
 
-    /// The limit slot of a job, and whether the job needs it.
+    /// The limit slots of a job, and whether the job needs them.
     async fn slot(&self, job: JobId) -> StorageResult<SlotOfJob>;
 
-    /// Frees the limit slot of a job that does not need it: the job has ended, waits, or its worker is dead. Returns what it has found:
-    /// only [`SlotOfJob::Left`] was freed.
+    /// Frees the limit slots of a job that does not need them: the job has ended, waits, or its worker is dead. Returns what it has found:
+    /// only those of [`SlotOfJob::Left`] were freed.
     async fn release_slot(&self, job: JobId, actor: &str) -> StorageResult<SlotOfJob>;
 
     /// The unique key of a job.
     async fn unique_key(&self, job: JobId) -> StorageResult<Option<KeyOfJob>>;
 
-    /// Takes the unique key away from a job, which goes on. The next enqueue with this key inserts a job. Returns the key, or `None` if
+    /// Takes the unique key away from a job, which continues. The next enqueue with this key inserts a job. Returns the key, or `None` if
     /// the job has none.
     async fn release_key(&self, job: JobId, actor: &str) -> StorageResult<Option<KeyOfJob>>;
 
@@ -113,13 +147,22 @@ mod tests {
 
     #[test]
     fn a_slot_says_who_needs_it() {
+        let found = |name: &str, is_sequence, halted| {
+            let slot = LimitSlot { name: name.to_owned(), key: "[7]".to_owned() };
+            FoundSlot { slot, is_sequence, halted }
+        };
         let of = |state, is_sequence, halted| {
-            SlotOfJob::of("stripe".to_owned(), "[7]".to_owned(), state, is_sequence, halted).text(JobId(3))
+            SlotOfJob::of(vec![found("stripe", is_sequence, halted)], state).text(JobId(3))
         };
         assert!(of(Some(JobState::Running), false, false).starts_with("job 3 is running and needs its slot"));
         assert!(of(None, false, false).ends_with("is free"));
         assert!(of(Some(JobState::Running), true, false).contains("it is the turn of job 3"));
         assert!(of(None, false, true).contains("worker sequences skip stripe '[7]'"));
-        assert_eq!(SlotOfJob::None.text(JobId(3)), "job 3 has no limit slot");
+        assert_eq!(SlotOfJob::of(Vec::new(), None).text(JobId(3)), "job 3 has no limit slot");
+        let several = || vec![found("api", false, false), found("orders", true, false), found("stripe", false, false)];
+        let text = SlotOfJob::of(several(), None).text(JobId(3));
+        assert_eq!(text, "the slots of job 3 in the limits `api`, key [7], and `stripe`, key [7], are free");
+        let running = SlotOfJob::of(several(), Some(JobState::Running));
+        assert!(matches!(running, SlotOfJob::Sequence { halted: false, .. }), "{running:?}");
     }
 }

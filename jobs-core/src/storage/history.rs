@@ -42,17 +42,17 @@ pub trait History: Send + Sync + 'static {
     /// The same as [`rates`](Self::rates), without waits and runs. This takes a small part of the time.
     async fn outcomes(&self, range: Duration) -> StorageResult<Vec<KindRate>>;
 
-    /// Jobs that are under a lease now, of this queue or of all, those that were claimed first at the beginning, at most `limit`. Some
-    /// of them may be prefetched: claimed, and not started yet.
+    /// Jobs that are under a lease now, of this queue or of all, at most `limit`. The earliest claims come first. Some of the jobs may be
+    /// prefetched: claimed, and not started yet.
     async fn leased(&self, queue: Option<&str>, limit: usize) -> StorageResult<Vec<LeasedJob>>;
 
-    /// What happened to jobs since an earlier call. It misses jobs whose rows are deleted at their end (`retain = "none"`),
-    /// starts of attempts that ended between two calls, and ends of jobs that are kept for ever, if hundreds of newer jobs
-    /// exist.
+    /// What happened to jobs since an earlier call. It misses jobs whose rows are deleted at their end (`retain = "none"`), and
+    /// starts of attempts that ended between two calls. If hundreds of newer jobs exist, it also misses ends of jobs that are
+    /// kept for ever.
     async fn events(&self, since: &EventsSince) -> StorageResult<Events>;
 }
 
-/// What a turn of the sampler did.
+/// What a turn of the sampler did. Internal, and exhaustive, so that no code of ours misses a variant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sampling {
     /// It counted all jobs.

@@ -12,9 +12,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use super::{
-    Admission, Beat, Cancelled, Claim, DeclaredSchedule, Heartbeat, Limits, Loaded, Loading, Notifications,
-    OperationId, OperationRecord, Operations, RescanReason, Rescanned, RescuePolicy, Rescued, Sampling, Schedules,
-    Statistics, Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
+    Admission, Beat, Cancelled, Claim, Connections, DeclaredSchedule, EndedByLimit, ExpiredJob, Finished, Heartbeat,
+    Limits, Loaded, Loading, Notifications, OperationId, OperationRecord, Operations, Registration, RescanReason,
+    Rescanned, RescuePolicy, Rescued, Sampling, Schedules, Statistics, Storage, StorageResult, StoredSchedule,
+    Transacted, Transaction, WorkerInfo,
 };
 use crate::discarded::DiscardRule;
 use crate::history::{Fold, HistoryBatch};
@@ -22,7 +23,7 @@ use crate::installation::Installation;
 use crate::job_id::JobId;
 use crate::lease::{ClaimedJob, WorkerId};
 use crate::new_job::NewJob;
-use crate::outcome::Finish;
+use crate::outcome::{Finish, Retention};
 use crate::overrides::Overrides;
 use crate::progress::ProgressReport;
 use crate::recorder::{Event, Recorders};
@@ -92,29 +93,8 @@ impl Storage for Instrumented {
         self.storage.name()
     }
 
-    fn provides(&self, connection: TypeId) -> bool {
-        self.storage.provides(connection)
-    }
-
-    fn connections(&self) -> Option<usize> {
-        self.storage.connections()
-    }
-
     async fn check_schema(&self) -> StorageResult<Installation> {
         timed(&self.recorders, "check_schema", self.storage.check_schema()).await
-    }
-
-    async fn register(&self, worker: &WorkerInfo) -> StorageResult<()> {
-        timed(&self.recorders, "register", self.storage.register(worker)).await
-    }
-
-    async fn deregister(&self, worker: WorkerId) -> StorageResult<()> {
-        timed(&self.recorders, "deregister", self.storage.deregister(worker)).await
-    }
-
-    async fn open_heartbeat(&self, worker: WorkerId) -> StorageResult<Box<dyn Heartbeat>> {
-        let heartbeat = timed(&self.recorders, "open_heartbeat", self.storage.open_heartbeat(worker)).await?;
-        Ok(Box::new(InstrumentedHeartbeat { heartbeat, recorders: self.recorders.clone() }))
     }
 
     async fn claim(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
@@ -125,16 +105,16 @@ impl Storage for Instrumented {
         timed(&self.recorders, "next_due", self.storage.next_due(claim, within)).await
     }
 
-    async fn declare_discard_rules(&self, kinds: &[String], rules: &[DiscardRule]) -> StorageResult<()> {
-        timed(&self.recorders, "declare_discard_rules", self.storage.declare_discard_rules(kinds, rules)).await
-    }
-
     async fn rescan(&self, claim: &Claim, reason: RescanReason) -> StorageResult<Rescanned> {
         timed(&self.recorders, "rescan", self.storage.rescan(claim, reason)).await
     }
 
     async fn finish(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>> {
         timed(&self.recorders, "finish", self.storage.finish(batch)).await
+    }
+
+    async fn finish_and_pass_on(&self, batch: &[Finish], next: Option<&Claim>) -> StorageResult<Finished> {
+        timed(&self.recorders, "finish", self.storage.finish_and_pass_on(batch, next)).await
     }
 
     async fn overrides(&self) -> StorageResult<Overrides> {
@@ -153,20 +133,51 @@ impl Storage for Instrumented {
         timed(&self.recorders, "store_progress", self.storage.store_progress(reports)).await
     }
 
-    async fn transact(&self, transaction: Transaction) -> Transacted {
-        timed(&self.recorders, "transact", self.storage.transact(transaction)).await
-    }
-
-    async fn load(&self, loading: Loading) -> Loaded {
-        timed(&self.recorders, "load", self.storage.load(loading)).await
-    }
-
     async fn rescue(&self, policy: RescuePolicy) -> StorageResult<Rescued> {
         timed(&self.recorders, "rescue", self.storage.rescue(policy)).await
     }
 
     async fn prune(&self, limit: usize) -> StorageResult<usize> {
         timed(&self.recorders, "prune", self.storage.prune(limit)).await
+    }
+}
+
+#[async_trait]
+impl Registration for Instrumented {
+    async fn register(&self, worker: &WorkerInfo) -> StorageResult<()> {
+        timed(&self.recorders, "register", self.storage.register(worker)).await
+    }
+
+    async fn deregister(&self, worker: WorkerId) -> StorageResult<()> {
+        timed(&self.recorders, "deregister", self.storage.deregister(worker)).await
+    }
+
+    async fn open_heartbeat(&self, worker: WorkerId) -> StorageResult<Box<dyn Heartbeat>> {
+        let heartbeat = timed(&self.recorders, "open_heartbeat", self.storage.open_heartbeat(worker)).await?;
+        Ok(Box::new(InstrumentedHeartbeat { heartbeat, recorders: self.recorders.clone() }))
+    }
+
+    async fn declare_discard_rules(&self, kinds: &[String], rules: &[DiscardRule]) -> StorageResult<()> {
+        timed(&self.recorders, "declare_discard_rules", self.storage.declare_discard_rules(kinds, rules)).await
+    }
+}
+
+#[async_trait]
+impl Connections for Instrumented {
+    fn provides(&self, connection: TypeId) -> bool {
+        self.storage.provides(connection)
+    }
+
+    fn connections(&self) -> Option<usize> {
+        self.storage.connections()
+    }
+
+    async fn transact(&self, transaction: Transaction) -> Transacted {
+        timed(&self.recorders, "transact", self.storage.transact(transaction)).await
+    }
+
+    async fn load(&self, loading: Loading) -> Loaded {
+        timed(&self.recorders, "load", self.storage.load(loading)).await
     }
 }
 
@@ -181,6 +192,14 @@ impl Operations for Instrumented {
 impl Limits for Instrumented {
     async fn admit(&self, sweeps: bool) -> StorageResult<Admission> {
         timed(&self.recorders, "admit", self.storage.admit(sweeps)).await
+    }
+
+    async fn expire(&self, keep: Duration) -> StorageResult<Vec<ExpiredJob>> {
+        timed(&self.recorders, "expire", self.storage.expire(keep)).await
+    }
+
+    async fn end_full(&self, retention: Retention) -> StorageResult<Vec<EndedByLimit>> {
+        timed(&self.recorders, "end_full", self.storage.end_full(retention)).await
     }
 
     async fn next_held(&self, claim: &Claim) -> StorageResult<Option<Duration>> {

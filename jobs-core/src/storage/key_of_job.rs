@@ -3,6 +3,7 @@
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 
+use crate::limit::key_text;
 use crate::unique::{OnConflict, Replace, Unique};
 
 /// The unique key that a job has.
@@ -24,7 +25,8 @@ impl KeyOfJob {
     /// The key, how long the job has it, and what an enqueue with the same key does. `rule`: that of the job's kind, if this program knows
     /// the kind.
     pub fn text(&self, rule: Option<Unique>) -> String {
-        let Self { name, key, until_started, until, in_effect } = self;
+        let Self { name, until_started, until, in_effect, .. } = self;
+        let key = key_text(&self.key);
         if !in_effect {
             return format!(
                 "{key} of `{name}`, without effect now: an enqueue with the same key inserts a job, which then has the key"
@@ -46,6 +48,10 @@ fn effect(rule: Option<Unique>) -> String {
         None => "finds this job, and inserts none".to_owned(),
         Some(OnConflict::Keep) => "leaves this job as it is, and inserts none".to_owned(),
         Some(OnConflict::Error) => "fails".to_owned(),
+        Some(OnConflict::RunAgain) => {
+            "gives this job its arguments while it waits, and inserts a job that runs after this one while it runs"
+                .to_owned()
+        }
         Some(OnConflict::Replace(replace)) => {
             format!("changes {} of this job while it waits, and inserts none", parts(replace))
         }
@@ -82,6 +88,10 @@ mod tests {
             (None, "finds this job, and inserts none"),
             (Some(rule), "leaves this job as it is, and inserts none"),
             (Some(rule.on_conflict(OnConflict::Error)), "fails"),
+            (
+                Some(rule.on_conflict(OnConflict::RunAgain)),
+                "gives this job its arguments while it waits, and inserts a job that runs after this one while it runs",
+            ),
             (
                 Some(rule.on_conflict(OnConflict::Replace(Replace::new().args().priority()))),
                 "changes the arguments and the priority of this job while it waits, and inserts none",

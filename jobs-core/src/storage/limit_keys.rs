@@ -1,4 +1,4 @@
-//! What is read of limits: how many jobs each holds back, and which keys are full.
+//! What operators read about limits: how many jobs each of them holds back, and which keys are full.
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -7,21 +7,24 @@ use serde::Serialize;
 use super::StorageResult;
 use super::page::Count;
 use crate::job_id::JobId;
+use crate::limit::JobRate;
 
 /// Jobs and slots of a limit, and held jobs of a key, are counted up to this number.
 pub const COUNTED_OF_LIMIT: u64 = 1000;
-/// So many limits are listed.
+/// This many limits are listed.
 pub const MOST_LIMITS: usize = 50;
 
 /// A limit, over all its keys.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LimitStats {
-    /// The name.
+    /// The name. It is empty for jobs with several limits that wait in a lane behind the first job.
     pub name: String,
     /// Jobs that only this limit holds back: they are due, and neither their queue nor their kind is paused.
     pub held: Count,
     /// Its jobs that are available or running. Each has a slot.
     pub slots: Count,
+    /// Whether it is a sequence, whose number cannot be changed. Jobs of sequences are not among `held`.
+    pub is_sequence: bool,
 }
 
 /// A key that holds jobs back.
@@ -50,10 +53,29 @@ impl LimitKey {
     }
 }
 
-/// The name of a limit and a key of it, after which a list goes on.
+/// A key with a rate, for whose tokens jobs wait.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RateKey {
+    /// The name of the rate.
+    pub name: String,
+    /// The key.
+    pub key: String,
+    /// How many of its jobs may start in the time of `rate`, as its next job says.
+    pub most: u32,
+    /// That time, and how many may start at once.
+    pub rate: JobRate,
+    /// Jobs that only this rate holds back.
+    pub held: Count,
+    /// Since when the oldest of these has been due.
+    pub oldest: Option<DateTime<Utc>>,
+    /// When admission gives out the next token. `None`: in its next pass.
+    pub next_token: Option<DateTime<Utc>>,
+}
+
+/// The name of a limit and a key of it, after which a list continues.
 pub type AfterKey = (String, String);
 
-/// What people read about limits. Every operation reads a bounded number of rows.
+/// What operators read about limits. Every operation reads a bounded number of rows.
 #[async_trait]
 pub trait ReadLimits: Send + Sync + 'static {
     /// The limits that hold jobs back or have slots taken, by name, at most [`MOST_LIMITS`].
@@ -61,4 +83,7 @@ pub trait ReadLimits: Send + Sync + 'static {
 
     /// The keys that hold jobs back, in the order of name and key, after this one. At most `limit`.
     async fn limit_keys(&self, after: Option<AfterKey>, limit: usize) -> StorageResult<Vec<LimitKey>>;
+
+    /// The keys with a rate that hold jobs back, in the order of name and key, after this one. At most `limit`.
+    async fn rate_keys(&self, after: Option<AfterKey>, limit: usize) -> StorageResult<Vec<RateKey>>;
 }

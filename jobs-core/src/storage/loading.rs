@@ -28,6 +28,7 @@ pub struct Loading {
 }
 
 /// How the loading ended. The connection is back in its pool, or closed.
+/// Internal, and exhaustive, so that no code of ours misses a variant.
 pub enum Loaded {
     /// The rows are there.
     Handler(LoadedHandler),

@@ -1,4 +1,4 @@
-//! How an idle worker learns that there is work. Everything here is only a hint: a worker that gets no hint polls.
+//! Notifications of idle workers. They are only hints: a worker that gets no notification polls.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub trait Notifications: Send + Sync {
     /// Stores whether the worker is idle, so that enqueues wake it only then.
     async fn set_idle(&self, worker: WorkerId, idle: bool) -> StorageResult<()>;
 
-    /// Listens for work in these queues on its own connection until `stop`, and notifies `wake` at each hint, and `admission` if a
-    /// job may have become held. Reconnects by itself. If a hint is lost, the worker finds the job at its next poll.
+    /// Listens for jobs in these queues on its own connection until `stop`. It notifies `wake` at each notification, and `admission` if a
+    /// job may have become held. It reconnects automatically. If a notification is lost, the worker finds the job at its next poll.
     async fn listen(&self, queues: &[String], wake: Arc<Notify>, admission: Arc<Notify>, stop: CancellationToken);
 }

@@ -13,11 +13,11 @@ use crate::storage_error::StorageError;
 
 /// The most jobs that one step changes.
 pub const STEP: usize = 1000;
-/// How many jobs a step looks at, per table.
+/// How many jobs a step examines, per table.
 pub const EXAMINED_PER_STEP: usize = 5_000;
-/// How long a step waits for jobs that other transactions have locked. Then it goes on without them.
-pub const PATIENCE: std::time::Duration = std::time::Duration::from_secs(3);
-/// The pause between two steps, so that an operation leaves room for others.
+/// How long a step waits for jobs that other transactions have locked. Then it skips them.
+pub const LONGEST_WAIT_FOR_LOCKS: std::time::Duration = std::time::Duration::from_secs(3);
+/// The pause between two steps, so that an operation does not slow down other sessions.
 pub const BETWEEN_STEPS: std::time::Duration = std::time::Duration::from_millis(25);
 
 /// The id of an operation.
@@ -50,7 +50,7 @@ pub struct OperationRecord {
     pub next_id: JobId,
     /// It ends with this job.
     pub last_id: JobId,
-    /// How many jobs it has looked at.
+    /// How many jobs it has examined.
     pub examined: i64,
     /// How many jobs it has changed.
     pub changed: i64,
@@ -75,7 +75,7 @@ pub struct Preview {
 #[async_trait]
 pub trait Operations: Send + Sync + 'static {
     /// Does the next batch of an open operation that no other session works on: of this one, or of the oldest. It changes at
-    /// most `limit` jobs, in one transaction that also stores how far the operation is. So an operation goes on after a crash,
+    /// most `limit` jobs, in one transaction that also stores how far the operation is. So an operation continues after a crash,
     /// and nothing is done twice. Returns `None` if there is none to do.
     async fn step_operation(
         &self,

@@ -1,4 +1,4 @@
-//! What people need from a database, in addition to what the worker needs.
+//! The operations of a database for operators, in addition to those for workers.
 
 use std::time::Duration;
 
@@ -6,14 +6,15 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
 use super::action::{Action, Operated};
-use super::audit::{AuditRecord, SOMEBODY};
+use super::audit::{AuditRecord, UNNAMED_OPERATOR};
 use super::failures::Failures;
 use super::filter::JobFilter;
 use super::history::History;
 use super::operations::{OperationId, OperationRecord, Operations, Preview, filter_for};
 use super::page::{Count, MAX_PAGE, Page, Paging};
+use super::queue_overview::{QueueOverview, queue_overview};
 use super::why::{Circumstances, Why, why};
-use super::{Doctor, Explain, FlowControl, ReadLimits, RuntimeSettings, StorageResult};
+use super::{ActOnce, Doctor, Explain, FlowControl, ReadLimits, RequestKey, RuntimeSettings, StorageResult};
 use crate::attempts::{AttemptRecord, attempts};
 use crate::job_id::JobId;
 use crate::lease::WorkerId;
@@ -28,10 +29,17 @@ pub const CANCELLED: &str = "cancelled by an operator";
 /// Why a job was cancelled together with all others.
 pub const CANCELLED_WITH_ALL: &str = "cancelled by an operator, with all others";
 
-/// What people and the command line need from a database, in addition to what the worker needs.
+/// This many jobs are shown in a preview.
+const SAMPLE: usize = 10;
+/// A preview reads at most this many pages of a list to find the first job.
+const MOST_PAGES: usize = 20;
+
+/// The operations of a database for operators and the command line, in addition to those for workers.
 #[async_trait]
-pub trait Operator: RuntimeSettings + History + Operations + Explain + ReadLimits + FlowControl + Doctor {
-    /// Jobs that match, newest first. It looks at a bounded number of rows, so a page may be short or empty although there are
+pub trait Operator:
+    RuntimeSettings + History + Operations + Explain + ReadLimits + FlowControl + Doctor + ActOnce
+{
+    /// Jobs that match, newest first. It examines a bounded number of rows, so a page may be short or empty although there are
     /// more. Then [`Page::searched_to`] is set.
     async fn list(&self, filter: &JobFilter, paging: Paging) -> StorageResult<Page>;
 
@@ -49,14 +57,14 @@ pub trait Operator: RuntimeSettings + History + Operations + Explain + ReadLimit
         }
     }
 
-    /// How many jobs match. It looks at a bounded number of rows.
+    /// How many jobs match. It examines a bounded number of rows.
     async fn count(&self, filter: &JobFilter) -> StorageResult<Count>;
 
-    /// How many jobs match in each of the states that the filter takes. It looks at a bounded number of rows, with one statement
+    /// How many jobs match in each of the states that the filter takes. It examines a bounded number of rows, with one statement
     /// on PostgreSQL.
     async fn count_by_state(&self, filter: &JobFilter) -> StorageResult<Vec<(JobState, Count)>>;
 
-    /// Does something to these jobs. Returns a result for each id, in this order. An id that is given twice gets the same
+    /// Applies the action to these jobs. Returns a result for each id, in this order. An id that is given twice gets the same
     /// result twice. What was changed is written to the audit in the same transaction, at most a thousand jobs in each.
     async fn act(&self, action: &Action, ids: &[JobId], actor: &str) -> StorageResult<Vec<Operated>>;
 
@@ -64,10 +72,16 @@ pub trait Operator: RuntimeSettings + History + Operations + Explain + ReadLimit
     async fn preview(&self, action: &Action, filter: &JobFilter) -> StorageResult<Preview> {
         let filter = filter_for(action, filter).map_err(StorageError::Config)?;
         let count = self.count(&filter).await?;
-        Ok(Preview { count, sample: self.list(&filter, Paging::newest(10)).await?.jobs })
+        let mut page = self.list(&filter, Paging::newest(SAMPLE)).await?;
+        // A page examines a bounded number of jobs of each state. Many others may be newer than those that were counted.
+        for _ in 1..MOST_PAGES {
+            let Some(before) = page.searched_to.filter(|_| page.jobs.is_empty() && count.jobs > 0) else { break };
+            page = self.list(&filter, Paging::before(before, SAMPLE)).await?;
+        }
+        Ok(Preview { count, sample: page.jobs })
     }
 
-    /// Starts an action on all jobs that match and exist now. Workers do it in batches, and so does whoever calls
+    /// Starts an action on all jobs that match and exist now. Workers do it in batches, and so does any program that calls
     /// [`step_operation`](Operations::step_operation).
     async fn start_operation(&self, action: &Action, filter: &JobFilter, actor: &str) -> StorageResult<OperationId>;
 
@@ -81,11 +95,17 @@ pub trait Operator: RuntimeSettings + History + Operations + Explain + ReadLimit
     /// is no such operation.
     async fn cancel_operation(&self, id: OperationId, actor: &str) -> StorageResult<bool>;
 
-    /// The newest failures in groups, the largest groups first.
+    /// The newest failed attempts in groups, the largest groups first. A job that was cancelled counts with the attempts that failed
+    /// before.
     async fn failures(&self, limit: usize) -> StorageResult<Failures>;
 
     /// What operators did, newest first, before this entry.
     async fn audit(&self, before: Option<i64>, limit: usize) -> StorageResult<Vec<AuditRecord>>;
+
+    /// A key for a request that may arrive twice, such as a form.
+    async fn request_key(&self) -> StorageResult<RequestKey> {
+        Ok(RequestKey::new(self.audit(None, 1).await?.first().map(|newest| newest.id)))
+    }
 
     /// Enqueues all of these jobs in one transaction, or none. Writes one entry to the audit.
     async fn import(&self, jobs: &[NewJob], actor: &str) -> StorageResult<Vec<JobId>>;
@@ -98,7 +118,7 @@ pub trait Operator: RuntimeSettings + History + Operations + Explain + ReadLimit
     /// Those of these jobs that exist, each once and in this order. Each comes with its failures, oldest first.
     async fn show_many(&self, ids: &[JobId]) -> StorageResult<Vec<(JobRecord, Vec<AttemptError>)>>;
 
-    /// How far a job is, and what it left if it has ended. `None` if there is no such job.
+    /// The state of a job, and its output and newest error if it has ended. `None` if there is no such job.
     async fn end(&self, id: JobId) -> StorageResult<Option<JobEnd>>;
 
     /// What the handler of a job has reported last, in any of its attempts. `None` if it has reported nothing.
@@ -106,12 +126,12 @@ pub trait Operator: RuntimeSettings + History + Operations + Explain + ReadLimit
 
     /// [Retries](Action::Retry) these jobs.
     async fn retry_many(&self, ids: &[JobId]) -> StorageResult<Vec<Operated>> {
-        self.act(&Action::Retry, ids, SOMEBODY).await
+        self.act(&Action::Retry, ids, UNNAMED_OPERATOR).await
     }
 
     /// [Cancels](Action::Cancel) these jobs.
     async fn cancel_many(&self, ids: &[JobId]) -> StorageResult<Vec<Operated>> {
-        self.act(&Action::Cancel, ids, SOMEBODY).await
+        self.act(&Action::Cancel, ids, UNNAMED_OPERATOR).await
     }
 
     /// [`show_many`](Self::show_many) for one job.
@@ -129,7 +149,7 @@ pub trait Operator: RuntimeSettings + History + Operations + Explain + ReadLimit
         Ok(self.cancel_many(&[id]).await?.pop().unwrap_or(Operated::NotFound))
     }
 
-    /// Why a job does not run, or what became of it.
+    /// Why a job does not run, or how it ended.
     async fn why(&self, id: JobId) -> StorageResult<Why> {
         let circumstances = Circumstances {
             around: self.surroundings(id).await?,
@@ -143,8 +163,8 @@ pub trait Operator: RuntimeSettings + History + Operations + Explain + ReadLimit
         Ok(why(id, circumstances))
     }
 
-    /// Whether a session as the URL says, without settings of this program, takes no writes: a setting of the server, the database, the
-    /// role or the URL makes its transactions read-only. The sessions of workers override it.
+    /// Whether a plain session with this URL is read-only, because of a setting of the server, the database, the role or the URL. The sessions of
+    /// workers override this setting.
     async fn is_read_only_by_default(&self) -> StorageResult<bool> {
         Ok(false)
     }
@@ -156,22 +176,30 @@ pub trait Operator: RuntimeSettings + History + Operations + Explain + ReadLimit
     /// The worker processes.
     async fn workers(&self) -> StorageResult<Vec<WorkerRecord>>;
 
+    /// The queues that have jobs, a pause, a setting or a live worker, by name.
+    async fn queue_overview(&self) -> StorageResult<Vec<QueueOverview>> {
+        let (stats, settings, workers) = (self.stats().await?, self.queues().await?, self.workers().await?);
+        Ok(queue_overview(stats.queues, settings, &workers))
+    }
+
     /// Stops all claims of all workers from now on, until [`thaw`](Self::thaw). Returns `false` if the database was
-    /// frozen already; then the earlier `by` and `reason` stay.
+    /// frozen already; then the earlier `by` and `reason` stay. This and the other changes of the whole database are written to the
+    /// audit in the same transaction.
     async fn freeze(&self, by: &str, reason: &str) -> StorageResult<bool>;
 
     /// Ends a freeze and wakes the workers. Returns `false` if there was none.
-    async fn thaw(&self) -> StorageResult<bool>;
+    async fn thaw(&self, actor: &str) -> StorageResult<bool>;
 
-    /// Sets the name of the environment that the database belongs to. `None` removes the name.
-    async fn set_environment(&self, environment: Option<&str>) -> StorageResult<()>;
+    /// Sets the name of the environment that the database belongs to. `None` removes the name. Returns `false` if this was the name
+    /// already.
+    async fn set_environment(&self, environment: Option<&str>, actor: &str) -> StorageResult<bool>;
 
     /// Cancels waiting and running jobs that were enqueued before this time, at most `limit` of each. Returns how many.
     /// It waits for locked rows. So when it returns 0 no such job is left, except jobs that use features of a later
-    /// version.
-    async fn cancel_enqueued_before(&self, time: DateTime<Utc>, limit: usize) -> StorageResult<usize>;
+    /// version. Each call that cancels jobs adds an entry with their ids to the audit.
+    async fn cancel_enqueued_before(&self, time: DateTime<Utc>, limit: usize, actor: &str) -> StorageResult<usize>;
 
-    /// Moves the waiting jobs of these queues and kinds to an earlier time, all by the same span, so that the first of them is due
+    /// Moves the waiting jobs of these queues and kinds to an earlier time, all by the same span. The first of them is then due
     /// now. Returns the span, which is zero if one is due already or none waits. For [`skip_time`](Self::skip_time).
     async fn bring_forward(&self, queues: &[String], kinds: &[String]) -> StorageResult<Duration>;
 
@@ -187,6 +215,6 @@ pub trait Operator: RuntimeSettings + History + Operations + Explain + ReadLimit
         }
     }
 
-    /// Makes all schedules go on from now. Missed ticks are not enqueued later.
-    async fn forget_missed_ticks(&self) -> StorageResult<()>;
+    /// Moves all schedules to the current time. Missed ticks are never enqueued.
+    async fn forget_missed_ticks(&self, actor: &str) -> StorageResult<()>;
 }

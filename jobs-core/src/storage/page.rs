@@ -1,4 +1,4 @@
-//! Pages of a list of jobs, and counts. Both look at a bounded number of rows, so they answer fast however many jobs there are.
+//! Pages of a list of jobs, and counts. Both examine a bounded number of rows, so they answer fast however many jobs there are.
 
 use serde::Serialize;
 
@@ -7,7 +7,7 @@ use crate::record::JobRecord;
 
 /// The most jobs of one page.
 pub const MAX_PAGE: usize = 1000;
-/// How many jobs a list or a count looks at, per table.
+/// How many jobs a list or a count examines, per table.
 pub const EXAMINED: usize = 20_000;
 /// The same for a filter that [needs more than the row of a job](super::JobFilter::is_costly).
 pub const EXAMINED_AT_COST: usize = 5_000;
@@ -52,7 +52,7 @@ impl Paging {
 pub struct Page {
     /// The jobs, newest first. It may be empty although there are more.
     pub jobs: Vec<JobRecord>,
-    /// The id to which the list has searched, if there may be more jobs behind it. Go on with `before` this id, or `after` it
+    /// The id to which the list has searched, if there may be more jobs behind it. Continue with `before` this id, or `after` it
     /// if the page was asked for with `after` only.
     pub searched_to: Option<JobId>,
 }

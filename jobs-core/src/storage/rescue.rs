@@ -153,13 +153,13 @@ mod tests {
         let waits = |crashes, quarantined| RescueDecision { crashes, discard_reason: None, quarantined };
         assert_eq!([decide(0, true), decide(0, false)], [waits(1, false); 2]);
         assert_eq!([decide(1, true), decide(1, false)], [waits(2, true); 2]);
-        assert_eq!(decide(2, false), waits(2, true), "in company it is quarantined at most");
+        assert_eq!(decide(2, false), waits(2, true), "beside other jobs it is quarantined at most");
         assert_eq!(decide(2, true).discard_reason, Some(CRASHED_TOO_OFTEN));
         assert_eq!(decide(7, false), waits(7, true), "an earlier count never falls");
     }
 
     #[test]
-    fn a_crash_of_the_last_attempt_discards_in_any_company() {
+    fn a_crash_of_the_last_attempt_discards_beside_other_jobs_too() {
         for alone in [true, false] {
             let decision = POLICY.decide(Crashed { max_attempts: 1, alone, ..FIRST });
             assert_eq!(

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Serialize, Serializer};
 
-use super::{ScheduleSettings, StorageResult};
+use super::{MOST_AHEAD, ScheduleSettings, StorageResult};
 use crate::asked::Asked;
 use crate::installation::check_words;
 use crate::job_id::JobId;
@@ -81,7 +81,7 @@ pub struct RetentionSetting {
     pub keep: Keep,
 }
 
-/// Null stands for ever.
+/// Null means for ever.
 fn keep_seconds<S: Serializer>(keep: &Keep, serializer: S) -> Result<S::Ok, S::Error> {
     let seconds = match keep {
         Keep::Nothing => Some(0.0),
@@ -106,7 +106,11 @@ pub struct RunningJob {
     pub claimed_at: DateTime<Utc>,
 }
 
-/// A sequence that does not go on, because one of its jobs was discarded.
+/// What is said about jobs that run while no worker is alive, such as those of a queue that is drained.
+pub const NO_WORKER_ENDS_JOBS: &str =
+    "no worker is alive, so these jobs end only after a worker has started: `worker run`";
+
+/// A halted sequence: none of its jobs starts, because one of them was discarded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HaltedSequence {
     /// Its name.
@@ -117,8 +121,20 @@ pub struct HaltedSequence {
     pub job: JobId,
     /// Since when it is halted.
     pub at: DateTime<Utc>,
-    /// How many jobs wait, up to [`MOST_AHEAD`](super::MOST_AHEAD) and one more.
+    /// How many jobs wait, up to [`MOST_AHEAD`] and one more.
     pub waiting: u32,
+}
+
+impl HaltedSequence {
+    /// How many jobs wait, in words.
+    pub fn waiting_text(&self) -> String {
+        match self.waiting {
+            0 => "no job waits behind it".to_owned(),
+            1 => "1 job waits behind it".to_owned(),
+            waiting if waiting > MOST_AHEAD => format!("more than {MOST_AHEAD} jobs wait behind it"),
+            waiting => format!("{waiting} jobs wait behind it"),
+        }
+    }
 }
 
 /// What operators change while workers run. The `actor` is the name of the person or program that makes the change.
@@ -155,7 +171,7 @@ pub trait RuntimeSettings: ScheduleSettings {
     /// The halted sequences, by name and key, at most `limit`.
     async fn halted_sequences(&self, limit: usize) -> StorageResult<Vec<HaltedSequence>>;
 
-    /// Goes on with a halted sequence, without the discarded job. Returns `false` if it is not halted.
+    /// Continues a halted sequence without its discarded job. Returns `false` if it is not halted.
     async fn skip_sequence(&self, name: &str, key: &str, actor: &str) -> StorageResult<bool>;
 
     /// The retention that operators have set, those for all kinds first.
@@ -186,7 +202,7 @@ pub fn check_change(what: &str, name: &str, actor: &str, reason: Option<&str>) -
 }
 
 /// Fails unless a queue, a kind or a schedule may have this name.
-fn check_name(what: &str, name: &str) -> Result<(), String> {
+pub(super) fn check_name(what: &str, name: &str) -> Result<(), String> {
     if name.is_empty() {
         return Err(format!("the name of a {what} must not be empty"));
     }

@@ -43,6 +43,16 @@ pub struct ScheduleRecord {
     pub newer: bool,
 }
 
+impl ScheduleRecord {
+    /// Why another schedule with its name cannot be added, in one sentence.
+    pub fn exists_text(&self) -> String {
+        let Self { name, kind, expression, timezone, .. } = self;
+        format!(
+            "the schedule `{name}` exists already: it enqueues jobs of kind `{kind}` at `{expression}` ({timezone})"
+        )
+    }
+}
+
 /// A schedule that an operator adds.
 #[derive(Clone, Debug)]
 pub struct NewSchedule {
@@ -74,6 +84,7 @@ pub struct ScheduleChange {
 /// What a command did to a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Scheduled {
     /// It was changed.
     Done,
@@ -99,10 +110,10 @@ pub trait ScheduleSettings: Send + Sync + 'static {
     async fn add_schedule(&self, schedule: &NewSchedule, actor: &str) -> StorageResult<Scheduled>;
 
     /// Changes a schedule. Workers do not overwrite what an operator has changed. With another expression or time zone it
-    /// goes on from now.
+    /// continues from now.
     async fn change_schedule(&self, name: &str, change: &ScheduleChange, actor: &str) -> StorageResult<Scheduled>;
 
-    /// Makes a changed schedule again as the code declares it. It goes on from now.
+    /// Makes a changed schedule again as the code declares it. It continues from now.
     async fn reset_schedule(&self, name: &str, actor: &str) -> StorageResult<Scheduled>;
 
     /// Pauses a schedule: it does not tick.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::StorageResult;
 use crate::job_options::JobOptions;
+use crate::limit::JobLimit;
 use crate::new_job::{NewJob, RunAt};
 use crate::schedule::CatchUp;
 
@@ -46,16 +47,22 @@ pub struct ScheduledJob {
 }
 
 impl ScheduledJob {
-    /// The job of this kind for the tick at this time. `options` are those of the kind. A limit by arguments that the job does not
-    /// have counts it with all such jobs, and such a unique key is that of all of them.
+    /// The job of this kind for the tick at this time. `options` are those of the kind. If the job lacks arguments
+    /// that a limit or a unique key names, all such jobs have the same key.
     pub fn at(&self, kind: &str, options: &JobOptions, run_at: RunAt) -> NewJob {
         let mut job = NewJob::raw(kind.to_owned(), self.args.clone().unwrap_or_else(|| "{}".to_owned()));
         job.queue = self.queue.clone().map_or_else(|| options.queue.into(), Into::into);
         job.priority = self.priority.unwrap_or(options.priority);
         job.max_attempts = self.max_attempts.unwrap_or(options.max_attempts);
         job.run_at = run_at;
-        job.limit = options.concurrency.and_then(|limit| limit.of_any(&job.args)).map(Box::new);
-        job.unique = options.unique.and_then(|rule| rule.of_tick(&job.kind, &job.args)).map(Box::new);
+        job.expires = options.expires;
+        let limits = options.all_limits().filter_map(|limit| limit.of_any(&job.args)).map(Ok);
+        // The attribute has refused limits that do not fit together.
+        job.limit = JobLimit::all_of(limits).ok().flatten();
+        job.unique = options.unique.and_then(|rule| rule.of_tick(job.kind.clone(), &job.args)).map(Box::new);
+        if let Some(sequence) = job.unique.as_ref().and_then(|unique| unique.sequence()) {
+            job.limit = Some(Box::new(sequence));
+        }
         job
     }
 }
@@ -77,7 +84,7 @@ pub struct DeclaredSchedule {
 /// Schedules as they are stored.
 #[async_trait]
 pub trait Schedules: Send + Sync {
-    /// Stores the schedules that the code declares. New ones start now, and changed ones go on from now. Others are not
+    /// Stores the schedules that the code declares. New ones start now, and changed ones continue from now. Others are not
     /// changed, because a newer program may have declared them. What an operator has added or changed stays, and what the
     /// code declares is stored beside it. Returns `false` if one could not be changed yet,
     /// because another session has locked its row.

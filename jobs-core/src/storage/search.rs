@@ -12,7 +12,7 @@ use crate::history::OTHER;
 use crate::job_id::JobId;
 use crate::record::JobRecord;
 
-/// A transaction may commit a job so long after it was enqueued. A count of all jobs may have missed it.
+/// A transaction may commit a job this long after its enqueue, so a count of all jobs may have missed it.
 const LATE_COMMIT: TimeDelta = TimeDelta::minutes(1);
 
 /// What a [search](search()) has found.
@@ -22,14 +22,14 @@ pub struct Found {
     pub jobs: Vec<JobRecord>,
     /// Whether there may be more.
     pub has_more: bool,
-    /// If set, jobs with a lower id were not looked at, because there was no job of these kinds at the last count of all jobs.
+    /// If set, jobs with a lower id were not examined, because there was no job of these kinds at the last count of all jobs.
     pub not_counted: Option<NotCounted>,
 }
 
 /// Why a search has ended early.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NotCounted {
-    /// Jobs with a lower id were not looked at.
+    /// Jobs with a lower id were not examined.
     pub searched_to: JobId,
     /// How long ago all jobs were counted.
     pub age: Duration,
@@ -58,8 +58,8 @@ impl Count {
 
 /// Reads pages from `start` until `start.limit` jobs are found. One page may be short although there are more jobs.
 ///
-/// If no job of these kinds was counted at the last count, only jobs that may be newer than that count are looked at, unless
-/// `start.before` is set. So a wrong name of a kind does not make it search millions of jobs.
+/// If the last count found no job of these kinds, only jobs that may be newer than that count are examined. This does not apply if
+/// `start.before` is set. So with a wrong name of a kind, it does not search millions of jobs.
 pub async fn search(operator: &dyn Operator, filter: &JobFilter, start: Paging) -> StorageResult<Found> {
     let (mut paging, mut jobs) = (start, Vec::<JobRecord>::new());
     let is_from_newest = start.before.is_none() && start.after.is_none();

@@ -22,6 +22,7 @@ pub type AsyncBody =
 pub type BlockingBody = Arc<dyn for<'c> Fn(AnyConnection<'c>) -> Result<Vec<Transition>, JobError> + Send + Sync>;
 
 /// What a handler does with the connection of its transaction. It may be called again, in another transaction.
+/// Internal, and exhaustive, so that no code of ours misses a variant.
 #[derive(Clone)]
 pub enum Body {
     /// Runs on the runtime.
@@ -55,6 +56,7 @@ pub fn finishes(leases: &[Lease], transitions: &[Transition]) -> Result<Vec<Fini
 }
 
 /// How a transactional attempt ended. `T` are the transitions of all jobs, or the transition of one.
+/// Internal, and exhaustive, so that no code of ours misses a variant.
 #[derive(Debug)]
 pub enum Transacted<T = Vec<Transition>> {
     /// The handler's writes and the transitions are committed together.

@@ -15,6 +15,7 @@ const MAX_AGE_MILLIS: u64 = 36_525 * 86_400_000;
 /// A moment: `2026-01-31T08:00:00Z`, or an age such as `2h` or `1d12h`, which is that long before now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
+#[non_exhaustive]
 pub enum When {
     /// This time.
     At(DateTime<Utc>),
@@ -23,6 +24,14 @@ pub enum When {
 }
 
 impl When {
+    /// The time, or else the age.
+    pub fn time(self) -> Result<DateTime<Utc>, Duration> {
+        match self {
+            Self::At(time) => Ok(time),
+            Self::Ago(age) => Err(age),
+        }
+    }
+
     /// The time that this is at `now`.
     pub fn at(self, now: DateTime<Utc>) -> DateTime<Utc> {
         match self {

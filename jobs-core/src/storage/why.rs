@@ -1,11 +1,16 @@
-//! Why a job does not run, or what became of it. The decision is a pure function of what a storage has read.
+//! Why a job does not run, or how it ended. The decision is a pure function of what a storage has read.
 
+mod sequence;
+mod several;
+mod tenants;
+mod times;
+mod turn;
 mod words;
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-use super::{HeldBy, KeyOfJob, KindSettings, MOST_AHEAD, Pause, QueueSettings, RowLock, RunningJob, Surroundings};
+use super::{HaltedSequence, HeldBy, KeyOfJob, KindSettings, Pause, QueueSettings, RowLock, RunningJob, Surroundings};
 use crate::error::FailureKind;
 use crate::installation::Freeze;
 use crate::job_id::JobId;
@@ -13,10 +18,7 @@ use crate::progress::Progress;
 use crate::record::{AttemptError, JobRecord, WorkerRecord};
 use crate::state::JobState;
 
-/// From so many crashes on, a job runs alone. It is the default of the workers, which may have another one.
-const QUARANTINED_AT: u16 = 2;
-
-/// Why a job does not run, or what became of it.
+/// Why a job does not run, or how it ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "reason", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -44,6 +46,8 @@ pub enum Reason {
         /// The newest failure, if it has not completed.
         error: Option<String>,
     },
+    /// It was discarded, and so it halts its sequence: later jobs of it do not start. It may have been deleted since.
+    Halts(HaltedSequence),
     /// It runs.
     Running {
         /// The machine and process of its worker. `None`: the worker is not registered any more.
@@ -58,11 +62,20 @@ pub enum Reason {
     /// It uses a feature of a later version of this program.
     NewerVersion,
     /// The database is frozen.
-    Frozen(Freeze),
+    Frozen {
+        /// Who has frozen it, when and why.
+        freeze: Freeze,
+    },
     /// Its queue is paused.
-    QueuePaused(Pause),
+    QueuePaused {
+        /// Who has paused it, when and why.
+        pause: Pause,
+    },
     /// Its kind is paused.
-    KindPaused(Pause),
+    KindPaused {
+        /// Who has paused it, when and why.
+        pause: Pause,
+    },
     /// Another session has locked its row.
     Locked(RowLock),
     /// It waits for its time, and has not failed.
@@ -81,13 +94,15 @@ pub enum Reason {
     NoWorker {
         /// How many workers are alive.
         alive: usize,
+        /// How many of them would serve it, and claim nothing because an operator has asked them to be quiet or to stop.
+        asked: usize,
     },
     /// Live workers serve its queue, and none of them knows its kind.
     UnknownKind {
         /// How many serve the queue.
         workers: usize,
     },
-    /// It was in crashes of its workers. So it runs alone, when a worker has nothing else to do.
+    /// It was in crashes of its workers, so it runs alone in a worker.
     Quarantined {
         /// How many crashes were counted.
         crashes: u16,
@@ -100,7 +115,7 @@ pub enum Reason {
         running: Vec<RunningJob>,
     },
     /// It is due, and waits for its limit.
-    Held(HeldBy),
+    Held(Box<HeldBy>),
     /// Due jobs of its queue come first: of a higher priority, or earlier.
     Behind {
         /// How many, at most 1000.
@@ -108,7 +123,7 @@ pub enum Reason {
         /// Whether there are more than that.
         more: bool,
     },
-    /// Nothing holds it back: the next claim takes it.
+    /// It is due, and the next claim takes it.
     Due,
 }
 
@@ -135,15 +150,18 @@ pub struct Why {
     pub queue: Option<String>,
     /// Its state.
     pub state: Option<JobState>,
-    /// The reasons, the strongest first. There is at least one.
+    /// The reasons, the most important first. There is at least one.
     pub reasons: Vec<Explained>,
     /// The unique key of the job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unique_key: Option<KeyOfJob>,
+    /// When the job expires, if its first attempt has not started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_by: Option<DateTime<Utc>>,
 }
 
 impl Why {
-    /// The same with other texts of failures and of progress, for people who may not see all that jobs say.
+    /// The same with other texts of failures and of progress, for readers who may not see the original texts.
     #[must_use]
     pub fn redacted(mut self, failure: impl Fn(&str) -> String, message: impl Fn(&str) -> String) -> Self {
         let (id, queue, kind) = (self.id, self.queue.as_deref().unwrap_or(""), self.kind.as_deref().unwrap_or(""));
@@ -180,17 +198,21 @@ pub(crate) fn why(id: JobId, seen: Circumstances) -> Why {
             Some((why, at)) => Reason::DeadLetter { why, at },
             None => Reason::NoSuchJob { highest: seen.around.highest },
         };
-        let reasons = vec![words::explain(id, "", "", reason)];
-        return Why { id, kind: None, queue: None, state: None, reasons, unique_key: None };
+        let halts = seen.around.halts.map(Reason::Halts);
+        let reasons = [reason].into_iter().chain(halts).map(|reason| words::explain(id, "", "", reason)).collect();
+        return Why { id, kind: None, queue: None, state: None, reasons, unique_key: None, start_by: None };
     };
     let reasons = match job.state {
         JobState::Running => running(job, &seen),
-        state if state.is_finished() => vec![ended(job, errors)],
+        state if state.is_finished() => {
+            [ended(job, errors)].into_iter().chain(seen.around.halts.clone().map(Reason::Halts)).collect()
+        }
         _ => waiting(job, errors, &seen),
     };
     let reasons = reasons.into_iter().map(|reason| words::explain(id, &job.queue, &job.kind, reason)).collect();
     let (kind, queue) = (Some(job.kind.clone()), Some(job.queue.clone()));
-    Why { id, kind, queue, state: Some(job.state), reasons, unique_key: seen.unique_key }
+    let start_by = seen.around.start_by;
+    Why { id, kind, queue, state: Some(job.state), reasons, unique_key: seen.unique_key, start_by }
 }
 
 fn ended(job: &JobRecord, errors: &[AttemptError]) -> Reason {
@@ -217,11 +239,11 @@ fn waiting(job: &JobRecord, errors: &[AttemptError], seen: &Circumstances) -> Ve
     if !crate::flags::are_known(job.flags) {
         reasons.push(Reason::NewerVersion);
     }
-    reasons.extend(around.frozen.clone().map(Reason::Frozen));
+    reasons.extend(around.frozen.clone().map(|freeze| Reason::Frozen { freeze }));
     let queue = seen.queues.iter().find(|queue| queue.name == job.queue);
-    reasons.extend(queue.and_then(|queue| queue.paused.clone()).map(Reason::QueuePaused));
+    reasons.extend(queue.and_then(|queue| queue.paused.clone()).map(|pause| Reason::QueuePaused { pause }));
     let kind = seen.kinds.iter().find(|kind| kind.name == job.kind);
-    reasons.extend(kind.and_then(|kind| kind.paused.clone()).map(Reason::KindPaused));
+    reasons.extend(kind.and_then(|kind| kind.paused.clone()).map(|pause| Reason::KindPaused { pause }));
     reasons.extend(around.lock.clone().map(Reason::Locked));
     let is_due = job.run_at <= around.now;
     if !is_due {
@@ -233,14 +255,16 @@ fn waiting(job: &JobRecord, errors: &[AttemptError], seen: &Circumstances) -> Ve
             _ => Reason::Scheduled { at: job.run_at },
         });
     }
-    reasons.extend(around.held.clone().map(Reason::Held));
-    let serving: Vec<&WorkerRecord> = seen.workers.iter().filter(|worker| serves(worker, &job.queue)).collect();
+    reasons.extend(around.held.clone().map(Box::new).map(Reason::Held));
+    let (asked, serving): (Vec<&WorkerRecord>, Vec<&WorkerRecord>) =
+        seen.workers.iter().filter(|worker| serves(worker, &job.queue)).partition(|worker| worker.asked.is_some());
     if serving.is_empty() {
-        reasons.push(Reason::NoWorker { alive: seen.workers.iter().filter(|worker| worker.alive).count() });
+        let alive = seen.workers.iter().filter(|worker| worker.alive).count();
+        reasons.push(Reason::NoWorker { alive, asked: asked.len() });
     } else if !serving.iter().any(|worker| may_know(worker, &job.kind)) {
         reasons.push(Reason::UnknownKind { workers: serving.len() });
     } else if is_due && around.held.is_none() {
-        reasons.extend(in_turn(job, &serving, queue.and_then(|queue| queue.slots), around));
+        reasons.extend(turn::in_turn(job, &serving, queue.and_then(|queue| queue.slots), around));
     }
     if reasons.is_empty() {
         reasons.push(Reason::Due);
@@ -248,30 +272,12 @@ fn waiting(job: &JobRecord, errors: &[AttemptError], seen: &Circumstances) -> Ve
     reasons
 }
 
-/// Whether a worker claims jobs of this queue.
+/// Whether a live worker serves this queue.
 fn serves(worker: &WorkerRecord, queue: &str) -> bool {
-    worker.alive && worker.asked.is_none() && worker.queues.iter().any(|served| served == queue)
+    worker.alive && worker.queues.iter().any(|served| served == queue)
 }
 
 /// Workers of earlier versions do not say which kinds they know.
 fn may_know(worker: &WorkerRecord, kind: &str) -> bool {
     worker.kinds.as_ref().is_none_or(|kinds| kinds.iter().any(|known| known == kind))
-}
-
-/// What a due job waits for if workers serve it.
-fn in_turn(job: &JobRecord, serving: &[&WorkerRecord], slots: Option<u32>, around: &Surroundings) -> Vec<Reason> {
-    let mut reasons = Vec::new();
-    if job.crashes >= QUARANTINED_AT {
-        reasons.push(Reason::Quarantined { crashes: job.crashes });
-    }
-    let slots_of = |worker: &&&WorkerRecord| slots.or_else(|| worker.slots.get(&job.queue).copied());
-    let known: Option<Vec<u32>> = serving.iter().map(|worker| slots_of(&worker)).collect();
-    let slots: Option<u64> = known.map(|slots| slots.into_iter().map(u64::from).sum());
-    if let Some(slots) = slots.filter(|slots| around.running_count >= *slots) {
-        reasons.push(Reason::SlotsBusy { slots, running: around.running.clone() });
-    }
-    if around.ahead > 0 {
-        reasons.push(Reason::Behind { jobs: around.ahead.min(MOST_AHEAD), more: around.ahead > MOST_AHEAD });
-    }
-    reasons
 }

@@ -52,6 +52,7 @@ impl TestContext {
             enqueued_at: now,
             claimed_at: now,
             traceparent: None,
+            start_by: None,
         };
         Self { job, states: States::default(), token: CancellationToken::new() }
     }

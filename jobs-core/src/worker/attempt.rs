@@ -207,7 +207,7 @@ pub(super) async fn over(shared: &Shared, registration: &Registration, ctx: &Job
     let lost = async {
         ctx.cancelled().await;
         if !ctx.stop().is_lost() {
-            // The worker asks its handlers to stop and gives them time, so the attempt goes on.
+            // The worker asks its handlers to stop and gives them time, so the attempt continues.
             std::future::pending::<()>().await;
         }
     };

@@ -1,5 +1,5 @@
-//! Runs the attempts of a batch: jobs of one kind whose handler is called once for all of them. Each job is admitted and concluded
-//! by itself, as any other job. The finishes are written by the completer, or by the transaction of the batch
+//! Runs the attempts of a batch: jobs of one kind whose handler is called once for all of them. As for any other job, the
+//! start of each job is checked separately, and so is its end. The finishes are written by the completer, or by the transaction of the batch
 //! ([`batch_transaction`](super::batch_transaction)). The batch occupies one slot.
 //!
 //! A batch takes the jobs of its kind that are prefetched. So a queue in which batches run prefetches for full batches
@@ -40,7 +40,8 @@ pub(super) fn handler<'s>(shared: &'s Shared, kind: &str) -> Option<(&'s Registr
     }
 }
 
-/// Takes the jobs that run together with this one out of the prefetched ones. There are none if the handler takes no batches.
+/// Removes the jobs that run together with this one from the prefetched jobs. There are none if the handler takes no
+/// batches.
 pub(super) fn companions(shared: &Shared, slot: &Slot, ctx: &JobContext) -> Vec<JobContext> {
     let Some((_, handler)) = handler(shared, ctx.kind()) else { return Vec::new() };
     slot.queue().expect_batches(handler.most);
@@ -70,7 +71,7 @@ pub(super) async fn gathered(
             () = executor.shared.phases.draining().cancelled() => {}
         }
         jobs.extend(gathering.end());
-        // It has waited for longer than a pause may take to be followed.
+        // The wait may be longer than the time within which workers must follow a pause.
         if jobs.first().is_some_and(|ctx| slot.queue().is_paused(ctx)) {
             for ctx in jobs.drain(..) {
                 executor.report(ctx, Conclusion::Finish(Transition::Release), "start", Duration::ZERO).await;
@@ -149,7 +150,7 @@ async fn ended(
         Some(_) => abort.cancel(),
         None => call.abort(),
     }
-    let stopped = tokio::time::timeout(attempt::stop_time(&over.of_one()), call).await;
+    let stopped = tokio::time::timeout(attempt::stop_time(&over.of_job()), call).await;
     if stopped.is_err() && !executor.is_draining() {
         jobs.iter().take(1).for_each(|ctx| telemetry::slot_kept(ctx.claimed()));
     }
@@ -160,7 +161,7 @@ async fn ended(
         Ok(Ok(called)) => called.slot,
         _ => None,
     };
-    let end = |ctx: &JobContext| if ctx.stop().is_lost() { Ended::Lost } else { over.of_one() };
+    let end = |ctx: &JobContext| if ctx.stop().is_lost() { Ended::Lost } else { over.of_job() };
     Called { ends: jobs.iter().map(end).collect(), slot }
 }
 
@@ -173,7 +174,7 @@ fn without_result(registration: &Registration, error: &JoinError) -> Ended {
     }
 }
 
-/// Admits the jobs and calls the layers' `before`. Returns the jobs that go on.
+/// Checks which jobs may start, and calls the layers' `before`. Returns the jobs that continue.
 async fn begin(
     executor: &Executor,
     registration: &Registration,
@@ -182,7 +183,7 @@ async fn begin(
 ) -> Vec<JobContext> {
     let mut admitted = Vec::with_capacity(jobs.len());
     for ctx in jobs {
-        if let Err(conclusion) = executor.admit(&ctx) {
+        if let Err(conclusion) = executor.may_start(&ctx) {
             executor.report(ctx, conclusion, "start", Duration::ZERO).await;
             continue;
         }
@@ -212,7 +213,7 @@ async fn conclude(
     }
 }
 
-/// Why a batch must end without its handler.
+/// Why a batch must end before its handler has returned.
 #[derive(Clone, Copy)]
 enum Over {
     TimedOut(Duration),
@@ -221,7 +222,8 @@ enum Over {
 }
 
 impl Over {
-    fn of_one(self) -> Ended {
+    /// How the attempt of each job ends.
+    fn of_job(self) -> Ended {
         match self {
             Self::TimedOut(limit) => Ended::TimedOut(limit),
             Self::GivenUp => Ended::GivenUp,
@@ -230,7 +232,7 @@ impl Over {
     }
 }
 
-/// Becomes ready when the batch must end. If only some leases are lost, the others go on.
+/// Becomes ready when the batch must end. If only some leases are lost, the others continue.
 async fn over(shared: &Shared, registration: &Registration, jobs: &[JobContext]) -> Over {
     let mut lost = 0;
     loop {

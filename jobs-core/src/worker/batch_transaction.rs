@@ -10,7 +10,7 @@ use super::attempt::Ended;
 use super::conflicts;
 use super::queue::Slot;
 use super::shared::Shared;
-use super::standing::standing;
+use super::valid_leases::valid_leases;
 use crate::batch_handler::{BatchAnswer, FailedBatch, TransactionalBatch};
 use crate::context::JobContext;
 use crate::decision::decided;
@@ -89,8 +89,8 @@ impl BatchTransaction {
         let transacted = match transacted {
             Transacted::LeaseLost => {
                 // If the database does not answer, all leases count as lost, and the reconciler checks them later.
-                let standing = standing(storage, &leases).await.unwrap_or_default();
-                let lost: Vec<Lease> = leases.iter().filter(|lease| !standing.contains(lease)).copied().collect();
+                let valid = valid_leases(storage, &leases).await.unwrap_or_default();
+                let lost: Vec<Lease> = leases.iter().filter(|lease| !valid.contains(lease)).copied().collect();
                 if !lost.is_empty() {
                     return Err(lost);
                 }

@@ -164,8 +164,8 @@ impl WorkerBuilder {
         self
     }
 
-    /// A job is discarded at this many counted crashes. One crash earlier (but after one at least) it is quarantined:
-    /// it runs alone in its process, so that it is not discarded because of another job. Default: 3.
+    /// A job is discarded at this many counted crashes. After one crash fewer (but at least one), it is
+    /// quarantined: it runs alone in its process, so that it is not discarded because of another job. Default: 3.
     pub fn max_crashes(mut self, max_crashes: u16) -> Self {
         self.max_crashes = max_crashes;
         self

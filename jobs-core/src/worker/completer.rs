@@ -1,7 +1,8 @@
 //! The completer: one per process. It writes finishes in batches. A batch contains the finishes that arrived while the
 //! batch before it was written, so a single finish does not wait. With many finishes on a fast disk, that would make
 //! many small batches, each with its own statement and commit. So after a large batch, the next one waits for more
-//! finishes.
+//! finishes. After a batch that has claimed jobs, the next one waits for these jobs, if they are short. Otherwise the jobs
+//! of one key would divide into several generations, each with its own statement.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,17 +65,20 @@ async fn run(shared: Arc<Shared>, mut reports: mpsc::Receiver<Report>) {
             return writer.finish_up().await;
         }
         if large {
-            fill(&mut batch, &mut reports).await;
+            fill(&mut batch, &mut reports, BATCH, FILL_TIME).await;
+        } else if let Some((claimed, time)) = writer.has_claimed() {
+            let most = (received + claimed).min(writer.in_flight()).min(BATCH);
+            fill(&mut batch, &mut reports, most, time.min(FILL_TIME)).await;
         }
         large = batch.len() >= LARGE_BATCH;
         writer.write(std::mem::take(&mut batch)).await;
     }
 }
 
-/// Waits for more finishes, until the batch is full, the time is over or all reporters are gone.
-async fn fill(batch: &mut Vec<Report>, reports: &mut mpsc::Receiver<Report>) {
-    let _ = tokio::time::timeout(FILL_TIME, async {
-        while batch.len() < BATCH && reports.recv_many(batch, BATCH - batch.len()).await > 0 {}
+/// Waits for more finishes, until there are this many, the time is over or all reporters are gone.
+async fn fill(batch: &mut Vec<Report>, reports: &mut mpsc::Receiver<Report>, most: usize, time: Duration) {
+    let _ = tokio::time::timeout(time, async {
+        while batch.len() < most && reports.recv_many(batch, BATCH - batch.len()).await > 0 {}
     })
     .await;
 }

@@ -42,8 +42,8 @@ pub(super) struct Circumstances<'a> {
     pub(super) kept: Kept,
     /// The worker has asked its handlers to stop.
     pub(super) stopping: bool,
-    /// The lease stands, although the transaction's finish found no row under it.
-    pub(super) lease_stands: bool,
+    /// The lease is valid, although the transaction's finish found no row under it.
+    pub(super) is_lease_valid: bool,
 }
 
 const COMPLETED_TWICE: &str = "the handler called complete_in, but its own transaction completes the job: leave out the \
@@ -58,7 +58,7 @@ impl Circumstances<'_> {
         let released = AttemptResult::Released { may_be_gone };
         let handled = match ended {
             Ended::Transacted(Transacted::Committed(transition)) => return AttemptResult::Committed(transition),
-            Ended::Transacted(Transacted::LeaseLost) if !self.lease_stands => return AttemptResult::Lost,
+            Ended::Transacted(Transacted::LeaseLost) if !self.is_lease_valid => return AttemptResult::Lost,
             // The transaction is rolled back. The handler would do the same again, so this consumes an attempt.
             Ended::Transacted(Transacted::LeaseLost) => Err(JobError::msg(match completed_in {
                 true => COMPLETED_TWICE,
@@ -66,7 +66,7 @@ impl Circumstances<'_> {
             })),
             Ended::Lost if !completed_in => return AttemptResult::Lost,
             // The job was committed with the handler's transaction, or its lease was lost. The release changes the job
-            // only if the lease still stands.
+            // only if the lease is still valid.
             Ended::Lost => return released,
             Ended::GivenUp | Ended::Transacted(Transacted::Aborted | Transacted::NotBegun(_)) => return released,
             // A handler that returns an error because it was asked to stop did not fail.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::standing::standing;
+use super::valid_leases::valid_leases;
 use crate::lease::Lease;
 use crate::storage::{Loaded, Loading, Storage, Transacted, Transaction};
 use crate::telemetry;
@@ -41,8 +41,8 @@ pub(super) async fn transact(storage: &dyn Storage, transaction: Transaction) ->
         }
         run += 1;
         // The conflict may have been with the transaction that took a lease.
-        match standing(storage, &transaction.leases).await {
-            Ok(standing) if standing.len() < transaction.leases.len() => return Transacted::LeaseLost,
+        match valid_leases(storage, &transaction.leases).await {
+            Ok(valid) if valid.len() < transaction.leases.len() => return Transacted::LeaseLost,
             // The finish checks the leases again.
             _ => {}
         }

@@ -11,22 +11,24 @@ use crate::job_id::JobId;
 use crate::lease::Lease;
 use crate::outcome::Transition;
 use crate::recorder::{AttemptOutcome, Event};
+use crate::storage::Finished;
 use crate::telemetry;
 
 impl Shared {
-    /// The finishes of the `moved` jobs were written. Under the `standing` leases nothing was written yet. Under the
-    /// other leases nothing will ever be written.
-    pub(super) fn written(&self, reports: &[Report], moved: Vec<JobId>, standing: &HashSet<Lease>, repeated: bool) {
+    /// These finishes were written. Under the `valid` leases nothing was written yet. Under the other leases nothing
+    /// will ever be written.
+    pub(super) fn written(&self, reports: &[Report], finished: Finished, valid: &HashSet<Lease>, repeated: bool) {
+        let Finished { moved, passed_on, is_free, .. } = finished;
         let all = moved.len() == reports.len();
         let moved: HashSet<JobId> = if all { HashSet::new() } else { moved.into_iter().collect() };
         let mut ended = Vec::with_capacity(reports.len());
         for Report { ctx, transition, ran, may_be_settled } in reports {
             if all || moved.contains(&ctx.id()) {
-                self.done(ctx, transition, *ran);
+                self.report(ctx, transition, *ran);
                 ended.push(ctx.lease());
                 continue;
             }
-            if standing.contains(&ctx.lease()) {
+            if valid.contains(&ctx.lease()) {
                 continue;
             }
             match (may_be_settled, repeated) {
@@ -40,16 +42,26 @@ impl Shared {
             }
             self.leases.invalidate(&ctx.lease());
         }
+        if passed_on > 0 {
+            self.wake.notify_one();
+        }
+        if is_free && ended.iter().any(Lease::has_slot) {
+            self.admission.notify_one();
+        }
         self.leases.end(&ended);
     }
 
     /// The transition was written.
     pub(super) fn done(&self, ctx: &JobContext, transition: &Transition, ran: Duration) {
-        self.counters.count_finished(transition);
-        self.work.record(ctx, transition, ran);
+        self.report(ctx, transition, ran);
         if ctx.lease().has_slot() {
             self.admission.notify_one();
         }
+    }
+
+    fn report(&self, ctx: &JobContext, transition: &Transition, ran: Duration) {
+        self.counters.count_finished(transition);
+        self.work.record(ctx, transition, ran);
         if matches!(transition, Transition::Release) {
             // The job has its old `run_at` again, which may be below a scan floor.
             self.rescan_requested.notify_one();

@@ -1,9 +1,9 @@
-//! The executor: runs one attempt of one job through its steps. A job is admitted, its handler runs, the end of the
+//! The executor: runs one attempt of one job through its steps. The start is checked, the handler runs, the end of the
 //! attempt is concluded, and the conclusion is reported.
 //!
 //! | step | file | does |
 //! |---|---|---|
-//! | admit | here | refuses a job that must not start |
+//! | may_start | here | refuses a job that must not start, and cancels one that has expired |
 //! | before, after | [`layers`] | calls the worker's layers, before the handler and after its end is known |
 //! | load | [`rows`] | loads the rows of a handler that takes no connection |
 //! | run | [`attempt`], [`threads`](super::threads) | calls the handler, and ends the attempt when its time is over |
@@ -20,9 +20,10 @@ use super::queue::Slot;
 use super::report::Reporter;
 use super::rows;
 use super::shared::Shared;
-use super::standing::standing;
+use super::valid_leases::valid_leases;
 use crate::context::JobContext;
 use crate::crash_point::crash_point;
+use crate::expiry::expired;
 use crate::handler::{Handler, Registration};
 use crate::outcome::Transition;
 use crate::storage::Transacted;
@@ -49,7 +50,7 @@ impl Executor {
 
     /// Runs the attempt and reports its finish. Returns the slot, unless the handler still occupies it.
     pub(super) async fn execute(&self, ctx: JobContext, slot: Slot) -> Option<Slot> {
-        let registration = match self.admit(&ctx) {
+        let registration = match self.may_start(&ctx) {
             Ok(registration) => registration,
             Err(conclusion) => {
                 self.report(ctx, conclusion, "start", Duration::ZERO).await;
@@ -79,14 +80,19 @@ impl Executor {
     }
 
     /// Returns the job's registration, or the conclusion of a job that must not start.
-    pub(super) fn admit(&self, ctx: &JobContext) -> Result<&Registration, Conclusion> {
+    pub(super) fn may_start(&self, ctx: &JobContext) -> Result<&Registration, Conclusion> {
         if ctx.is_cancelled() {
             // The attempt was asked to stop before it started: its lease is lost, or the worker shuts down.
             let lost = ctx.stop().is_lost();
             return Err(if lost { Conclusion::Lost } else { Conclusion::Finish(Transition::Release) });
         }
         // A claim asks for registered kinds only. If a storage returns another kind nevertheless, the job is released.
-        self.shared.registry.get(ctx.kind()).ok_or(Conclusion::Finish(Transition::Release))
+        let registration = self.shared.registry.get(ctx.kind()).ok_or(Conclusion::Finish(Transition::Release))?;
+        if ctx.is_expired() {
+            let keep = self.shared.live.kept(registration).cancelled;
+            return Err(Conclusion::Finish(Transition::Cancel { reason: expired(), keep }));
+        }
+        Ok(registration)
     }
 
     /// Concludes an attempt that has ended, and reports the conclusion.
@@ -104,8 +110,9 @@ impl Executor {
             _ => {}
         }
         let (kept, stopping) = (self.shared.live.kept(registration), self.shared.phases.stopping().is_cancelled());
-        let lease_stands = matches!(ended, Ended::Transacted(Transacted::LeaseLost)) && self.lease_stands(&ctx).await;
-        let circumstances = Circumstances { registration, ctx: &ctx, kept, stopping, lease_stands };
+        let is_lease_valid =
+            matches!(ended, Ended::Transacted(Transacted::LeaseLost)) && self.is_lease_valid(&ctx).await;
+        let circumstances = Circumstances { registration, ctx: &ctx, kept, stopping, is_lease_valid };
         let mut result = circumstances.result(ended);
         if !self.shared.settings.layers.is_empty() {
             result = Box::pin(layers::observe(&self.shared, registration, &ctx, result)).await;
@@ -123,11 +130,11 @@ impl Executor {
         }
     }
 
-    /// Whether the lease stands. If the database does not answer, the lease counts as lost, and the reconciler checks
+    /// Whether the lease is valid. If the database does not answer, the lease counts as lost, and the reconciler checks
     /// it later.
-    async fn lease_stands(&self, ctx: &JobContext) -> bool {
-        let standing = standing(&*self.shared.storage, &[ctx.lease()]).await;
-        standing.is_ok_and(|standing| !standing.is_empty())
+    async fn is_lease_valid(&self, ctx: &JobContext) -> bool {
+        let valid = valid_leases(&*self.shared.storage, &[ctx.lease()]).await;
+        valid.is_ok_and(|valid| !valid.is_empty())
     }
 
     /// Reports a conclusion. If the lease is lost, the log names `refused`: the `start` or the `finish`.

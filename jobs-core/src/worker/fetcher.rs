@@ -93,7 +93,7 @@ pub(super) async fn run(shared: Arc<Shared>, reporter: Reporter, until_empty: Op
         fetcher.round().await;
     }
     fetcher.release_overdue(Duration::ZERO).await;
-    // A worker that is only quiet goes on, and is healthy.
+    // A worker that is only quiet continues, and is healthy.
     let shared = fetcher.shared;
     drop(fetcher.reporter);
     shared.health.ticking(shared.phases.draining().cancelled()).await;
@@ -123,7 +123,7 @@ impl Fetcher {
         let no_lease_held = self.shared.leases.count() == 0;
         let wake_on =
             WakeOn { slot: wanted.len() < self.shared.queues.len(), last_end: self.until_empty && !no_lease_held };
-        let claimed = match self.claim(&claim).await {
+        let claimed = match self.claim(&claim, !wake_on.slot).await {
             Ok(jobs) => jobs,
             Err(problem) => return self.fail(&problem).await,
         };
@@ -145,35 +145,36 @@ impl Fetcher {
         }
         self.busy_since = None;
         if busy_polling && !self.idle {
-            self.wait_for_reason(BusyPolling::PAUSE, WakeOn { last_end: false, ..wake_on }).await;
+            self.sleep(BusyPolling::PAUSE, WakeOn { last_end: false, ..wake_on }).await;
             return;
         }
         self.wait_for_work(&claim, wake_on, no_lease_held).await;
     }
 
-    /// A claim for as many jobs as may run or be prefetched now.
+    /// The same as [`Shared::next_claim`]. After long contention it bypasses the claim limit.
     fn next_claim(&self) -> Claim {
         let bypass_limit = self.contended_since.is_some_and(|since| since.elapsed() > BYPASS_AFTER);
-        let (worker, wanted) = (*self.shared.id.borrow(), self.shared.queues.wanted());
-        let quarantined_at = self.shared.settings.rescue_policy(false).quarantined_at();
-        Claim { bypass_limit, quarantined_at, ..Claim::new(worker, wanted, self.shared.live.kinds()) }
+        Claim { bypass_limit, ..self.shared.next_claim() }
     }
 
-    /// Claims jobs and puts them into their queues. Returns how many.
-    async fn claim(&self, claim: &Claim) -> StorageResult<usize> {
-        let _claiming = self.shared.claiming.lock().await;
+    /// Claims jobs and puts them into their queues. Returns how many. `of_all` says whether the claim is for all queues.
+    async fn claim(&self, claim: &Claim, of_all: bool) -> StorageResult<usize> {
+        let _claiming = self.shared.claiming.read().await;
         crash_point("claim");
-        let mut claim = std::pin::pin!(self.shared.storage.claim(claim));
+        let mut answer = std::pin::pin!(self.shared.storage.claim(claim));
         let jobs = loop {
             tokio::select! {
                 biased;
-                jobs = &mut claim => break jobs?,
+                jobs = &mut answer => break jobs?,
                 // Prefetched jobs start while the claim is under way.
                 () = self.shared.queues.capacity_changed() => runner::start(&self.shared, &self.reporter),
             }
         };
         self.shared.routine_rescan_due.notify_one();
         let number = jobs.len();
+        if of_all && !self.until_empty {
+            self.shared.nothing_waits.claimed(claim, number);
+        }
         self.shared.counters.count_claimed(number);
         if number > 0 {
             crash_point("claimed");
@@ -242,7 +243,7 @@ impl Fetcher {
     /// is consumed.
     async fn release_overdue(&self, waited: Duration) {
         for ctx in self.shared.queues.overdue(waited) {
-            // It waits while too many finishes wait for an unreachable database.
+            // `report` waits while too many finishes wait for an unreachable database.
             self.shared.health.ticking(self.reporter.report(ctx, Transition::Release)).await;
         }
     }

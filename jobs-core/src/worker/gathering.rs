@@ -52,7 +52,7 @@ impl Gatherings {
         Ok(())
     }
 
-    /// Begins to wait for so many jobs that can run together with this one.
+    /// Begins to wait for this many jobs that can run together with this one.
     pub(super) fn begin(&self, handler: &'static BatchHandler, ctx: &JobContext, room: usize) -> Gathering<'_> {
         let full = Arc::new(Notify::new());
         let batch = Batch {

@@ -1,5 +1,5 @@
-//! What the health checks of a worker depend on, besides its heartbeat: whether the claim loop still makes steps, and whether
-//! the worker is registered in a database that it can reach.
+//! The state for the health checks of a worker, besides its heartbeat. It says whether the claim loop is stuck, and whether the
+//! worker is registered in a database that it can reach.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -62,7 +62,7 @@ impl HeartbeatState {
         beats[1].and(beats[0])
     }
 
-    /// The worker goes on under another id, so its earlier beats no longer count.
+    /// The worker continues under another id, so its earlier beats no longer count.
     pub(super) fn restart(&self) {
         *self.beats.lock().unwrap_or_else(PoisonError::into_inner) = [None; 2];
         self.failed();

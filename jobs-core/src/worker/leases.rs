@@ -193,6 +193,7 @@ mod tests {
             enqueued_at: now,
             claimed_at: now,
             traceparent: None,
+            start_by: None,
         };
         JobContext::new(job, CancellationToken::new(), Arc::default())
     }

@@ -1,4 +1,4 @@
-//! What operators have set, as this worker follows it now. The settings watcher changes it, and the other parts read it.
+//! The settings of operators that this worker follows now. The settings watcher replaces them, and the other parts read them.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -28,7 +28,7 @@ impl Live {
         Self { retention, all_kinds, now: RwLock::new(now) }
     }
 
-    /// Returns the overrides before.
+    /// Replaces the overrides. Returns the earlier ones.
     pub(crate) fn replace(&self, new: Arc<Overrides>) -> Arc<Overrides> {
         let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
         if now.overrides.paused_kinds != new.paused_kinds {

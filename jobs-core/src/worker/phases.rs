@@ -20,7 +20,7 @@ impl Default for Phases {
 
 impl Phases {
     /// The worker claims no more jobs. It ends if it also drains. Otherwise an operator has asked it to be quiet, and it
-    /// goes on with the jobs that run.
+    /// continues with the jobs that run.
     pub(crate) fn quiet(&self) -> &CancellationToken {
         &self.quiet
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// A queue prefetches work for about this long.
-const AHEAD: Duration = Duration::from_millis(50);
+const PREFETCHED_TIME: Duration = Duration::from_millis(50);
 /// The most jobs of one queue that are prefetched.
 const MOST_JOBS: u64 = 2000;
 /// The most bytes of arguments that one queue prefetches.
@@ -38,7 +38,7 @@ impl Prefetch {
 
     /// Records that prefetched jobs waited too long. Nothing is prefetched until short jobs have run again.
     pub(crate) fn stalled(&self) {
-        self.run.store(u64::try_from(AHEAD.as_nanos()).unwrap_or(u64::MAX) * 2, Ordering::Relaxed);
+        self.run.store(u64::try_from(PREFETCHED_TIME.as_nanos()).unwrap_or(u64::MAX) * 2, Ordering::Relaxed);
     }
 
     /// Records the size of the arguments of a claimed job, in bytes.
@@ -49,7 +49,7 @@ impl Prefetch {
     /// How many jobs to prefetch for a queue with this many slots, beyond those that run.
     pub(crate) fn most(&self, slots: usize) -> usize {
         let run = self.run.load(Ordering::Relaxed);
-        let limit = u64::try_from(AHEAD.as_nanos()).unwrap_or(u64::MAX);
+        let limit = u64::try_from(PREFETCHED_TIME.as_nanos()).unwrap_or(u64::MAX);
         if run == 0 || run > limit {
             return 0;
         }
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn long_jobs_are_not_claimed_ahead() {
+    fn long_jobs_are_not_prefetched() {
         assert_eq!(prefetch(&[Duration::from_millis(51)]).most(16), 0);
         assert_eq!(prefetch(&[Duration::MAX]).most(16), 0);
     }

@@ -21,7 +21,7 @@ const ALONE: Duration = Duration::from_secs(60);
 /// it. Both waits end after [`ALONE`]. Returns `false` if no such job could be claimed.
 pub(super) async fn run_one(shared: &Arc<Shared>, reporter: &Reporter, claim: &Claim) -> StorageResult<bool> {
     let claimed = {
-        let _claiming = shared.claiming.lock().await;
+        let _claiming = shared.claiming.read().await;
         let job = shared.storage.claim(&claim.for_quarantined()).await?;
         shared.counters.count_claimed(job.len());
         shared.take(job)

@@ -27,7 +27,7 @@ const MOST_AT_ONCE: usize = 1000;
 pub(crate) struct Queue {
     name: Arc<str>,
     /// The number of slots.
-    limit: AtomicUsize,
+    slots: AtomicUsize,
     /// How many slots are occupied.
     busy: AtomicUsize,
     /// Whether the queue is paused. Then nothing is prefetched.
@@ -83,14 +83,14 @@ impl Slot {
 impl Queue {
     pub(super) fn new(
         name: Arc<str>,
-        limit: usize,
+        slots: usize,
         all_prefetched: Arc<AtomicUsize>,
         paused_kinds: Arc<PausedKinds>,
         capacity_changed: Arc<Notify>,
     ) -> Self {
         Self {
             name,
-            limit: AtomicUsize::new(limit),
+            slots: AtomicUsize::new(slots),
             busy: AtomicUsize::new(0),
             paused: AtomicBool::new(false),
             paused_kinds,
@@ -113,13 +113,13 @@ impl Queue {
         self.prefetched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a prefetched job. Returns it if it is paused. Claims bring jobs best first, and mostly worse ones than those
+    /// Adds a prefetched job. Returns the job if its queue or kind is paused. Claims bring jobs best first, and mostly worse ones than those
     /// prefetched before. So the place of the new job is usually the last.
     pub(super) fn add_prefetched(&self, ctx: JobContext, now: Instant) -> Result<(), JobContext> {
         self.prefetch.claimed(ctx.claimed().args.len());
         let mut new = PrefetchedJob::new(ctx, now);
         let mut prefetched = self.prefetched();
-        // A pause is known before the paused jobs are taken out under this lock. So a paused job is found here or there.
+        // A pause is stored before `take_paused` takes this lock. So a paused job is found here, or by `take_paused`.
         if self.is_paused(&new.ctx) {
             return Err(new.ctx);
         }
@@ -141,7 +141,7 @@ impl Queue {
 
     /// How many slots it has, how many of them are busy, and how many jobs are prefetched.
     pub(super) fn occupancy(&self) -> [usize; 3] {
-        [self.limit.load(Ordering::Acquire), self.busy.load(Ordering::Acquire), self.prefetched().len()]
+        [self.slots.load(Ordering::Acquire), self.busy.load(Ordering::Acquire), self.prefetched().len()]
     }
 
     pub(super) fn is_paused(&self, ctx: &JobContext) -> bool {
@@ -176,8 +176,8 @@ impl Queue {
     }
 
     /// Changes the number of slots. Returns whether it was another number.
-    pub(super) fn set_limit(&self, limit: usize) -> bool {
-        let changed = self.limit.swap(limit, Ordering::AcqRel) != limit;
+    pub(super) fn set_slots(&self, slots: usize) -> bool {
+        let changed = self.slots.swap(slots, Ordering::AcqRel) != slots;
         if changed {
             self.capacity_changed.notify_one();
         }
@@ -187,7 +187,7 @@ impl Queue {
     /// The best prefetched job, for the slot of a job that has ended. `None` if none is left, or if more slots are busy
     /// than there are now.
     pub(crate) fn next(&self) -> Option<JobContext> {
-        if self.busy.load(Ordering::Acquire) > self.limit.load(Ordering::Acquire) {
+        if self.busy.load(Ordering::Acquire) > self.slots.load(Ordering::Acquire) {
             return None;
         }
         let mut prefetched = self.prefetched();
@@ -209,7 +209,8 @@ impl Queue {
         self.capacity_changed.notify_one();
     }
 
-    /// Takes the best prefetched jobs of this kind for which `fits` holds out, to run them together with one of them.
+    /// Removes and returns the best prefetched jobs of this kind for which `fits` returns `true`, at most `most`. They run in
+    /// a batch with a job that was removed before.
     pub(crate) fn take_kind(&self, kind: &str, most: usize, fits: impl Fn(&JobContext) -> bool) -> Vec<JobContext> {
         if most == 0 {
             return Vec::new();
@@ -236,8 +237,8 @@ impl Queue {
         if prefetched.is_empty() {
             return None;
         }
-        let limit = self.limit.load(Ordering::Acquire);
-        let one_more = |busy: usize| (busy < limit).then_some(busy + 1);
+        let slots = self.slots.load(Ordering::Acquire);
+        let one_more = |busy: usize| (busy < slots).then_some(busy + 1);
         self.busy.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).ok()?;
         let next = prefetched.pop_front()?;
         self.all_prefetched.fetch_sub(1, Ordering::AcqRel);
@@ -246,18 +247,18 @@ impl Queue {
 
     pub(super) fn wanted(&self) -> Option<Wanted> {
         let held = if self.all_prefetched.load(Ordering::Acquire) == 0 { 0 } else { self.prefetched().len() };
-        let limit = self.limit.load(Ordering::Acquire);
-        let free = limit.saturating_sub(self.busy.load(Ordering::Acquire));
+        let slots = self.slots.load(Ordering::Acquire);
+        let free = slots.saturating_sub(self.busy.load(Ordering::Acquire));
         let batch = self.batch.load(Ordering::Acquire);
-        let most = self.prefetch.most(limit).max(self.prefetch.most_for_batches(free, batch));
-        // Prefetched jobs cannot join the batches that wait, or they would have. But they must not become too many.
+        let most = self.prefetch.most(slots).max(self.prefetch.most_for_batches(free, batch));
+        // The jobs that are prefetched now do not fit the batches that wait. Such jobs must not become too many.
         let gathers = self.gatherings.room().min(batch.saturating_sub(held));
         self.low.store(most / 2, Ordering::Relaxed);
         if free == 0 && gathers == 0 && (most == 0 || held > most / 2) {
             return None;
         }
         let prefetch = most.saturating_sub(held.saturating_sub(free)).max(gathers).min(MOST_AT_ONCE);
-        let slots = free.saturating_sub(held);
-        (slots + prefetch > 0).then(|| Wanted { queue: self.name.clone(), slots, prefetch })
+        let to_start = free.saturating_sub(held);
+        (to_start + prefetch > 0).then(|| Wanted { queue: self.name.clone(), slots: to_start, prefetch })
     }
 }

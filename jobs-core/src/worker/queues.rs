@@ -23,15 +23,15 @@ pub(crate) struct Queues {
 }
 
 impl Queues {
-    pub(crate) fn new(limits: &BTreeMap<String, usize>) -> Self {
+    pub(crate) fn new(slots: &BTreeMap<String, usize>) -> Self {
         let (capacity_changed, all_prefetched) = (Arc::<Notify>::default(), Arc::<AtomicUsize>::default());
         let paused_kinds = Arc::<PausedKinds>::default();
-        let queue = |(name, limit): (&String, &usize)| {
+        let queue = |(name, slots): (&String, &usize)| {
             let name: Arc<str> = name.as_str().into();
             let (all, kinds, changed) = (all_prefetched.clone(), paused_kinds.clone(), capacity_changed.clone());
-            (name.clone(), Arc::new(Queue::new(name, *limit, all, kinds, changed)))
+            (name.clone(), Arc::new(Queue::new(name, *slots, all, kinds, changed)))
         };
-        let queues = limits.iter().map(queue).collect();
+        let queues = slots.iter().map(queue).collect();
         Self { queues, all_prefetched, paused_kinds, capacity_changed }
     }
 
@@ -77,17 +77,17 @@ impl Queues {
     /// the claim had begun.
     pub(crate) fn push(&self, jobs: Vec<JobContext>) -> Vec<JobContext> {
         let now = Instant::now();
-        let mut strangers = Vec::new();
+        let mut refused = Vec::new();
         for ctx in jobs {
             let Some(queue) = self.queues.get(ctx.queue()) else {
-                strangers.push(ctx);
+                refused.push(ctx);
                 continue;
             };
             if let Err(paused) = queue.add_prefetched(ctx, now) {
-                strangers.push(paused);
+                refused.push(paused);
             }
         }
-        strangers
+        refused
     }
 
     /// Whether any job is prefetched.
@@ -103,18 +103,18 @@ impl Queues {
 
     /// Sets the slots of each queue: those of `overrides`, else those that the worker was started with. Returns the
     /// queues that have another number of slots now.
-    pub(crate) fn set_limits(
+    pub(crate) fn set_slots(
         &self,
         started_with: &BTreeMap<String, usize>,
         overrides: &BTreeMap<String, usize>,
     ) -> Vec<(Arc<str>, usize)> {
         let mut changed = Vec::new();
         for (name, queue) in &self.queues {
-            let limit = overrides.get(&**name).or_else(|| started_with.get(&**name));
-            if let Some(limit) = limit
-                && queue.set_limit(*limit)
+            let slots = overrides.get(&**name).or_else(|| started_with.get(&**name));
+            if let Some(slots) = slots
+                && queue.set_slots(*slots)
             {
-                changed.push((name.clone(), *limit));
+                changed.push((name.clone(), *slots));
             }
         }
         changed
@@ -129,6 +129,11 @@ impl Queues {
     /// Takes the prefetched jobs of paused queues and kinds out.
     pub(crate) fn take_paused(&self) -> Vec<JobContext> {
         self.iter().flat_map(|queue| queue.take_paused()).collect()
+    }
+
+    /// Tells the fetcher that jobs were prefetched.
+    pub(crate) fn notify(&self) {
+        self.capacity_changed.notify_one();
     }
 
     /// Waits until a slot is freed or few prefetched jobs are left. An event since the last wait counts, too.

@@ -59,7 +59,7 @@ async fn load(
         loaded = &mut loaded => return match loaded {
             Ok(Loaded::Handler(handler)) => Ok(handler),
             Ok(Loaded::Ended(handled)) => Err(Ended::Handled(handled)),
-            // A conflict is repeated, or is an error at last.
+            // After a conflict the attempt runs again, or fails after its last run.
             Ok(Loaded::Conflict { error, .. }) => Err(Ended::Handled(Err(error))),
             Ok(Loaded::Aborted) => Err(Ended::GivenUp),
             Ok(Loaded::NotLoaded(problem)) => Err(Ended::Transacted(Transacted::NotBegun(problem))),

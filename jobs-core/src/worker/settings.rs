@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_lease_keeps_nobody_from_rescuing_those_with_short_ones() {
+    fn a_long_lease_does_not_delay_rescues_of_short_ones() {
         let long = with_lease(Duration::from_secs(24 * 3600));
         assert_eq!(
             (long.heartbeat_interval(), long.no_rescue_after_outage()),

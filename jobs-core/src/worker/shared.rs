@@ -14,6 +14,7 @@ use super::health_state::HealthState;
 use super::heartbeat_state::HeartbeatState;
 use super::leases::Leases;
 use super::live::Live;
+use super::nothing_waits::NothingWaits;
 use super::phases::Phases;
 use super::queues::Queues;
 use super::settings::Settings;
@@ -29,7 +30,7 @@ use crate::progress::Reports;
 use crate::recorder::Event;
 use crate::registry::Registry;
 use crate::states::States;
-use crate::storage::{Storage, StorageResult, WorkerInfo};
+use crate::storage::{Claim, Storage, StorageResult, WorkerInfo};
 use crate::telemetry::RateLimitedWarning;
 
 /// What the steps share.
@@ -44,9 +45,10 @@ pub(crate) struct Shared {
     /// What operators have set at run time.
     pub(crate) live: Arc<Live>,
     pub(crate) leases: Leases,
-    /// Held from the start of a claim until its leases are known here.
-    pub(crate) claiming: tokio::sync::Mutex<()>,
-    /// A claim failed, or a lease seems to be lost. So leases may stand that this process does not know. The reconciler
+    /// Held for reading from the start of a claim until its leases are known here.
+    pub(crate) claiming: tokio::sync::RwLock<()>,
+    pub(super) nothing_waits: NothingWaits,
+    /// A claim failed, or a lease seems to be lost. So there may be valid leases that this process does not know. The reconciler
     /// must search for them.
     pub(crate) needs_reconcile: AtomicBool,
     /// Warns about transactional handlers that found no connection.
@@ -107,7 +109,8 @@ impl Shared {
             settings,
             id: watch::Sender::new(WorkerId::generate()),
             leases: Leases::default(),
-            claiming: tokio::sync::Mutex::default(),
+            claiming: tokio::sync::RwLock::default(),
+            nothing_waits: NothingWaits::default(),
             needs_reconcile: AtomicBool::new(false),
             no_connection: RateLimitedWarning::new("transact"),
             frozen: watch::Sender::new(false),
@@ -130,6 +133,12 @@ impl Shared {
         }
     }
 
+    /// A claim for as many jobs as may run or be prefetched now.
+    pub(super) fn next_claim(&self) -> Claim {
+        let quarantined_at = self.settings.rescue_policy(false).quarantined_at();
+        Claim { quarantined_at, ..Claim::new(*self.id.borrow(), self.queues.wanted(), self.live.kinds()) }
+    }
+
     /// Adds claimed jobs to the leases that this process holds. Returns the jobs that may run.
     pub(crate) fn take(&self, jobs: Vec<ClaimedJob>) -> Vec<JobContext> {
         let taken = Instant::now();
@@ -149,7 +158,7 @@ impl Shared {
         let jobs = self.leases.begin(jobs.into_iter().map(context).collect());
         if jobs.len() < claimed {
             // Some leases were left out. If a lease was granted a second time, its first attempt may have been
-            // told to stop. Then the reconciler releases the job. The jobs of an id that was declared dead are
+            // asked to stop. Then the reconciler releases the job. The jobs of an id that was declared dead are
             // rescued.
             self.needs_reconcile.store(true, Ordering::Release);
         }

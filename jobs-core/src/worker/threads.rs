@@ -1,4 +1,4 @@
-//! Plain functions run on threads of the blocking pool. A thread that has run one job goes on with the next job of its
+//! Plain functions run on threads of the blocking pool. A thread that has run one job continues with the next job of its
 //! queue. Therefore a short job costs no task, no wake-up and no thread switch, even if there are many.
 //!
 //! A function cannot be stopped. Its runner watches it from a task. When the time limit, the lease or the worker's

@@ -1,6 +1,6 @@
-//! What this worker did since the history was written last, in memory. It is in the path of each finished attempt, so it
-//! writes nothing and waits for nobody: the completer is one task, and threads that end transactional attempts take
-//! another part while one is in use.
+//! What this worker did since the history was written last, in memory. Each finished attempt calls it, so it writes nothing
+//! and does not wait for locks. The completer is one task. Threads that end transactional attempts take another part while
+//! one is in use.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,12 +10,13 @@ use rustc_hash::FxHashMap;
 use crate::context::JobContext;
 use crate::history::{HistoryRow, OTHER, WorkCounts, fold};
 use crate::outcome::Transition;
-use crate::storage::CrashedAttempt;
+use crate::state::JobState;
+use crate::storage::{CrashedAttempt, EndedByLimit, ExpiredJob};
 
-/// The parts that are used by turns.
+/// How many parts there are, so that threads do not wait for each other.
 const PARTS: usize = 4;
 
-/// The most queues and kinds that a part tells apart. Everyone who enqueues chooses names, and a rescue counts jobs of
+/// The most queues and kinds that a part distinguishes. Everyone who enqueues chooses names, and a rescue counts jobs of
 /// other programs, too.
 const MOST: usize = 500;
 
@@ -74,7 +75,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl WorkTally {
-    /// A part that nobody else uses at the moment.
+    /// A part that no other thread uses at the moment.
     fn part(&self) -> MutexGuard<'_, Part> {
         self.parts.iter().find_map(|part| part.try_lock().ok()).unwrap_or_else(|| lock(&self.parts[0]))
     }
@@ -108,6 +109,22 @@ impl WorkTally {
             let mut part = self.part();
             let counts = part.counts(queue, kind);
             *if *discarded { &mut counts.discarded } else { &mut counts.retried } += 1;
+        }
+    }
+
+    /// Counts jobs that were cancelled because they have expired while they waited.
+    pub(crate) fn record_expired(&self, jobs: &[ExpiredJob]) {
+        for ExpiredJob { queue, kind } in jobs {
+            self.part().counts(queue, kind).cancelled += 1;
+        }
+    }
+
+    /// Counts jobs that have ended because their limit was full.
+    pub(crate) fn record_ended(&self, jobs: &[EndedByLimit]) {
+        for EndedByLimit { queue, kind, state } in jobs {
+            let mut part = self.part();
+            let counts = part.counts(queue, kind);
+            *if *state == JobState::Discarded { &mut counts.discarded } else { &mut counts.cancelled } += 1;
         }
     }
 

@@ -4,6 +4,8 @@
 //! handlers must not be undone because of that. A finish whose row is locked by another session is set aside, too
 //! ([`locked`](super::locked)). No finish waits for a lock.
 
+mod discarding;
+
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,13 +15,11 @@ use super::report::{BATCH, Report};
 use super::shared::Shared;
 use crate::context::JobContext;
 use crate::crash_point::crash_point;
-use crate::error::{Failure, FailureKind};
 use crate::job_id::JobId;
 use crate::lease::{Lease, WorkerId};
-use crate::outcome::{Finish, Keep, Transition};
+use crate::outcome::Finish;
 use crate::storage::StorageResult;
-use crate::storage_error::StorageError;
-use crate::telemetry::{self, RateLimitedWarning};
+use crate::telemetry::RateLimitedWarning;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
@@ -52,6 +52,10 @@ pub(super) struct Writer {
     /// The finishes that were not tried alone yet come first, because the database may accept them.
     refused: VecDeque<Refused>,
     locked: Locked,
+    /// The releases of jobs that a finish has claimed and that cannot run here.
+    unwanted: Vec<Report>,
+    /// How many jobs the last statement has claimed, and how long it took.
+    claimed: Option<(usize, Duration)>,
     /// How many statements the database has accepted.
     accepted: u64,
     pause: Duration,
@@ -63,13 +67,34 @@ pub(super) struct Writer {
 impl Writer {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         let (warning, refused, again) = (RateLimitedWarning::new("finish"), VecDeque::new(), Instant::now());
-        let locked = Locked::new();
-        Self { shared, warning, refused, locked, accepted: 0, pause: FIRST_PAUSE, again, refused_in_a_row: 0 }
+        let (locked, unwanted, claimed) = (Locked::new(), Vec::new(), None);
+        Self {
+            shared,
+            warning,
+            refused,
+            locked,
+            unwanted,
+            claimed,
+            accepted: 0,
+            pause: FIRST_PAUSE,
+            again,
+            refused_in_a_row: 0,
+        }
     }
 
     /// Whether more finishes may be taken in. Only refused finishes count, not those whose rows are locked.
     pub(super) fn has_room(&self) -> bool {
         self.refused.len() < MOST_REFUSED
+    }
+
+    /// If the last statement has claimed jobs: how many, and how long it took.
+    pub(super) fn has_claimed(&self) -> Option<(usize, Duration)> {
+        self.claimed
+    }
+
+    /// How many attempts have not ended.
+    pub(super) fn in_flight(&self) -> usize {
+        self.shared.leases.count()
     }
 
     /// Waits until a finish that was set aside should be tried again. Waits for ever if there is none.
@@ -84,6 +109,18 @@ impl Writer {
     /// Writes a batch. If the batch is refused, its finishes are tried one by one, so that one of them does not block
     /// the others.
     pub(super) async fn write(&mut self, reports: Vec<Report>) {
+        self.write_batch(reports).await;
+        self.release_unwanted().await;
+    }
+
+    async fn release_unwanted(&mut self) {
+        while !self.unwanted.is_empty() {
+            let releases = std::mem::take(&mut self.unwanted);
+            self.write_batch(releases).await;
+        }
+    }
+
+    async fn write_batch(&mut self, reports: Vec<Report>) {
         crash_point(if reports.len() > 1 { "finish-batch" } else { "finish-one" });
         match self.finish(&reports).await {
             Ok(locked) => {
@@ -117,15 +154,18 @@ impl Writer {
         if !self.refused.is_empty() && self.again <= Instant::now() {
             self.try_refused().await;
         }
+        self.release_unwanted().await;
     }
 
     /// No more finishes will come. Tries the refused ones once more, and the locked ones until their locks are
     /// released.
     pub(super) async fn finish_up(&mut self) {
         self.try_refused().await;
+        self.release_unwanted().await;
         while let Some(again) = self.locked.again() {
             tokio::time::sleep_until(again.into()).await;
             self.try_locked().await;
+            self.release_unwanted().await;
         }
     }
 
@@ -192,9 +232,14 @@ impl Writer {
         let finish = |report: &Report| Finish { lease: report.ctx.lease(), transition: report.transition.clone() };
         let batch: Vec<Finish> = reports.iter().map(finish).collect();
         let mut pause = FIRST_PAUSE;
-        let moved = loop {
-            match self.shared.storage.finish(&batch).await {
-                Ok(moved) => break moved,
+        let finished = loop {
+            let asked = Instant::now();
+            match self.shared.finish_and_claim(&batch).await {
+                Ok((finished, unwanted, claimed)) => {
+                    self.unwanted.extend(unwanted);
+                    self.claimed = (claimed > 0).then(|| (claimed, asked.elapsed()));
+                    break finished;
+                }
                 Err(problem) => {
                     self.warning.report(&problem);
                     if !problem.is_transient() {
@@ -210,21 +255,21 @@ impl Writer {
         // A finish may have been written although the reply was lost. Its repetition finds nothing, and that counts as
         // settled, too.
         let repeated = pause > FIRST_PAUSE;
-        let standing = self.standing(&batch, &moved).await;
-        if !repeated && moved.len() < reports.len() {
-            let lost = |report: &&Report| !report.may_be_settled && !standing.contains(&report.ctx.lease());
-            let gone = |report: &&Report| !moved.contains(&report.ctx.id());
+        let valid = self.still_valid(&batch, &finished.moved).await;
+        if !repeated && finished.moved.len() < reports.len() {
+            let lost = |report: &&Report| !report.may_be_settled && !valid.contains(&report.ctx.lease());
+            let gone = |report: &&Report| !finished.moved.contains(&report.ctx.id());
             let lost: Vec<&JobContext> = reports.iter().filter(lost).filter(gone).map(|report| &report.ctx).collect();
             self.shared.find_cancelled(&lost).await;
         }
-        self.shared.written(reports, moved, &standing, repeated);
-        let locked = reports.iter().filter(|report| standing.contains(&report.ctx.lease())).cloned();
+        self.shared.written(reports, finished, &valid, repeated);
+        let locked = reports.iter().filter(|report| valid.contains(&report.ctx.lease())).cloned();
         Ok(locked.map(|report| Report { may_be_settled: report.may_be_settled || repeated, ..report }).collect())
     }
 
-    /// The leases that still stand although their jobs were not moved: another session has locked their rows. If the
+    /// The leases that are still valid although their jobs were not moved: another session has locked their rows. If the
     /// database does not answer, returns the leases of all jobs that were not moved. The next try finds out.
-    async fn standing(&self, batch: &[Finish], moved: &[JobId]) -> HashSet<Lease> {
+    async fn still_valid(&self, batch: &[Finish], moved: &[JobId]) -> HashSet<Lease> {
         if moved.len() == batch.len() {
             return HashSet::new();
         }
@@ -233,40 +278,15 @@ impl Writer {
         for Finish { lease, .. } in batch.iter().filter(|finish| !moved.contains(&finish.lease.job)) {
             missing.entry(lease.worker).or_default().insert(*lease);
         }
-        let mut standing = HashSet::new();
+        let mut valid = HashSet::new();
         for (worker, mut leases) in missing {
             let jobs: Vec<JobId> = leases.iter().map(|lease| lease.job).collect();
             match self.shared.storage.leases(worker, Some(&jobs)).await {
-                Ok(stand) => leases.retain(|lease| stand.contains(&(lease.job, lease.number))),
+                Ok(found) => leases.retain(|lease| found.contains(&(lease.job, lease.number))),
                 Err(problem) => self.warning.report(&problem),
             }
-            standing.extend(leases);
+            valid.extend(leases);
         }
-        standing
-    }
-
-    /// Discards the job, because the database refuses its finish. Otherwise the job would run again and again. Returns
-    /// whether the database accepted this.
-    async fn discard(&mut self, Report { ctx, ran, .. }: &Report, problem: &StorageError) -> bool {
-        let failure = Failure::new(FailureKind::Error, &format!("its outcome could not be stored: {problem}"));
-        let keep = match self.shared.registry.get(ctx.kind()) {
-            Some(registration) => self.shared.live.kept(registration).discarded,
-            None => Keep::For(self.shared.settings.retention.discarded),
-        };
-        let lease = ctx.lease();
-        let finish = [Finish { lease, transition: Transition::Discard { failure, keep } }];
-        let Ok(moved) = self.shared.storage.finish(&finish).await else { return false };
-        if !self.standing(&finish, &moved).await.is_empty() {
-            return false;
-        }
-        telemetry::refused("finish", problem);
-        self.refused_in_a_row = 0;
-        if moved.is_empty() {
-            self.shared.lost(ctx, "discard");
-        } else {
-            self.shared.done(ctx, &finish[0].transition, *ran);
-            self.shared.leases.end([&lease]);
-        }
-        true
+        valid
     }
 }

@@ -2,7 +2,7 @@
 
 use diesel::QueryResult;
 use diesel::result::Error;
-use diesel_jobs_core::storage::{AuditEntry, JobFilter, OperationId, OperationRecord};
+use diesel_jobs_core::storage::{Action, AuditEntry, JobFilter, Operated, OperationId, OperationRecord, RequestKey};
 use serde_json::{Value, json};
 
 /// The longest text about problems, in bytes.
@@ -16,6 +16,62 @@ pub(crate) fn filter(stored: &str) -> String {
 /// The filter as it is stored.
 pub(crate) fn json(filter: &JobFilter) -> QueryResult<String> {
     serde_json::to_string(filter).map_err(|problem| Error::SerializationError(problem.into()))
+}
+
+/// The entry for an action on these jobs. `None` if there are none.
+pub(crate) fn acted(action: &Action, mut jobs: Vec<i64>, actor: &str) -> Option<AuditEntry> {
+    jobs.sort_unstable();
+    let target = match jobs.as_slice() {
+        [] => return None,
+        [one] => format!("job {one}"),
+        many => format!("{} jobs", many.len()),
+    };
+    let mut detail = json!({ "ids": jobs });
+    if let Some(argument) = action.argument() {
+        detail["argument"] = argument.into();
+    }
+    Some(AuditEntry { actor: actor.to_owned(), action: action.as_str(), target, detail })
+}
+
+/// The entry for an action on these jobs that a request with a key asked for, also with the ids of jobs that were enqueued again.
+pub(crate) fn acted_once(
+    key: &RequestKey,
+    action: &Action,
+    changed: &[(i64, Operated)],
+    actor: &str,
+) -> Option<AuditEntry> {
+    let entry = acted(action, changed.iter().map(|(id, _)| *id).collect(), actor)?;
+    let enqueued = changed.iter().filter_map(|(_, answer)| match answer {
+        Operated::Enqueued(new) => Some(new.0),
+        _ => None,
+    });
+    let enqueued: Vec<i64> = enqueued.collect();
+    let mut detail = key.mark(entry.detail);
+    if !enqueued.is_empty() {
+        detail["enqueued"] = enqueued.into();
+    }
+    Some(AuditEntry { detail, ..entry })
+}
+
+/// The entry for an operation that begins.
+pub(crate) fn started(
+    id: i64,
+    action: &Action,
+    filter: &JobFilter,
+    actor: &str,
+    key: Option<&RequestKey>,
+) -> AuditEntry {
+    let detail = json!({ "event": "started", "filter": filter.to_string(), "argument": action.argument() });
+    let detail = marked(detail, key);
+    AuditEntry { actor: actor.to_owned(), action: action.as_str(), target: target(OperationId(id)), detail }
+}
+
+/// The details of an entry, with the key of the request if it has one.
+pub(crate) fn marked(detail: Value, key: Option<&RequestKey>) -> Value {
+    match key {
+        Some(key) => key.mark(detail),
+        None => detail,
+    }
 }
 
 /// The entry for an operation that has ended by itself.

@@ -3,12 +3,12 @@
 use std::collections::{HashMap, HashSet};
 
 use diesel::QueryResult;
-use diesel_async::{AsyncPgConnection, RunQueryDsl};
+use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::__private::acted;
-use diesel_jobs_core::storage::{Action, Operated, StorageResult};
+use diesel_jobs_core::storage::{Action, Once, Operated, RequestKey, StorageResult};
 use diesel_jobs_core::{JobId, Retention, flags};
 
-use super::queries::audited::Actor;
+use super::queries::audited::{self, Actor};
 use super::queries::change::ChangeQuery;
 use super::queries::delete_jobs::DeleteJobsQuery;
 use super::queries::discard::DiscardQuery;
@@ -16,6 +16,7 @@ use super::queries::inspect;
 use super::queries::operate::{CancelQuery, RetryQuery};
 use super::queries::rerun::RerunQuery;
 use super::{PgStorage, native, run};
+use crate::operation::record::acted_once;
 
 /// How many times a command is tried. A job may move after a command did nothing, and before the query that asks why.
 const TRIES: usize = 3;
@@ -52,14 +53,55 @@ pub(super) async fn change(
     Ok(changed.into_iter().map(|id| (id, Operated::Done)).collect())
 }
 
+/// [`change`] for a request with a key, unless it was done before.
+async fn change_once(
+    conn: &mut AsyncPgConnection,
+    key: &RequestKey,
+    action: &Action,
+    ids: Vec<i64>,
+    actor: &str,
+) -> QueryResult<Once<Vec<(i64, Operated)>>> {
+    let (key, action, name) = (*key, action.clone(), actor.to_owned());
+    conn.transaction(async move |conn| {
+        if let Some(before) = audited::before(conn, &key).await? {
+            return Ok(Once::Before(before));
+        }
+        // The entry that the statement would write has no key.
+        let changed = change(conn, &action, ids, Actor { name: &name, is_audited: false }).await?;
+        if let Some(entry) = acted_once(&key, &action, &changed, &name) {
+            audited::record(conn, &entry).await?;
+        }
+        Ok(Once::Now(changed))
+    })
+    .await
+}
+
 impl PgStorage {
-    pub(super) async fn act_on(&self, action: &Action, ids: &[JobId], actor: &str) -> StorageResult<Vec<Operated>> {
+    /// With a key, at most [`CHUNK`] jobs.
+    pub(super) async fn act_on(
+        &self,
+        action: &Action,
+        ids: &[JobId],
+        actor: &str,
+        key: Option<&RequestKey>,
+    ) -> StorageResult<Once<Vec<Operated>>> {
         let actor = Actor { name: actor, is_audited: true };
+        // Whether this call has written the key into the audit.
+        let mut is_marked = false;
         let mut answers: HashMap<i64, Operated> = HashMap::with_capacity(ids.len());
         for ids in distinct(ids).chunks(CHUNK) {
             let mut open: Vec<i64> = ids.iter().map(|id| id.0).collect();
             for _ in 0..TRIES {
-                let changed = run!(self, "act", conn => change(conn, action, open.clone(), actor))?;
+                let changed = match key.filter(|_| !is_marked) {
+                    None => run!(self, "act", conn => change(conn, action, open.clone(), actor))?,
+                    Some(key) => {
+                        match run!(self, "act", conn => change_once(conn, key, action, open.clone(), actor.name))? {
+                            Once::Now(changed) => changed,
+                            Once::Before(entry) => return Ok(Once::Before(entry)),
+                        }
+                    }
+                };
+                is_marked |= !changed.is_empty();
                 let done: HashSet<i64> = changed.iter().map(|(id, _)| *id).collect();
                 answers.extend(changed);
                 open.retain(|id| !done.contains(id));
@@ -83,6 +125,6 @@ impl PgStorage {
             }
         }
         acted(action.as_str(), answers.values().filter(|answer| answer.has_changed()).count());
-        Ok(ids.iter().map(|id| answers.get(&id.0).copied().unwrap_or(Operated::NotFound)).collect())
+        Ok(Once::Now(ids.iter().map(|id| answers.get(&id.0).copied().unwrap_or(Operated::NotFound)).collect()))
     }
 }

@@ -16,7 +16,7 @@ use super::queries::complete_in;
 use super::queries::wake::CHANNEL;
 use super::renamed;
 use super::sessions::Sessions;
-use super::settings::{self, Fact, Lease};
+use super::settings::{self, Fact, LeaseTime};
 use super::tls::connector;
 use super::url::Url;
 
@@ -32,7 +32,7 @@ pub(crate) struct Connector {
     renamed: bool,
     /// For the worker's own connections: the time limit of one of its statements.
     own: Option<Duration>,
-    lease: Lease,
+    lease: LeaseTime,
     /// Whether the worker's own transactions must set what they need.
     explicit: Fact,
     /// The sessions of handlers' connections.
@@ -65,7 +65,7 @@ impl Connector {
             tls,
             renamed: false,
             own: None,
-            lease: Lease::default(),
+            lease: LeaseTime::default(),
             explicit: Fact::default(),
             sessions: Sessions::default(),
             keepalive_of_url: KeepaliveOfUrl::of(query),

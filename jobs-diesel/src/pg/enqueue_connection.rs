@@ -1,4 +1,7 @@
-//! [`EnqueueConnection`] for PostgreSQL: the application's own connection, sync or async.
+//! [`EnqueueConnection`] for PostgreSQL: the application's own connection, async here and sync in `sync`.
+
+#[cfg(feature = "postgres-sync")]
+mod sync;
 
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -8,13 +11,12 @@ use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
 use tracing::Instrument as _;
 
+use super::insert_chunk::insert_chunk;
 use super::migrate;
-use super::queries::enqueue::{CHUNK, EnqueueManyQuery, EnqueueQuery};
-use super::queries::enqueue_alike::EnqueueAlikeQuery;
-use super::queries::finish::{FinishQuery, LimitedQuery};
-use super::queries::hold::{self, HoldOneQuery, HoldQuery};
+use super::queries::enqueue::{CHUNK, EnqueueQuery};
+use super::queries::finish::FinishQuery;
+use super::queries::finish_variants::LimitedQuery;
 use super::queries::output::{OutputRow, one_output};
-use super::queries::take::{self, TakeOneQuery, TakeQuery};
 use crate::enqueue_connection::{EnqueueConnection, PgAsync, TransactionConnection};
 use crate::error::{CompleteError, EnqueueError, MigrateError};
 use crate::stored_output::{OutputError, read_output};
@@ -63,34 +65,11 @@ where
     C: AsyncConnection<Backend = Pg>,
 {
     use diesel_async::RunQueryDsl;
-    let mut ids = Vec::with_capacity(jobs.len());
+    let mut enqueued = Vec::with_capacity(jobs.len());
     for chunk in jobs.chunks(CHUNK) {
-        if let Some(take) = TakeOneQuery::new(chunk) {
-            ids.extend(take::answers(chunk, RunQueryDsl::load(take, conn).await?)?);
-            continue;
-        }
-        if let Some(take) = TakeQuery::new(chunk) {
-            let rows: Vec<(i64, i64, i16)> = RunQueryDsl::load(take, conn).await?;
-            ids.extend(take::answers(chunk, rows)?);
-            continue;
-        }
-        if let Some(hold) = HoldOneQuery::new(chunk) {
-            let rows: Vec<(i64, bool)> = RunQueryDsl::load(hold, conn).await?;
-            ids.extend(rows.into_iter().map(|(id, _)| inserted(id)));
-            continue;
-        }
-        if let Some(hold) = HoldQuery::new(chunk) {
-            let rows: Vec<(bool, i64)> = RunQueryDsl::load(hold, conn).await?;
-            ids.extend(hold::in_order(chunk, rows).into_iter().map(inserted));
-            continue;
-        }
-        let rows: Vec<i64> = match EnqueueAlikeQuery::new(chunk) {
-            Some(alike) => RunQueryDsl::load(alike, conn).await?,
-            None => RunQueryDsl::load(EnqueueManyQuery::new(chunk), conn).await?,
-        };
-        ids.extend(rows.into_iter().map(inserted));
+        enqueued.extend(insert_chunk!(conn, chunk, [.await]));
     }
-    Ok(ids)
+    Ok(enqueued)
 }
 
 impl<C> EnqueueConnection<PgAsync> for C
@@ -109,7 +88,7 @@ where
         Box::pin(
             async move {
                 let job = job?;
-                if job.traceparent.is_some() || job.limit.is_some() || job.unique.is_some() {
+                if job.traceparent.is_some() || job.needs_more() {
                     let ids = insert_chunks(self, &[job]).await?;
                     return Ok(*ids.first().ok_or(diesel::result::Error::NotFound)?);
                 }
@@ -167,129 +146,5 @@ where
 
     fn migrate(&mut self) -> BoxFuture<'_, Result<(), MigrateError>> {
         Box::pin(async move { migrate::up(self).await.map(|_| ()) })
-    }
-}
-
-#[cfg(feature = "postgres-sync")]
-mod sync {
-    use diesel::connection::{LoadConnection, TransactionManager as _};
-
-    use super::*;
-    use crate::enqueue_connection::PgSync;
-
-    fn insert_chunks<C>(conn: &mut C, jobs: &[NewJob]) -> Result<Vec<Enqueued>, EnqueueError>
-    where
-        C: LoadConnection<Backend = Pg>,
-    {
-        let mut ids = Vec::with_capacity(jobs.len());
-        for chunk in jobs.chunks(CHUNK) {
-            if let Some(take) = TakeOneQuery::new(chunk) {
-                ids.extend(take::answers(chunk, take.load(conn)?)?);
-                continue;
-            }
-            if let Some(take) = TakeQuery::new(chunk) {
-                let rows: Vec<(i64, i64, i16)> = take.load(conn)?;
-                ids.extend(take::answers(chunk, rows)?);
-                continue;
-            }
-            if let Some(hold) = HoldOneQuery::new(chunk) {
-                let rows: Vec<(i64, bool)> = hold.load(conn)?;
-                ids.extend(rows.into_iter().map(|(id, _)| inserted(id)));
-                continue;
-            }
-            if let Some(hold) = HoldQuery::new(chunk) {
-                let rows: Vec<(bool, i64)> = hold.load(conn)?;
-                ids.extend(hold::in_order(chunk, rows).into_iter().map(inserted));
-                continue;
-            }
-            let rows: Vec<i64> = match EnqueueAlikeQuery::new(chunk) {
-                Some(alike) => alike.load(conn)?,
-                None => EnqueueManyQuery::new(chunk).load(conn)?,
-            };
-            ids.extend(rows.into_iter().map(inserted));
-        }
-        Ok(ids)
-    }
-
-    fn insert_all<C>(conn: &mut C, jobs: &[NewJob]) -> Result<Vec<Enqueued>, EnqueueError>
-    where
-        C: LoadConnection<Backend = Pg>,
-    {
-        match jobs.len() {
-            0 => Ok(Vec::new()),
-            1..=CHUNK => insert_chunks(conn, jobs),
-            _ => conn.transaction(|conn| insert_chunks(conn, jobs)),
-        }
-    }
-
-    fn is_in_transaction<C: LoadConnection<Backend = Pg>>(conn: &mut C) -> bool {
-        let status = C::TransactionManager::transaction_manager_status_mut(conn);
-        status.transaction_depth().is_ok_and(|depth| depth.is_some())
-    }
-
-    impl<C> EnqueueConnection<PgSync> for C
-    where
-        C: LoadConnection<Backend = Pg>,
-    {
-        type Output<'c, T, E>
-            = Result<T, E>
-        where
-            C: 'c,
-            T: Send + 'static,
-            E: Send + 'static;
-
-        fn insert_one(&mut self, job: Result<NewJob, InvalidJob>) -> Result<Enqueued, EnqueueError> {
-            let job = job?;
-            if job.traceparent.is_some() || job.limit.is_some() || job.unique.is_some() {
-                let ids = insert_chunks(self, &[job])?;
-                return Ok(*ids.first().ok_or(diesel::result::Error::NotFound)?);
-            }
-            let (id, _): Inserted = EnqueueQuery::new(&job).get_result(self)?;
-            Ok(Enqueued::new(JobId(id)))
-        }
-
-        fn insert_all(&mut self, jobs: Result<Vec<NewJob>, InvalidJob>) -> Result<Vec<Enqueued>, EnqueueError> {
-            let jobs = jobs?;
-            if jobs.iter().any(|job| job.unique.is_some()) {
-                let merged = merged(jobs)?;
-                let enqueued = insert_all(self, &merged.jobs)?;
-                return Ok(merged.answers(&enqueued));
-            }
-            insert_all(self, &jobs)
-        }
-
-        fn output<T>(&mut self, id: JobId) -> Result<Option<T>, OutputError>
-        where
-            T: DeserializeOwned + Send + 'static,
-        {
-            let row: Option<OutputRow> = one_output(id).first(self).optional()?;
-            read_output(id, row.map(OutputRow::into_columns))
-        }
-    }
-
-    impl<C> TransactionConnection<PgSync> for C
-    where
-        C: LoadConnection<Backend = Pg>,
-    {
-        fn complete(&mut self, ctx: &JobContext) -> Result<(), CompleteError> {
-            if !is_in_transaction(self) {
-                return Err(CompleteError::NoTransaction);
-            }
-            let finish = [ctx.completion()];
-            let query = FinishQuery::new(&finish);
-            let moved: Vec<i64> = match ctx.lease().gives_back() {
-                true => LimitedQuery(query).get_result(self)?,
-                false => query.get_result(self)?,
-            };
-            if moved.is_empty() {
-                return Err(CompleteError::LeaseLost(ctx.lease()));
-            }
-            ctx.mark_completed_in();
-            Ok(())
-        }
-
-        fn migrate(&mut self) -> Result<(), MigrateError> {
-            migrate::up_sync(self)
-        }
     }
 }

@@ -20,7 +20,7 @@ use super::queries::queue_depths::{DepthRow, QueueDepthsQuery, read as read_dept
 use super::queries::queue_rates::{QueueRatesQuery, QueueRatesRow};
 use super::queries::record_history::RecordHistoryQuery;
 use super::queries::series::{OutcomesQuery, SeriesQuery, SeriesRow, read as read_series};
-use super::queries::{clock, events, fold_history, inspect, sample};
+use super::queries::{clock, events, fold_history, inspect, running_jobs, sample};
 use super::{PgStorage, run};
 use crate::stored_history::JobCounts;
 
@@ -57,7 +57,7 @@ impl PgStorage {
             }
             last
         };
-        add(run!(self, "count_running", conn => inspect::count_running(conn))?);
+        add(run!(self, "count_running", conn => running_jobs::count_running(conn))?);
         for table in [Table::Ready, Table::Held, Table::Finished] {
             let mut after = i64::MIN;
             loop {
@@ -89,7 +89,7 @@ impl History for PgStorage {
         let depths: Vec<DepthRow> =
             run!(self, "queue_depths", conn => RunQueryDsl::load(QueueDepthsQuery::new(long.clone()), conn))?;
         let held: Vec<HeldByQueueRow> = run!(self, "held_by_queue", conn => RunQueryDsl::load(HeldByQueueQuery, conn))?;
-        let running = run!(self, "running_by_queue", conn => inspect::running_by_queue(conn))?;
+        let running = run!(self, "running_by_queue", conn => running_jobs::running_by_queue(conn))?;
         let counted = if is_small { Some(run!(self, "stats", conn => inspect::stats(conn))?) } else { None };
         Ok(Stats::new(depths.into_iter().map(read_depth).collect(), &read_held(held), &running, counted, sample))
     }
@@ -134,7 +134,7 @@ impl History for PgStorage {
     }
 
     async fn leased(&self, queue: Option<&str>, limit: usize) -> StorageResult<Vec<LeasedJob>> {
-        run!(self, "leased", conn => inspect::leased(conn, queue, i64::try_from(limit).unwrap_or(i64::MAX)))
+        run!(self, "leased", conn => running_jobs::leased(conn, queue, i64::try_from(limit).unwrap_or(i64::MAX)))
     }
 
     async fn events(&self, since: &EventsSince) -> StorageResult<Events> {

@@ -120,9 +120,9 @@ impl Levels {
         now.duration_since(self.used) < FORGET_AFTER
     }
 
-    /// Whether a first rescan must be made before a claim for these kinds. Returns `true` once, and once more each time
-    /// after the database's clock was set back, and after a kind was added: the floors are above the jobs of kinds that
-    /// earlier claims did not ask for. So then the levels are forgotten.
+    /// Whether a first rescan must be made before a claim for these kinds. Returns `true` once, once after each time that the
+    /// database's clock was set back, and once after a kind was added. The floors are above the jobs of kinds that earlier
+    /// claims did not ask for, so the levels are then discarded.
     pub(crate) fn begin(&mut self, kinds: &Arc<[String]>) -> bool {
         if !self.are_for(kinds) {
             if kinds.iter().any(|kind| !self.kinds.contains(kind)) {
@@ -133,8 +133,8 @@ impl Levels {
         !std::mem::replace(&mut self.begun, true)
     }
 
-    /// Whether the levels are those of claims for these kinds. If not, nothing is learned from the end of a claim that
-    /// began before a kind was added: it has passed over the jobs of that kind.
+    /// Whether the levels are those of claims for these kinds. If not, the claim began before a kind was added, and has
+    /// passed over the jobs of that kind. So its result changes no level.
     pub(crate) fn are_for(&self, kinds: &Arc<[String]>) -> bool {
         Arc::ptr_eq(&self.kinds, kinds) || self.kinds == *kinds
     }

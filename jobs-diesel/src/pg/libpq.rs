@@ -78,7 +78,7 @@ fn encoded(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::settings::Lease;
+    use super::super::settings::LeaseTime;
     use super::*;
 
     fn rewritten(typed: &str) -> String {
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn what_was_typed_about_keepalives_is_kept() {
         let typed = "postgres://h/x?keepalives_idle=99&options=-c%20work_mem%3D1MB";
-        let keepalive = Lease::default().keepalive();
+        let keepalive = LeaseTime::default().keepalive();
         let url = with_keepalive(&rewritten(typed), &typed.parse().expect("a URL"), keepalive);
         assert!(url.rfind("keepalives_idle=99") > url.rfind("keepalives_idle=15"), "{url}");
         assert!(url.contains("tcp%5Fkeepalives%5Fidle%3D15"), "{url}");

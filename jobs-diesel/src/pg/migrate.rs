@@ -45,7 +45,7 @@ pub(crate) async fn check_server(conn: &mut AsyncPgConnection) -> QueryResult<St
     let settings = (setting("server_version_num"), setting("server_version"));
     let (number, version): (String, String) =
         diesel_async::RunQueryDsl::get_result(diesel::select(settings), conn).await?;
-    Ok(is_known(&number, &version))
+    Ok(check_version(&number, &version))
 }
 
 /// The tables in which this role sees no row, because row level security is on and no policy is for the role.
@@ -77,7 +77,7 @@ pub(crate) async fn check_rows(conn: &mut AsyncPgConnection) -> QueryResult<Stor
     ))))
 }
 
-fn is_known(number: &str, version: &str) -> StorageResult<()> {
+fn check_version(number: &str, version: &str) -> StorageResult<()> {
     match number.parse::<i32>() {
         Ok(number) if number < OLDEST_SERVER => Err(StorageError::Config(format!(
             "this server is PostgreSQL {version}, and `diesel-jobs` needs PostgreSQL 14 or newer: upgrade the server"
@@ -185,12 +185,12 @@ impl Migrator for PgStorage {
 
 #[cfg(test)]
 mod tests {
-    use super::is_known;
+    use super::check_version;
 
     #[test]
     fn servers_before_14_are_refused() {
-        let refused = is_known("130014", "13.14 (Debian)").unwrap_err().to_string();
+        let refused = check_version("130014", "13.14 (Debian)").unwrap_err().to_string();
         assert!(refused.contains("PostgreSQL 13.14") && refused.contains("14 or newer"), "{refused}");
-        assert!(is_known("140000", "14.0").is_ok() && is_known("180001", "18.1").is_ok());
+        assert!(check_version("140000", "14.0").is_ok() && check_version("180001", "18.1").is_ok());
     }
 }

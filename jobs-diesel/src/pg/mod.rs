@@ -11,8 +11,11 @@ pub(crate) mod connect;
 mod doctor;
 mod drift;
 mod enqueue_connection;
+mod finish;
 mod flow_control;
+mod heartbeat_connection;
 mod history;
+mod insert_chunk;
 mod insert_each;
 mod keepalive_of_url;
 mod lag;
@@ -223,7 +226,7 @@ macro_rules! run {
         let mut pooled = $storage.connection().await?;
         let answer = {
             let $conn: &mut diesel_async::AsyncPgConnection = &mut pooled;
-            let is_explicit = $storage.own_connector.explicit().is_known();
+            let is_explicit = $storage.own_connector.explicit().holds();
             let work = async {
                 if !is_explicit {
                     return $work.await;

@@ -1,6 +1,6 @@
 //! A step of an operation: the next jobs, the action on them, and the note how far the operation is, in one transaction.
 //!
-//! A job that another transaction has locked is waited for, for [`PATIENCE`]. Then the operation goes on and says which jobs it
+//! A job that another transaction has locked is waited for, for [`LONGEST_WAIT_FOR_LOCKS`]. Then the operation continues and says which jobs it
 //! has left out. Meanwhile the step holds no lock of a job, only that of the operation.
 
 use std::collections::HashSet;
@@ -10,7 +10,7 @@ use diesel::QueryResult;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection as _};
 use diesel_jobs_core::__private::acted;
 use diesel_jobs_core::storage::{
-    Action, EXAMINED_PER_STEP, JobFilter, OperationId, OperationRecord, PATIENCE, StorageResult,
+    Action, EXAMINED_PER_STEP, JobFilter, LONGEST_WAIT_FOR_LOCKS, OperationId, OperationRecord, StorageResult,
 };
 use diesel_jobs_core::{JobId, StorageError};
 
@@ -123,7 +123,7 @@ async fn act_on(
             left.iter().copied().partition(|id| free.contains(id) || *action == Action::Rerun);
         // A job that has moved meanwhile and does not match any more is not waited for.
         let locked = if others.is_empty() { others } else { matching(conn, filter, others).await? };
-        if locked.is_empty() || begun.elapsed() >= PATIENCE {
+        if locked.is_empty() || begun.elapsed() >= LONGEST_WAIT_FOR_LOCKS {
             let changed = if ours.is_empty() { 0 } else { change(conn, action, ours, actor).await?.len() };
             return Ok((changed, locked));
         }

@@ -9,9 +9,9 @@ use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::__private::acted;
 use diesel_jobs_core::installation::check_words;
 use diesel_jobs_core::storage::{
-    Action, AfterKey, AuditEntry, AuditRecord, Count, Explain, Failures, JobFilter, LimitKey, LimitStats, Operated,
-    OperationId, OperationRecord, Operations, Operator, Page, Paging, ReadLimits, StorageResult, Surroundings,
-    filter_for,
+    ActOnce, Action, AfterKey, AuditEntry, AuditRecord, Count, Explain, Failures, JobFilter, LimitKey, LimitStats,
+    Once, Operated, OperationId, OperationRecord, Operations, Operator, Page, Paging, RateKey, ReadLimits, RequestKey,
+    Scheduled, StorageResult, Surroundings, check_change, filter_for,
 };
 use diesel_jobs_core::{
     AttemptError, DeadLetters, JobEnd, JobId, JobRecord, JobState, NewJob, Progress, Retention, StorageError,
@@ -21,6 +21,7 @@ use serde_json::json;
 
 use super::act::{CHUNK, distinct};
 use super::enqueue_connection::insert_many;
+use super::queries::audited::Actor;
 use super::queries::bring_forward::BringForwardQuery;
 use super::queries::cancel_many::CancelManyQuery;
 use super::queries::count_by_state::CountByStateQuery;
@@ -28,10 +29,15 @@ use super::queries::find::FindQuery;
 use super::queries::limit_keys::{LimitKeyRow, LimitKeysQuery, LimitRow, LimitsQuery};
 use super::queries::output::{EndRow, end, one_end};
 use super::queries::progress::one_progress;
+use super::queries::rate_keys::{RateKeyRow, RateKeysQuery};
 use super::queries::thaw::ThawQuery;
-use super::queries::{audited, dead_letter, failures, inspect, installation, limit_keys, operation, why};
+use super::queries::{
+    audited, change_schedule, dead_letter, failures, inspect, installation, limit_keys, operation, rate_keys, why,
+};
 use super::{PgStorage, native, run};
 use crate::bounded::{FoundRow, Range, StateRow, by_state};
+use crate::operation::check_number;
+use crate::schedule_checks::check_jobs;
 use crate::stored_progress::{Columns, stored};
 
 /// The number as a limit of a statement.
@@ -69,6 +75,52 @@ impl ReadLimits for PgStorage {
         let rows: Vec<LimitKeyRow> = run!(self, "limit_keys", conn => RunQueryDsl::load(query(), conn))?;
         Ok(rows.into_iter().map(limit_keys::key).collect())
     }
+
+    async fn rate_keys(&self, after: Option<AfterKey>, limit: usize) -> StorageResult<Vec<RateKey>> {
+        let query = || RateKeysQuery::new(after.clone(), limit);
+        let rows: Vec<RateKeyRow> = run!(self, "rate_keys", conn => RunQueryDsl::load(query(), conn))?;
+        Ok(rows.into_iter().filter_map(rate_keys::key).collect())
+    }
+}
+
+#[async_trait]
+impl ActOnce for PgStorage {
+    async fn act_once(
+        &self,
+        key: &RequestKey,
+        action: &Action,
+        ids: &[JobId],
+        actor: &str,
+    ) -> StorageResult<Once<Vec<Operated>>> {
+        check_words("the actor", actor).and_then(|()| action.validate()).map_err(StorageError::Config)?;
+        check_number(ids.len())?;
+        self.act_on(action, ids, actor, Some(key)).await
+    }
+
+    async fn start_operation_once(
+        &self,
+        key: &RequestKey,
+        action: &Action,
+        filter: &JobFilter,
+        actor: &str,
+    ) -> StorageResult<Once<OperationId>> {
+        let filter = check_words("the actor", actor).and_then(|()| filter_for(action, filter));
+        let filter = filter.map_err(StorageError::Config)?;
+        run!(self, "start_operation", conn => operation::start_once(conn, key, action, &filter, actor))
+    }
+
+    async fn enqueue_for_schedule_once(
+        &self,
+        key: &RequestKey,
+        name: &str,
+        jobs: &[NewJob],
+        action: &str,
+        actor: &str,
+    ) -> StorageResult<Once<Scheduled>> {
+        check_change("schedule", name, actor, None)?;
+        check_jobs(jobs)?;
+        run!(self, "enqueue_for_schedule", conn => change_schedule::enqueue_once(conn, key, name, jobs, action, actor))
+    }
 }
 
 #[async_trait]
@@ -104,7 +156,8 @@ impl Operator for PgStorage {
 
     async fn act(&self, action: &Action, ids: &[JobId], actor: &str) -> StorageResult<Vec<Operated>> {
         check_words("the actor", actor).and_then(|()| action.validate()).map_err(StorageError::Config)?;
-        self.act_on(action, ids, actor).await
+        // Without a key, nothing was done before.
+        Ok(self.act_on(action, ids, actor, None).await?.now().unwrap_or_default())
     }
 
     async fn start_operation(&self, action: &Action, filter: &JobFilter, actor: &str) -> StorageResult<OperationId> {
@@ -173,24 +226,28 @@ impl Operator for PgStorage {
     }
 
     async fn freeze(&self, by: &str, reason: &str) -> StorageResult<bool> {
+        check_words("the actor", by).and_then(|()| check_words("the reason", reason)).map_err(StorageError::Config)?;
         run!(self, "freeze", conn => installation::freeze(conn, by, reason))
     }
 
-    async fn thaw(&self) -> StorageResult<bool> {
+    async fn thaw(&self, actor: &str) -> StorageResult<bool> {
+        check_words("the actor", actor).map_err(StorageError::Config)?;
         // There is only one row, but `get_result` would return it before the statement is committed.
-        let thawed: Vec<i64> = run!(self, "thaw", conn => ThawQuery.load(conn))?;
+        let thawed: Vec<i64> = run!(self, "thaw", conn => ThawQuery { actor: actor.to_owned() }.load(conn))?;
         Ok(thawed.iter().any(|rows| *rows > 0))
     }
 
-    async fn set_environment(&self, environment: Option<&str>) -> StorageResult<()> {
-        run!(self, "set_environment", conn => installation::set_environment(conn, environment))
+    async fn set_environment(&self, environment: Option<&str>, actor: &str) -> StorageResult<bool> {
+        check_words("the actor", actor).map_err(StorageError::Config)?;
+        run!(self, "set_environment", conn => installation::set_environment(conn, environment, actor))
     }
 
-    async fn cancel_enqueued_before(&self, time: DateTime<Utc>, limit: usize) -> StorageResult<usize> {
+    async fn cancel_enqueued_before(&self, time: DateTime<Utc>, limit: usize, actor: &str) -> StorageResult<usize> {
+        check_words("the actor", actor).map_err(StorageError::Config)?;
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let keep_seconds = native::seconds(Retention::default().cancelled);
         let cancelled: Vec<i64> = run!(self, "cancel_enqueued_before", conn =>
-            CancelManyQuery::new(time, limit, keep_seconds).load(conn))?;
+            CancelManyQuery::new(time, limit, keep_seconds, Actor { name: actor, is_audited: true }).load(conn))?;
         let cancelled = cancelled.into_iter().map(|rows| usize::try_from(rows).unwrap_or_default()).sum();
         acted(Action::Cancel.as_str(), cancelled);
         Ok(cancelled)
@@ -201,8 +258,9 @@ impl Operator for PgStorage {
         Ok(Duration::from_secs_f64(spans.into_iter().sum()))
     }
 
-    async fn forget_missed_ticks(&self) -> StorageResult<()> {
-        run!(self, "forget_missed_ticks", conn => installation::forget_missed_ticks(conn))
+    async fn forget_missed_ticks(&self, actor: &str) -> StorageResult<()> {
+        check_words("the actor", actor).map_err(StorageError::Config)?;
+        run!(self, "forget_missed_ticks", conn => installation::forget_missed_ticks(conn, actor))
     }
 }
 

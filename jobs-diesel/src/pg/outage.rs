@@ -1,6 +1,6 @@
 //! Whether the server was unreachable within the last minute. The commits of claims do not wait for the disk. So a
 //! crash of the server may undo claims, and with each claim the attempt that it counted. A job that crashes the server
-//! itself would run again and again at attempt 1. For this reason, claims wait for the disk for a while after an
+//! itself would run repeatedly at attempt 1. For this reason, claims wait for the disk for a while after an
 //! outage, so that such a job uses up its attempts.
 
 use std::sync::{Mutex, PoisonError};

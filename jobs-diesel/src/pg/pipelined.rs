@@ -9,10 +9,12 @@ use serde::de::DeserializeOwned;
 use tracing::Instrument as _;
 
 use super::enqueue_connection::{Inserted, inserted};
-use super::queries::enqueue::{EnqueueManyQuery, EnqueueQuery};
+use super::queries::enqueue::EnqueueQuery;
+use super::queries::enqueue_many::EnqueueManyQuery;
 use super::queries::hold::{self, HoldQuery};
 use super::queries::output::{OutputRow, one_output};
 use super::queries::take::{self, TakeQuery};
+use super::queries::take_one::TakeFreeQuery;
 use crate::enqueue_connection::{EnqueueConnection, PgPipelined};
 use crate::error::EnqueueError;
 use crate::stored_output::{OutputError, read_output};
@@ -29,7 +31,7 @@ impl EnqueueConnection<PgPipelined> for &AsyncPgConnection {
         Box::pin(
             async move {
                 let job = job?;
-                if job.traceparent.is_some() || job.limit.is_some() || job.unique.is_some() {
+                if job.traceparent.is_some() || job.needs_more() {
                     let enqueued = insert(self, &[job]).await?;
                     return Ok(enqueued.into_iter().next().ok_or(diesel::result::Error::NotFound)?);
                 }
@@ -72,6 +74,9 @@ impl EnqueueConnection<PgPipelined> for &AsyncPgConnection {
 }
 
 async fn insert(conn: &mut &AsyncPgConnection, jobs: &[NewJob]) -> Result<Vec<Enqueued>, EnqueueError> {
+    if let Some(take) = TakeFreeQuery::new(jobs) {
+        return take::answers(jobs, take.load(conn).await?);
+    }
     if let Some(take) = TakeQuery::new(jobs) {
         return take::answers(jobs, take.load(conn).await?);
     }

@@ -145,12 +145,22 @@ diesel::table! {
         limit_name -> Text,
         limit_key -> Text,
         halted_at -> Nullable<Timestamptz>,
+        number -> BigInt,
+    }
+}
+
+diesel::table! {
+    jobs.admission_floor (number) {
+        number -> BigInt,
+        floors -> Json,
     }
 }
 
 diesel::table! {
     /// It has no primary key. Diesel needs one.
     jobs.nudge (limit_name, limit_key) {
+        run_at -> Nullable<Timestamptz>,
+        place -> SmallInt,
         limit_name -> Text,
         limit_key -> Text,
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use chrono::DateTime;
 use diesel_async::{AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _};
-use diesel_jobs_core::storage::{Claim, RescanReason, Rescanned, Storage as _, Wanted, WorkerInfo};
+use diesel_jobs_core::storage::{Claim, Registration as _, RescanReason, Rescanned, Storage as _, Wanted, WorkerInfo};
 use diesel_jobs_core::{Finish, NewJob, Transition, WorkerId};
 
 use super::PgStorage;
@@ -379,7 +379,7 @@ async fn a_claim_from_many_queues_costs_what_the_queues_with_jobs_cost() {
     assert_eq!(world.claim_all(3).await, 3);
     crate::enqueue_all(&mut world.conn, names.iter().map(|queue| job(queue)).collect::<Vec<_>>()).await.unwrap();
     assert_eq!(world.claim_all(1000).await, 1000, "every queue has its turn");
-    // On a busy machine the answer may be to look at other queues soon.
+    // On a busy machine the answer may be to examine other queues soon.
     let due = world.storage.next_due(&world.claim, Duration::MAX).await.unwrap();
     assert!(due.is_none_or(|due| !due.is_zero()), "nothing is left");
     world.end().await;

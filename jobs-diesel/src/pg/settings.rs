@@ -18,17 +18,17 @@ use diesel_async::{AnsiTransactionManager, AsyncPgConnection, TransactionManager
 /// The lease that is assumed until a worker registers.
 const ASSUMED_LEASE: Duration = Duration::from_secs(30);
 
-/// Shared by all connectors of one storage.
+/// The lease time of the worker. All connectors of one storage share it.
 #[derive(Clone, Debug)]
-pub(crate) struct Lease(Arc<AtomicU64>);
+pub(crate) struct LeaseTime(Arc<AtomicU64>);
 
-impl Default for Lease {
+impl Default for LeaseTime {
     fn default() -> Self {
         Self(Arc::new(AtomicU64::new(millis(ASSUMED_LEASE))))
     }
 }
 
-impl Lease {
+impl LeaseTime {
     /// Sets the lease. Returns `true` if connections that were opened before have other settings.
     pub(crate) fn set(&self, lease: Duration) -> bool {
         self.0.swap(millis(lease), Ordering::AcqRel) != millis(lease)
@@ -44,8 +44,8 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The settings with which each end of a connection detects that the other end is gone. A host that vanishes sends nothing. Without these settings, a server keeps
-/// its session for two hours, with the rows that it locked.
+/// The settings with which each end of a connection detects that the other end is gone. A host that fails suddenly sends
+/// nothing. Without these settings, a server keeps the session of such a host for two hours, with the rows that it locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Keepalive {
     /// Silence before the first probe.
@@ -91,7 +91,7 @@ impl Keepalive {
 /// describe them. All statements are written for nested loops over indexes, and these settings make the planner use
 /// them.
 ///
-/// Plans are made once, for any values: planning each claim anew would take longer than the claim. JIT compilation is
+/// Plans are made once, for any values: planning each claim again would take longer than the claim. JIT compilation is
 /// off, because it takes hundreds of milliseconds. Parallel workers are off, because starting them takes longer than
 /// any of these statements. The planner would start them, because `enable_seqscan=off` raises the estimated cost. The
 /// time limit ends a statement when no worker waits for its answer any more.
@@ -159,7 +159,7 @@ impl Fact {
         }
     }
 
-    pub(crate) fn is_known(&self) -> bool {
+    pub(crate) fn holds(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
 }

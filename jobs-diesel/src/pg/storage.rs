@@ -9,52 +9,35 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::storage::{
-    Admission, Beat, Cancelled, Claim, CrashedAttempt, DeclaredSchedule, Heartbeat, Limits, Loaded, Loading,
-    Notifications, Overrides, RescanReason, Rescanned, RescuePolicy, Rescued, Schedules, Storage, StorageResult,
-    StoredSchedule, Transacted, Transaction, WorkerInfo,
+    Admission, Cancelled, Claim, Connections, CrashedAttempt, DeclaredSchedule, EndedByLimit, ExpiredJob, Finished,
+    Heartbeat, Limits, Loaded, Loading, Notifications, Overrides, Registration, RescanReason, Rescanned, RescuePolicy,
+    Rescued, Schedules, Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
 };
 use diesel_jobs_core::{
-    ClaimedJob, DiscardRule, Finish, Installation, JobId, NewJob, ProgressReport, StorageError, WorkerId,
+    ClaimedJob, DiscardRule, Finish, Installation, JobId, NewJob, ProgressReport, Retention, WorkerId,
 };
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::outage::Outage;
+use super::finish::PassesOn;
+use super::heartbeat_connection::PgHeartbeat;
 use super::queries::cancelled::CancelledQuery;
 use super::queries::declare_discard_rules::DeclareDiscardRulesQuery;
 use super::queries::enqueue::CHUNK;
+use super::queries::expire::{self, ExpireQuery, StartByQuery};
 use super::queries::forget_discard_rules::ForgetDiscardRulesQuery;
 use super::queries::overrides::{OverrideRow, OverridesQuery, overrides};
 use super::queries::progress::StoreProgressQuery;
 use super::queries::prune::PruneQuery;
 use super::queries::rescue::RescueQuery;
-use super::queries::store_outputs::StoreOutputsQuery;
-use super::queries::{admit, finish_batch, heartbeat, installation, leases, schedule, tick, worker};
+use super::queries::{admit, full_limits, installation, leases, schedule, tick, worker};
 use super::refused::may_be_caused_by_a_row;
-use super::{
-    PgStorage, SERVER_LIMIT, STATEMENT_LIMIT, load, migrate, native, notify, run, settings, transact, unavailable,
-};
-use crate::error::storage_error;
+use super::{PgStorage, load, migrate, native, notify, run, transact, unavailable};
 
 #[async_trait]
 impl Storage for PgStorage {
     fn name(&self) -> &'static str {
         "PostgreSQL"
-    }
-
-    fn provides(&self, connection: TypeId) -> bool {
-        #[cfg(feature = "postgres-sync")]
-        if connection == TypeId::of::<diesel::PgConnection>() {
-            return true;
-        }
-        connection == TypeId::of::<AsyncPgConnection>()
-    }
-
-    fn connections(&self) -> Option<usize> {
-        let open = self.own.status().size + self.handlers.status().size;
-        #[cfg(feature = "postgres-sync")]
-        let open = open + usize::try_from(self.blocking.state().connections).unwrap_or_default();
-        Some(open)
     }
 
     async fn check_schema(&self) -> StorageResult<Installation> {
@@ -64,35 +47,18 @@ impl Storage for PgStorage {
         run!(self, "installation", conn => installation::installation(conn))
     }
 
-    async fn register(&self, info: &WorkerInfo) -> StorageResult<()> {
-        self.tell_lease(info.lease);
-        run!(self, "register", conn => worker::register(conn, info))
-    }
-
-    async fn declare_discard_rules(&self, kinds: &[String], rules: &[DiscardRule]) -> StorageResult<()> {
-        // Two transactions: each locks rows in one order, so two programs cannot deadlock.
-        let forget = || ForgetDiscardRulesQuery::new(kinds, rules);
-        run!(self, "forget_discard_rules", conn => RunQueryDsl::execute(forget(), conn)).map(drop)?;
-        if rules.is_empty() {
-            return Ok(());
-        }
-        let declare = || DeclareDiscardRulesQuery::new(rules);
-        run!(self, "declare_discard_rules", conn => RunQueryDsl::execute(declare(), conn)).map(drop)
-    }
-
-    async fn deregister(&self, id: WorkerId) -> StorageResult<()> {
-        self.forget_levels(id);
-        run!(self, "deregister", conn => worker::deregister(conn, id))
-    }
-
-    async fn open_heartbeat(&self, worker: WorkerId) -> StorageResult<Box<dyn Heartbeat>> {
-        let conn = self.own_connector.connect().await.map_err(unavailable)?;
-        let (is_explicit, outage) = (self.own_connector.explicit().is_known(), self.outage.clone());
-        Ok(Box::new(PgHeartbeat { conn, worker, is_explicit, outage }))
-    }
-
     async fn claim(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
-        if claim.only_quarantined { self.claim_quarantined(claim).await } else { self.claim_unquarantined(claim).await }
+        if claim.only_quarantined {
+            return self.claim_quarantined(claim).await;
+        }
+        let mut jobs = self.claim_unquarantined(claim).await?;
+        if expire::any_expires(&jobs) {
+            // After an error the reconciler releases the jobs.
+            let query = || StartByQuery::new(&jobs);
+            let times: Vec<(i64, DateTime<Utc>)> = run!(self, "start_by", conn => query().load(conn))?;
+            expire::add_start_by(&mut jobs, &times);
+        }
+        Ok(jobs)
     }
 
     async fn next_due(&self, claim: &Claim, within: Duration) -> StorageResult<Option<Duration>> {
@@ -104,26 +70,11 @@ impl Storage for PgStorage {
     }
 
     async fn finish(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>> {
-        if batch.is_empty() {
-            return Ok(Vec::new());
-        }
-        self.clear_for_retries(batch).await?;
-        let stores = StoreOutputsQuery::for_batch(batch);
-        let stripped: Vec<Finish>;
-        let batch = if stores.is_empty() {
-            batch
-        } else {
-            for store in stores {
-                run!(self, "store_outputs", conn => RunQueryDsl::execute(store, conn))?;
-            }
-            stripped = batch.iter().map(Finish::without_output).collect();
-            &stripped
-        };
-        let mut moved: StorageResult<Vec<i64>> = run!(self, "finish", conn => finish_batch::finish(conn, batch));
-        if moved.as_ref().is_err_and(may_be_caused_by_a_row) && self.set_running_apart().await? {
-            moved = run!(self, "finish", conn => finish_batch::finish(conn, batch));
-        }
-        Ok(moved?.into_iter().map(JobId).collect())
+        Ok(self.finish_all(batch, PassesOn::Nothing).await?.moved)
+    }
+
+    async fn finish_and_pass_on(&self, batch: &[Finish], next: Option<&Claim>) -> StorageResult<Finished> {
+        self.finish_all(batch, PassesOn::Slots(next)).await
     }
 
     async fn leases(&self, worker: WorkerId, among: Option<&[JobId]>) -> StorageResult<Vec<(JobId, i32)>> {
@@ -148,16 +99,6 @@ impl Storage for PgStorage {
             run!(self, "store_progress", conn => RunQueryDsl::execute(store(), conn))?;
         }
         Ok(())
-    }
-
-    async fn transact(&self, transaction: Transaction) -> Transacted {
-        let transacted = transact::transact(self, transaction).await;
-        self.clear_for_transact(&transacted).await;
-        transacted
-    }
-
-    async fn load(&self, loading: Loading) -> Loaded {
-        load::load(self, loading).await
     }
 
     async fn rescue(&self, policy: RescuePolicy) -> StorageResult<Rescued> {
@@ -198,9 +139,77 @@ impl Storage for PgStorage {
 }
 
 #[async_trait]
+impl Registration for PgStorage {
+    async fn register(&self, info: &WorkerInfo) -> StorageResult<()> {
+        self.tell_lease(info.lease);
+        run!(self, "register", conn => worker::register(conn, info))
+    }
+
+    async fn declare_discard_rules(&self, kinds: &[String], rules: &[DiscardRule]) -> StorageResult<()> {
+        // Two transactions: each locks rows in one order, so two programs cannot deadlock.
+        let forget = || ForgetDiscardRulesQuery::new(kinds, rules);
+        run!(self, "forget_discard_rules", conn => RunQueryDsl::execute(forget(), conn)).map(drop)?;
+        if rules.is_empty() {
+            return Ok(());
+        }
+        let declare = || DeclareDiscardRulesQuery::new(rules);
+        run!(self, "declare_discard_rules", conn => RunQueryDsl::execute(declare(), conn)).map(drop)
+    }
+
+    async fn deregister(&self, id: WorkerId) -> StorageResult<()> {
+        self.forget_levels(id);
+        run!(self, "deregister", conn => worker::deregister(conn, id))
+    }
+
+    async fn open_heartbeat(&self, worker: WorkerId) -> StorageResult<Box<dyn Heartbeat>> {
+        let conn = self.own_connector.connect().await.map_err(unavailable)?;
+        let (is_explicit, outage) = (self.own_connector.explicit().holds(), self.outage.clone());
+        Ok(Box::new(PgHeartbeat { conn, worker, is_explicit, outage }))
+    }
+}
+
+#[async_trait]
+impl Connections for PgStorage {
+    fn provides(&self, connection: TypeId) -> bool {
+        #[cfg(feature = "postgres-sync")]
+        if connection == TypeId::of::<diesel::PgConnection>() {
+            return true;
+        }
+        connection == TypeId::of::<AsyncPgConnection>()
+    }
+
+    fn connections(&self) -> Option<usize> {
+        let open = self.own.status().size + self.handlers.status().size;
+        #[cfg(feature = "postgres-sync")]
+        let open = open + usize::try_from(self.blocking.state().connections).unwrap_or_default();
+        Some(open)
+    }
+
+    async fn transact(&self, transaction: Transaction) -> Transacted {
+        let transacted = transact::transact(self, transaction).await;
+        self.clear_for_transact(&transacted).await;
+        transacted
+    }
+
+    async fn load(&self, loading: Loading) -> Loaded {
+        load::load(self, loading).await
+    }
+}
+
+#[async_trait]
 impl Limits for PgStorage {
     async fn admit(&self, sweeps: bool) -> StorageResult<Admission> {
         run!(self, "admit", conn => admit::admit(conn, sweeps))
+    }
+
+    async fn expire(&self, keep: Duration) -> StorageResult<Vec<ExpiredJob>> {
+        let query = || ExpireQuery::new(native::seconds(keep));
+        let rows: Vec<(String, String)> = run!(self, "expire", conn => query().load(conn))?;
+        Ok(rows.into_iter().map(|(queue, kind)| ExpiredJob { queue, kind }).collect())
+    }
+
+    async fn end_full(&self, retention: Retention) -> StorageResult<Vec<EndedByLimit>> {
+        run!(self, "end_full", conn => full_limits::end_full(conn, retention))
     }
 
     async fn next_held(&self, claim: &Claim) -> StorageResult<Option<Duration>> {
@@ -241,30 +250,3 @@ impl Notifications for PgStorage {
 /// The job's id, queue and kind, and whether the job was discarded; what was woken. Then three facts: whether quarantined jobs are due,
 /// whether rows were left behind, whether the rescue was held off.
 type RescuedRow = (Option<i64>, Option<String>, Option<String>, Option<bool>, i64, bool, bool, bool);
-
-struct PgHeartbeat {
-    conn: AsyncPgConnection,
-    worker: WorkerId,
-    is_explicit: bool,
-    outage: Arc<Outage>,
-}
-
-#[async_trait]
-impl Heartbeat for PgHeartbeat {
-    async fn beat(&mut self) -> StorageResult<Option<Beat>> {
-        let (conn, worker) = (&mut self.conn, self.worker);
-        let beat = async {
-            if !self.is_explicit {
-                return heartbeat::heartbeat(conn, worker).await;
-            }
-            settings::begin(conn, SERVER_LIMIT).await?;
-            let answer = heartbeat::heartbeat(conn, worker).await;
-            settings::end(conn, answer).await
-        };
-        let answer = match tokio::time::timeout(STATEMENT_LIMIT, beat).await {
-            Ok(answer) => answer.map_err(storage_error),
-            Err(elapsed) => Err::<_, StorageError>(unavailable(elapsed)),
-        };
-        answer.inspect_err(|_| self.outage.begin())
-    }
-}

@@ -9,7 +9,7 @@ use diesel::pg::Pg;
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::sql_types::Text;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _};
-use diesel_jobs_core::storage::{Claim, Storage as _, Wanted, WorkerInfo};
+use diesel_jobs_core::storage::{Claim, Registration as _, Storage as _, Wanted, WorkerInfo};
 use diesel_jobs_core::{Finish, JobId, Keep, Lease, NewJob, Output, Transition, WorkerId};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -22,7 +22,8 @@ use super::queries::claim_few::ClaimFewQuery;
 use super::queries::complete::CompleteQuery;
 use super::queries::delete::DeleteQuery;
 use super::queries::discover::DiscoverQuery;
-use super::queries::finish::{FinishQuery, FinishUnlockedQuery};
+use super::queries::finish::FinishQuery;
+use super::queries::finish_variants::FinishUnlockedQuery;
 use super::queries::live_queues::LiveQueuesQuery;
 use super::queries::next_due::NextDueQuery;
 use super::queries::prune::PruneQuery;
@@ -295,7 +296,7 @@ async fn a_pooler_that_refuses_the_settings_is_asked_without() {
 }
 
 #[tokio::test]
-async fn a_claim_waits_for_nobody_who_holds_a_row() {
+async fn a_claim_waits_for_no_row_lock() {
     let (mut admin, name, storage) = database().await;
     let worker = WorkerId::generate();
     let info = WorkerInfo::new(worker, Duration::from_secs(3600));
@@ -319,7 +320,7 @@ async fn a_claim_waits_for_nobody_who_holds_a_row() {
 }
 
 #[tokio::test]
-async fn four_look_at_once_and_whoever_insists() {
+async fn four_search_at_once_and_one_that_bypasses_the_limit() {
     let (mut admin, name, storage) = database().await;
     let worker = WorkerId::generate();
     let info = WorkerInfo::new(worker, Duration::from_secs(3600));

@@ -51,7 +51,7 @@ fn trusted(path: Option<&str>) -> StorageResult<RootCertStore> {
         store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         return Ok(store);
     };
-    let refused = |problem: String| StorageError::Config(format!("DATABASE_URL: sslrootcert={path}: {problem}"));
+    let refused = |problem: String| StorageError::Config(format!("the database URL has sslrootcert={path}: {problem}"));
     let mut pem = Vec::new();
     std::fs::File::open(path).and_then(|mut file| file.read_to_end(&mut pem)).map_err(|e| refused(e.to_string()))?;
     for certificate in CertificateDer::pem_slice_iter(&pem) {

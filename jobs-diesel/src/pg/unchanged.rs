@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_counts_nothing_is_left_out() {
+    fn without_counts_no_rescan_is_skipped() {
         assert!(Unchanged::new(None, &HashSet::new(), Instant::now(), Duration::from_secs(1)).is_none());
     }
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use diesel_jobs_core::StorageError;
 use diesel_jobs_core::storage::StorageResult;
 use tokio_postgres::Config;
-use tokio_postgres::config::SslMode;
+use tokio_postgres::config::{Host, SslMode};
 
 use super::tls::Verify;
 
@@ -61,7 +61,7 @@ impl<'u> Url<'u> {
                             return Err(not_a_url());
                         }
                         return Err(StorageError::Config(format!(
-                            "DATABASE_URL: unknown parameter {key:?}; known are sslmode, sslrootcert, {}",
+                            "the database URL has the unknown parameter {key:?}; it may have sslmode, sslrootcert, {}",
                             PARAMETERS.join(", ")
                         )));
                     }
@@ -72,6 +72,10 @@ impl<'u> Url<'u> {
         let bare = if others.is_empty() { base.to_owned() } else { format!("{base}?{}", others.join("&")) };
         // The parser's message may repeat a part of the URL, which may hold the password.
         let config = Config::from_str(&bare).map_err(|_| not_a_url())?;
+        // The parser ends the password at its first `@`. No name of a host contains one.
+        if config.get_hosts().iter().any(|host| matches!(host, Host::Tcp(name) if name.contains('@'))) {
+            return Err(not_a_url());
+        }
         let (mode, verify) = match sslmode {
             "disable" => (SslMode::Disable, None),
             "allow" | "prefer" => (SslMode::Prefer, Some(Verify::Nothing)),
@@ -82,7 +86,7 @@ impl<'u> Url<'u> {
             _ if query.contains('@') => return Err(not_a_url()),
             other => {
                 return Err(StorageError::Config(format!(
-                    "DATABASE_URL: sslmode={other} is unknown; write disable, prefer, require, verify-ca or verify-full"
+                    "the database URL has sslmode={other}, which is unknown; write disable, prefer, require, verify-ca or verify-full"
                 )));
             }
         };
@@ -93,8 +97,8 @@ impl<'u> Url<'u> {
 /// The error repeats no part of the URL, because it is unknown where the password was meant to end.
 fn not_a_url() -> StorageError {
     StorageError::Config(
-        "DATABASE_URL is not a valid PostgreSQL URL; write postgres://user:password@host:5432/database, \
-         with special characters of the password percent-encoded"
+        "the database URL is not a valid PostgreSQL URL; write postgres://user:password@host:5432/database, with special \
+         characters of the password percent-encoded: `@` as %40, `:` as %3A, `/` as %2F, `?` as %3F, `#` as %23 and `%` as %25"
             .to_owned(),
     )
 }
@@ -139,6 +143,18 @@ mod tests {
             let message = refusal(&format!("postgres://{url}"));
             assert!(message.contains("percent-encoded") && !message.contains("s3cret"), "{url}: {message}");
         }
+    }
+
+    #[test]
+    fn an_at_sign_in_the_password_is_refused_with_the_way_to_write_it() {
+        for url in
+            ["postgres://me:x@s3cret@host/db", "postgres://me:x@s3cret@host", "postgres://me:x@s3cret@[::1]:5432/db"]
+        {
+            let message = refusal(url);
+            assert!(message.contains("`@` as %40") && !message.contains("s3cret"), "{url}: {message}");
+        }
+        assert!(Connector::from_url("postgres://me:x%40y@host/db").is_ok());
+        assert!(Connector::from_url("postgres://me:x%40y@host/db@home").is_ok(), "the database's name may contain it");
     }
 
     #[test]

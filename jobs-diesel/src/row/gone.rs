@@ -9,6 +9,7 @@ use super::{Key, Ref};
 
 /// What becomes of a job whose row no longer exists: `#[arg(gone = "..")]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Gone {
     /// The job is cancelled.
     Cancel,

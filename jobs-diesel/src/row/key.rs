@@ -14,7 +14,7 @@ use crate::enqueue_each::ColumnArgument;
 /// reference to the row, or from the value of the key: `(&user).into()`, `7.into()`.
 ///
 /// It contains the JSON of the key instead of a `T::PrimaryKey`, so it needs no bound on `T`. If `T` is not a [`Row`], the
-/// compiler therefore reports one error, where the row is loaded, and not one for each trait of the job.
+/// compiler then reports one error, at the place where the row is loaded. With a bound it would report one for each trait of the job.
 pub struct Key<T> {
     /// Or why the key cannot be stored.
     json: Result<Value, String>,

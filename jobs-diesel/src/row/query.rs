@@ -18,6 +18,7 @@ pub(super) type FreeRowQuery<T, Q, DB> = Lockable<Select<Limit<Q>, AsSelect<T, D
 
 /// How a query locks its rows. SQLite has no row locks and ignores it: a handler's transaction is the only one that writes there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RowLock {
     /// Not at all.
     None,

@@ -12,7 +12,7 @@ use diesel_jobs_core::storage::StorageResult;
 use crate::error::storage_error;
 
 /// How long a transaction waits for another transaction before it fails.
-pub(super) const BUSY: Duration = Duration::from_secs(15);
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// With this setting each commit waits for the disk.
 pub(super) const DURABLE: &str = "pragma synchronous = full";
@@ -22,7 +22,7 @@ pub(super) const LAZY: &str = "pragma synchronous = normal";
 /// Opens the file, creating it if it is missing.
 pub(super) fn connect(file: &str) -> StorageResult<SqliteConnection> {
     let mut conn = SqliteConnection::establish(file).map_err(|error| explain(file, &error))?;
-    conn.batch_execute(&format!("pragma busy_timeout = {}", BUSY.as_millis())).map_err(storage_error)?;
+    conn.batch_execute(&format!("pragma busy_timeout = {}", BUSY_TIMEOUT.as_millis())).map_err(storage_error)?;
     use_wal(&mut conn).map_err(|error| match storage_error(error) {
         unavailable @ StorageError::Unavailable(_) => unavailable,
         other => explain(file, &other),
@@ -39,7 +39,7 @@ fn use_wal(conn: &mut SqliteConnection) -> QueryResult<()> {
     let begun = Instant::now();
     loop {
         match conn.batch_execute("pragma journal_mode = wal") {
-            Err(error) if error.to_string().contains("locked") && begun.elapsed() < BUSY => {
+            Err(error) if error.to_string().contains("locked") && begun.elapsed() < BUSY_TIMEOUT => {
                 thread::sleep(Duration::from_millis(10));
             }
             done => return done,
@@ -53,11 +53,11 @@ fn explain(file: &str, error: &dyn std::error::Error) -> StorageError {
         _ => Path::new("."),
     };
     let advice = if !directory.is_dir() {
-        format!("{} is not a directory; create it or correct DATABASE_URL", directory.display())
+        format!("{} is not a directory; create it or correct the database URL", directory.display())
     } else if Path::new(file).is_dir() {
         "it is a directory; name a file in it".to_owned()
     } else if ["not a database", "malformed"].iter().any(|text| error.to_string().contains(text)) {
-        "it is damaged or no SQLite file; restore it from a backup or correct DATABASE_URL".to_owned()
+        "it is damaged or no SQLite file; restore it from a backup or correct the database URL".to_owned()
     } else {
         format!(
             "this process must be able to read and write the file and to create files beside it in {}",

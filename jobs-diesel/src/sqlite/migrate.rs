@@ -1,6 +1,7 @@
 //! Applies and reverts the versions of the schema.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use diesel::connection::{LoadConnection, SimpleConnection};
@@ -11,12 +12,16 @@ use diesel_jobs_core::storage::StorageResult;
 use crate::error::{MigrateError, storage_error};
 use crate::ledger::{self, Applied, missing, newest_applied};
 use crate::migrations::{LiveJobs, Migration, Migrator, SQLITE};
+use crate::sqlite::connect::BUSY_TIMEOUT;
 use crate::sqlite::queries::ledger as statements;
 use crate::sqlite::shared_connection::SharedConnection;
 
 /// Each `down.sql` checks whether this table exists before it deletes waiting or running jobs. It is a table because
 /// SQLite has no settings.
 const ALLOW_DROP: &str = "create table if not exists jobs_allow_drop (yes integer)";
+
+/// How long a migration waits for another transaction before it fails.
+const MIGRATION_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Applies and reverts the versions of the schema in a file.
 pub(super) struct SqliteMigrator {
@@ -35,12 +40,24 @@ impl Migrator for SqliteMigrator {
     }
 
     async fn up(&self) -> StorageResult<Vec<&'static Migration>> {
-        self.writer.run(|conn| up(conn).map_err(Into::into)).await
+        self.writer.run(|conn| patiently(conn, up).map_err(Into::into)).await
     }
 
     async fn down(&self, live: LiveJobs) -> StorageResult<Option<&'static Migration>> {
-        self.writer.run(move |conn| conn.transaction(|conn| down(conn, live)).map_err(Into::into)).await
+        let down = move |conn: &mut SqliteConnection| conn.transaction(|conn| down(conn, live));
+        self.writer.run(move |conn| patiently(conn, down).map_err(Into::into)).await
     }
+}
+
+/// Runs this with a longer wait for other transactions. Several processes of a deployment migrate at once, and SQLite lets them pass in no order.
+fn patiently<T>(
+    conn: &mut SqliteConnection,
+    migrate: impl FnOnce(&mut SqliteConnection) -> Result<T, MigrateError>,
+) -> Result<T, MigrateError> {
+    conn.batch_execute(&format!("pragma busy_timeout = {}", MIGRATION_TIMEOUT.as_millis()))?;
+    let done = migrate(conn);
+    conn.batch_execute(&format!("pragma busy_timeout = {}", BUSY_TIMEOUT.as_millis()))?;
+    done
 }
 
 /// Applies the missing versions, each in its own transaction. Returns the versions that it applied.

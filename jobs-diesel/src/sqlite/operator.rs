@@ -10,9 +10,9 @@ use diesel::{QueryResult, SqliteConnection};
 use diesel_jobs_core::__private::acted;
 use diesel_jobs_core::installation::check_words;
 use diesel_jobs_core::storage::{
-    Action, AfterKey, AuditEntry, AuditRecord, Count, Explain, Failures, JobFilter, LimitKey, LimitStats, Operated,
-    OperationId, OperationRecord, Operations, Operator, Page, Paging, ReadLimits, StorageResult, Surroundings,
-    filter_for,
+    ActOnce, Action, AfterKey, AuditEntry, AuditRecord, Count, Explain, Failures, JobFilter, LimitKey, LimitStats,
+    Once, Operated, OperationId, OperationRecord, Operations, Operator, Page, Paging, RateKey, ReadLimits, RequestKey,
+    Scheduled, StorageResult, Surroundings, check_change, filter_for,
 };
 use diesel_jobs_core::{
     AttemptError, DeadLetters, JobEnd, JobId, JobRecord, JobState, NewJob, Progress, StorageError, WorkerRecord,
@@ -20,9 +20,11 @@ use diesel_jobs_core::{
 use serde_json::json;
 
 use crate::bounded::Range;
+use crate::operation::check_number;
+use crate::schedule_checks::check_jobs;
 use crate::sqlite::queries::{
-    act, audited, count_by_state, failure_groups, find, inspect, installation, limit_keys, operate, operation, output,
-    progress, why, worker,
+    act, audited, change_schedule, count_by_state, failure_groups, find, inspect, installation, limit_keys, operate,
+    operation, output, progress, rate_keys, why, worker,
 };
 use crate::sqlite::shared_connection::SharedConnection;
 use crate::sqlite::sync_connection::insert_jobs;
@@ -49,6 +51,10 @@ impl ReadLimits for SqliteOperator {
 
     async fn limit_keys(&self, after: Option<AfterKey>, limit: usize) -> StorageResult<Vec<LimitKey>> {
         self.reader.read(move |conn| limit_keys::limit_keys(conn, after.clone(), limit)).await
+    }
+
+    async fn rate_keys(&self, after: Option<AfterKey>, limit: usize) -> StorageResult<Vec<RateKey>> {
+        self.reader.read(move |conn| rate_keys::rate_keys(conn, after.clone(), limit)).await
     }
 }
 
@@ -90,6 +96,60 @@ fn import(conn: &mut SqliteConnection, jobs: &[NewJob], actor: String) -> QueryR
 impl Operations for SqliteOperator {
     async fn step_operation(&self, only: Option<OperationId>, limit: usize) -> StorageResult<Option<OperationRecord>> {
         step(&self.reader, &self.writer, only, limit).await
+    }
+}
+
+#[async_trait]
+impl ActOnce for SqliteOperator {
+    async fn act_once(
+        &self,
+        key: &RequestKey,
+        action: &Action,
+        ids: &[JobId],
+        actor: &str,
+    ) -> StorageResult<Once<Vec<Operated>>> {
+        check_words("the actor", actor).and_then(|()| action.validate()).map_err(StorageError::Config)?;
+        check_number(ids.len())?;
+        let mut each: Vec<JobId> = ids.to_vec();
+        each.sort_unstable();
+        each.dedup();
+        let (key, what, some, actor) = (*key, action.clone(), each.clone(), actor.to_owned());
+        let done = self.writer.write(move |conn| act::act_once(conn, &key, &what, &some, &actor)).await?;
+        let answers = match done {
+            Once::Now(answers) => answers,
+            Once::Before(entry) => return Ok(Once::Before(entry)),
+        };
+        acted(action.as_str(), answers.iter().filter(|answer| answer.has_changed()).count());
+        let answers: HashMap<JobId, Operated> = each.into_iter().zip(answers).collect();
+        Ok(Once::Now(ids.iter().map(|id| answers.get(id).copied().unwrap_or(Operated::NotFound)).collect()))
+    }
+
+    async fn start_operation_once(
+        &self,
+        key: &RequestKey,
+        action: &Action,
+        filter: &JobFilter,
+        actor: &str,
+    ) -> StorageResult<Once<OperationId>> {
+        let filter = check_words("the actor", actor).and_then(|()| filter_for(action, filter));
+        let filter = filter.map_err(StorageError::Config)?;
+        let (key, action, actor) = (*key, action.clone(), actor.to_owned());
+        self.writer.write(move |conn| operation::start_once(conn, &key, &action, &filter, &actor)).await
+    }
+
+    async fn enqueue_for_schedule_once(
+        &self,
+        key: &RequestKey,
+        name: &str,
+        jobs: &[NewJob],
+        action: &str,
+        actor: &str,
+    ) -> StorageResult<Once<Scheduled>> {
+        check_change("schedule", name, actor, None)?;
+        check_jobs(jobs)?;
+        let (key, name, jobs) = (*key, name.to_owned(), jobs.to_vec());
+        let (action, actor) = (action.to_owned(), actor.to_owned());
+        self.writer.write(move |conn| change_schedule::enqueue_once(conn, &key, &name, &jobs, &action, &actor)).await
     }
 }
 
@@ -140,7 +200,7 @@ impl Operator for SqliteOperator {
     async fn start_operation(&self, action: &Action, filter: &JobFilter, actor: &str) -> StorageResult<OperationId> {
         let filter = check_words("the actor", actor).and_then(|()| filter_for(action, filter));
         let (filter, action, actor) = (filter.map_err(StorageError::Config)?, action.clone(), actor.to_owned());
-        self.writer.write(move |conn| operation::start(conn, &action, &filter, &actor)).await
+        self.writer.write(move |conn| operation::start(conn, &action, &filter, &actor, None)).await
     }
 
     async fn operations(&self, before: Option<OperationId>, limit: usize) -> StorageResult<Vec<OperationRecord>> {
@@ -197,21 +257,28 @@ impl Operator for SqliteOperator {
     }
 
     async fn freeze(&self, by: &str, reason: &str) -> StorageResult<bool> {
+        check_words("the actor", by).and_then(|()| check_words("the reason", reason)).map_err(StorageError::Config)?;
         let (by, reason) = (by.to_owned(), reason.to_owned());
         self.writer.write(move |conn| installation::freeze(conn, &by, &reason)).await
     }
 
-    async fn thaw(&self) -> StorageResult<bool> {
-        self.writer.write(installation::thaw).await
+    async fn thaw(&self, actor: &str) -> StorageResult<bool> {
+        check_words("the actor", actor).map_err(StorageError::Config)?;
+        let actor = actor.to_owned();
+        self.writer.write(move |conn| installation::thaw(conn, &actor)).await
     }
 
-    async fn set_environment(&self, environment: Option<&str>) -> StorageResult<()> {
-        let environment = environment.map(str::to_owned);
-        self.writer.write(move |conn| installation::set_environment(conn, environment.as_deref())).await
+    async fn set_environment(&self, environment: Option<&str>, actor: &str) -> StorageResult<bool> {
+        check_words("the actor", actor).map_err(StorageError::Config)?;
+        let (environment, actor) = (environment.map(str::to_owned), actor.to_owned());
+        self.writer.write(move |conn| installation::set_environment(conn, environment.as_deref(), &actor)).await
     }
 
-    async fn cancel_enqueued_before(&self, time: DateTime<Utc>, limit: usize) -> StorageResult<usize> {
-        let cancelled = self.writer.write(move |conn| operate::cancel_enqueued_before(conn, time, limit)).await?;
+    async fn cancel_enqueued_before(&self, time: DateTime<Utc>, limit: usize, actor: &str) -> StorageResult<usize> {
+        check_words("the actor", actor).map_err(StorageError::Config)?;
+        let actor = actor.to_owned();
+        let cancelled =
+            self.writer.write(move |conn| operate::cancel_enqueued_before(conn, time, limit, &actor)).await?;
         acted(Action::Cancel.as_str(), cancelled);
         Ok(cancelled)
     }
@@ -221,7 +288,9 @@ impl Operator for SqliteOperator {
         self.writer.write(move |conn| operate::bring_forward(conn, &queues, &kinds)).await
     }
 
-    async fn forget_missed_ticks(&self) -> StorageResult<()> {
-        self.writer.write(installation::forget_missed_ticks).await
+    async fn forget_missed_ticks(&self, actor: &str) -> StorageResult<()> {
+        check_words("the actor", actor).map_err(StorageError::Config)?;
+        let actor = actor.to_owned();
+        self.writer.write(move |conn| installation::forget_missed_ticks(conn, &actor)).await
     }
 }

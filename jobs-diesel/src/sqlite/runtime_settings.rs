@@ -153,6 +153,6 @@ impl ScheduleSettings for SqliteOperator {
         check_change("schedule", name, actor, None)?;
         check_jobs(jobs)?;
         let (name, jobs, action, actor) = (name.to_owned(), jobs.to_vec(), action.to_owned(), actor.to_owned());
-        self.writer.write(move |conn| change_schedule::enqueue(conn, &name, &jobs, &action, &actor)).await
+        self.writer.write(move |conn| change_schedule::enqueue(conn, &name, &jobs, &action, &actor, None)).await
     }
 }

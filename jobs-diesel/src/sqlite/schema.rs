@@ -23,6 +23,8 @@ diesel::table! {
         traceparent -> Nullable<Text>,
         flow -> Nullable<Text>,
         due_at -> Nullable<BigInt>,
+        start_by -> Nullable<BigInt>,
+        start_after -> Nullable<BigInt>,
     }
 }
 

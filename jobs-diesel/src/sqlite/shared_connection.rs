@@ -11,7 +11,7 @@ use diesel_jobs_core::storage::StorageResult;
 use tokio::task::spawn_blocking;
 
 use crate::error::storage_error;
-use crate::sqlite::connect::{BUSY, DURABLE, LAZY, connect};
+use crate::sqlite::connect::{BUSY_TIMEOUT, DURABLE, LAZY, connect};
 use crate::sqlite::place::{Opened, Place, gone};
 
 /// One connection, opened at its first use. One user at a time has it.
@@ -43,7 +43,7 @@ impl SharedConnection {
         Self { place: Place::of(&file), file, state: Mutex::default(), freed: Condvar::new() }
     }
 
-    /// Waits until nobody else has the connection. Returns `None` if `timeout` passes before that.
+    /// Waits until no other thread uses the connection. Returns `None` if `timeout` passes before that.
     pub(super) fn check_out(&self, timeout: Duration) -> Option<Checkout<'_>> {
         let (mut state, waited) = self
             .freed
@@ -56,7 +56,7 @@ impl SharedConnection {
         Some(Checkout { shared: self, conn: state.idle.take(), opened: state.opened })
     }
 
-    /// Runs `work` with the connection. Fails with `Unavailable` if the connection was not free within [`BUSY`].
+    /// Runs `work` with the connection. Fails with `Unavailable` if the connection was not free within [`BUSY_TIMEOUT`].
     pub(super) async fn run<T, F>(self: &Arc<Self>, work: F) -> StorageResult<T>
     where
         T: Send + 'static,
@@ -64,12 +64,12 @@ impl SharedConnection {
     {
         let shared = Arc::clone(self);
         let task = spawn_blocking(move || {
-            let mut checkout = shared.check_out(BUSY).ok_or_else(|| {
+            let mut checkout = shared.check_out(BUSY_TIMEOUT).ok_or_else(|| {
                 StorageError::Unavailable(
                     format!(
                         "another transaction of this process has held SQLite's only writer for {} s; transactional \
                          handlers on SQLite must be short",
-                        BUSY.as_secs()
+                        BUSY_TIMEOUT.as_secs()
                     )
                     .into(),
                 )
@@ -134,7 +134,7 @@ impl Checkout<'_> {
             if there.is_none() {
                 return Err(gone(&self.shared.file));
             }
-            tracing::warn!(target: "diesel_jobs", "the SQLite file {} was replaced: this process goes on with the new one", self.shared.file);
+            tracing::warn!(target: "diesel_jobs", "the SQLite file {} was replaced: this process continues with the new one", self.shared.file);
         }
         let conn = match self.conn.take() {
             Some(conn) => conn,

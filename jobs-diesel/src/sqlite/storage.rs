@@ -9,17 +9,20 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use diesel::SqliteConnection;
 use diesel_jobs_core::storage::{
-    Admission, Beat, Cancelled, Claim, DeclaredSchedule, Heartbeat, Limits, Loaded, Loading, Notifications,
-    OperationId, OperationRecord, Operations, Overrides, RescanReason, Rescanned, RescuePolicy, Rescued, Schedules,
-    Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
+    Admission, Beat, Cancelled, Claim, Connections, DeclaredSchedule, EndedByLimit, ExpiredJob, Heartbeat, Limits,
+    Loaded, Loading, Notifications, OperationId, OperationRecord, Operations, Overrides, Registration, RescanReason,
+    Rescanned, RescuePolicy, Rescued, Schedules, Storage, StorageResult, StoredSchedule, Transacted, Transaction,
+    WorkerInfo,
 };
-use diesel_jobs_core::{ClaimedJob, DiscardRule, Finish, Installation, JobId, NewJob, ProgressReport, WorkerId};
+use diesel_jobs_core::{
+    ClaimedJob, DiscardRule, Finish, Installation, JobId, NewJob, ProgressReport, Retention, WorkerId,
+};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::sqlite::queries::{
-    admit, claim, failures, finish, heartbeat, installation, leases, limits, next_due, on_discarded, overrides,
-    progress, prune, rate, rescue, schedule, sweep, tick, worker,
+    admit, claim, expire, failures, finish, full_limits, heartbeat, installation, leases, limits, next_due,
+    on_discarded, overrides, progress, prune, rate, rescue, schedule, sweep, tick, worker,
 };
 use crate::sqlite::shared_connection::SharedConnection;
 use crate::sqlite::{listen, load, migrate, operator, transact};
@@ -49,36 +52,9 @@ impl Storage for SqliteStorage {
         "SQLite"
     }
 
-    fn provides(&self, connection: TypeId) -> bool {
-        connection == TypeId::of::<SqliteConnection>()
-    }
-
     async fn check_schema(&self) -> StorageResult<Installation> {
         self.reader.run(migrate::check).await?;
         self.reader.read(installation::installation).await
-    }
-
-    async fn register(&self, worker: &WorkerInfo) -> StorageResult<()> {
-        let worker = worker.clone();
-        self.writer.write(move |conn| worker::register(conn, &worker)).await
-    }
-
-    async fn declare_discard_rules(&self, kinds: &[String], rules: &[DiscardRule]) -> StorageResult<()> {
-        let (known, declared) = (kinds.to_vec(), rules.to_vec());
-        if !self.reader.read(move |conn| on_discarded::differ(conn, &known, &declared)).await? {
-            return Ok(());
-        }
-        let (kinds, rules) = (kinds.to_vec(), rules.to_vec());
-        self.writer.write(move |conn| on_discarded::declare(conn, &kinds, &rules)).await
-    }
-
-    async fn deregister(&self, worker: WorkerId) -> StorageResult<()> {
-        self.writer.write(move |conn| worker::deregister(conn, worker)).await
-    }
-
-    async fn open_heartbeat(&self, worker: WorkerId) -> StorageResult<Box<dyn Heartbeat>> {
-        // Uses the connection of the writer. A separate connection would wait for the same lock, but less fairly.
-        Ok(Box::new(SqliteHeartbeat { worker, writer: self.writer.clone() }))
     }
 
     async fn claim(&self, wanted: &Claim) -> StorageResult<Vec<ClaimedJob>> {
@@ -128,14 +104,6 @@ impl Storage for SqliteStorage {
         self.writer.write(move |conn| progress::store(conn, &reports)).await
     }
 
-    async fn transact(&self, transaction: Transaction) -> Transacted {
-        transact::transact(&self.writer, transaction).await
-    }
-
-    async fn load(&self, loading: Loading) -> Loaded {
-        load::load(&self.reader, loading).await
-    }
-
     async fn rescue(&self, policy: RescuePolicy) -> StorageResult<Rescued> {
         let quarantined_due = self.reader.read(move |conn| rescue::quarantined_due(conn, policy)).await?;
         let none_rescued = Rescued { quarantined_due, ..Rescued::default() };
@@ -177,6 +145,47 @@ impl Storage for SqliteStorage {
 }
 
 #[async_trait]
+impl Registration for SqliteStorage {
+    async fn register(&self, worker: &WorkerInfo) -> StorageResult<()> {
+        let worker = worker.clone();
+        self.writer.write(move |conn| worker::register(conn, &worker)).await
+    }
+
+    async fn declare_discard_rules(&self, kinds: &[String], rules: &[DiscardRule]) -> StorageResult<()> {
+        let (known, declared) = (kinds.to_vec(), rules.to_vec());
+        if !self.reader.read(move |conn| on_discarded::differ(conn, &known, &declared)).await? {
+            return Ok(());
+        }
+        let (kinds, rules) = (kinds.to_vec(), rules.to_vec());
+        self.writer.write(move |conn| on_discarded::declare(conn, &kinds, &rules)).await
+    }
+
+    async fn deregister(&self, worker: WorkerId) -> StorageResult<()> {
+        self.writer.write(move |conn| worker::deregister(conn, worker)).await
+    }
+
+    async fn open_heartbeat(&self, worker: WorkerId) -> StorageResult<Box<dyn Heartbeat>> {
+        // Uses the connection of the writer. A separate connection would wait for the same lock, but less fairly.
+        Ok(Box::new(SqliteHeartbeat { worker, writer: self.writer.clone() }))
+    }
+}
+
+#[async_trait]
+impl Connections for SqliteStorage {
+    fn provides(&self, connection: TypeId) -> bool {
+        connection == TypeId::of::<SqliteConnection>()
+    }
+
+    async fn transact(&self, transaction: Transaction) -> Transacted {
+        transact::transact(&self.writer, transaction).await
+    }
+
+    async fn load(&self, loading: Loading) -> Loaded {
+        load::load(&self.reader, loading).await
+    }
+}
+
+#[async_trait]
 impl Operations for SqliteStorage {
     async fn step_operation(&self, only: Option<OperationId>, limit: usize) -> StorageResult<Option<OperationRecord>> {
         operator::step(&self.reader, &self.writer, only, limit).await
@@ -184,7 +193,7 @@ impl Operations for SqliteStorage {
 }
 
 impl SqliteStorage {
-    /// What nobody has told, of the next keys in turns.
+    /// The next keys that have no nudge, in turns.
     async fn sweep(&self) -> StorageResult<sweep::Sweep> {
         // No foreign code runs under this lock, so there is no panic while it is held.
         let place = || self.swept_to.lock().unwrap_or_else(PoisonError::into_inner);
@@ -200,13 +209,26 @@ impl Limits for SqliteStorage {
     /// While nothing is nudged, this takes no write lock. While another transaction holds it, admission waits.
     async fn admit(&self, sweeps: bool) -> StorageResult<Admission> {
         let (holds, nudges) = self.reader.read(admit::state).await?;
+        if !sweeps && !holds && !nudges {
+            return Ok(Admission { holds: Some(false), ..Admission::default() });
+        }
         let found = if sweeps { self.sweep().await? } else { sweep::Sweep::default() };
         let admission = match found.is_empty() && !nudges {
             true => Admission::default(),
             false => self.writer.write(move |conn| admit::admit(conn, found)).await?,
         };
         let next_token = self.reader.read(rate::next_token).await?;
-        Ok(Admission { holds, next_token, ..admission })
+        let expired = sweeps && self.reader.read(expire::is_needed).await?;
+        let may_be_full = self.reader.read(full_limits::is_needed).await?;
+        Ok(Admission { holds: Some(holds), next_token, expired, may_be_full, ..admission })
+    }
+
+    async fn expire(&self, keep: Duration) -> StorageResult<Vec<ExpiredJob>> {
+        self.writer.write(move |conn| expire::expire(conn, keep)).await
+    }
+
+    async fn end_full(&self, retention: Retention) -> StorageResult<Vec<EndedByLimit>> {
+        self.writer.write(move |conn| full_limits::end_full(conn, retention)).await
     }
 
     async fn next_held(&self, claim: &Claim) -> StorageResult<Option<Duration>> {

@@ -1,7 +1,7 @@
 //! `transact`: a handler inside the transaction that finishes its job, or all jobs of its batch.
 //!
-//! The transaction holds the write lock from its beginning. So leases that stand at the beginning stand until the
-//! commit. If one does not stand, the handler is not started. The finish names the leases nevertheless.
+//! The transaction holds the write lock from its beginning. So leases that are valid at the beginning are valid until
+//! the commit. If one is not valid, the handler is not started. The finish names the leases nevertheless.
 //!
 //! A blocking function cannot be stopped. `abort` decides at once that its transaction will not be committed. The
 //! transaction is rolled back when the function returns, and holds the write lock until then.
@@ -87,7 +87,7 @@ fn attempt_inside(
     commit_decision: &CommitDecision,
 ) -> Result<Vec<Transition>, End> {
     for lease in leases {
-        if !finish::stands(conn, *lease)? {
+        if !finish::is_valid(conn, *lease)? {
             return Err(End::LeaseLost);
         }
     }

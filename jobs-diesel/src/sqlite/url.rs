@@ -7,7 +7,7 @@ use diesel_jobs_core::storage::StorageResult;
 pub(super) fn file(url: &str) -> StorageResult<String> {
     let path = url.strip_prefix("sqlite:").unwrap_or(url);
     let path = path.strip_prefix("//").unwrap_or(path);
-    let refuse = |why: &str| Err(StorageError::Config(format!("DATABASE_URL: {why}")));
+    let refuse = |why: &str| Err(StorageError::Config(format!("the database URL cannot be used: {why}")));
     if path.is_empty() {
         return refuse("sqlite: names no file; write sqlite://path/to/file.db");
     }

@@ -4,20 +4,20 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use diesel_jobs_core::__private::{expired, is_expired};
 use diesel_jobs_core::storage::StorageResult;
 use diesel_jobs_core::testing::calls;
 use diesel_jobs_core::{
-    Discarded, Finish, JobContext, JobId, JobRecord, NewJob, Registration, Registry, States, StorageError, Transition,
-    WorkerId,
+    Discarded, Finish, JobContext, JobId, JobRecord, Keep, NewJob, Registration, Registry, Retention, States,
+    StorageError, Transition, WorkerId,
 };
 
 use super::backlog::Backlog;
-use super::layered;
 use super::plan::Plan;
 use super::report::{DrainReport, RanJob, StillWaiting};
 use super::store::TestConnection;
-use super::stuck;
 use super::waiting::{Among, Waiting};
+use super::{layered, refused, stuck};
 
 /// Backoffs with jitter always take this part of their bound, so that tests can be repeated.
 const JITTER: f64 = 0.5;
@@ -36,6 +36,7 @@ pub(super) async fn run<C: TestConnection>(mut plan: Plan, conn: &mut C) -> Stor
         states,
         worker: WorkerId::generate(),
         may_run: at_first,
+        started: HashSet::new(),
         not_started: HashSet::new(),
         checked: HashSet::new(),
         backlog: Backlog::default(),
@@ -67,6 +68,8 @@ struct Attempts<'a, C> {
     worker: WorkerId,
     /// With `once`: the jobs that waited when the drain began and have not run yet.
     may_run: Option<HashSet<JobId>>,
+    /// Jobs that have started an attempt. They do not expire any more.
+    started: HashSet<JobId>,
     /// Jobs that were waiting and could not be started.
     not_started: HashSet<JobId>,
     /// Kinds that were checked: this drain has their states and their connection.
@@ -120,7 +123,7 @@ impl<C: TestConnection> Attempts<'_, C> {
     /// Runs one attempt of this job, and writes its end.
     async fn run(&mut self, job: &JobRecord) -> StorageResult<()> {
         self.skipped = self.skipped.max(job.run_at - self.now);
-        self.enqueued_at.remove(&job.id);
+        let skipped_before = self.enqueued_at.remove(&job.id).unwrap_or_default();
         if let Some(jobs) = &mut self.may_run {
             jobs.remove(&job.id);
         }
@@ -134,8 +137,15 @@ impl<C: TestConnection> Attempts<'_, C> {
             return Ok(());
         };
         started.run_at = job.run_at;
+        started.start_by = started.start_by.map(|time| time.checked_add_signed(skipped_before).unwrap_or(time));
+        let is_first = self.started.insert(job.id);
+        let is_expired = is_first && is_expired(&started, self.now + self.skipped);
         let ctx =
             JobContext::for_test(started, self.states.clone(), self.now + self.skipped, registration.options.secrets);
+        if is_expired {
+            let keep = Keep::For(Retention::default().cancelled);
+            return self.end(&ctx, Transition::Cancel { reason: expired(), keep }).await;
+        }
         let limit = stuck::limit(self.plan.time_limit, registration);
         let handled = layered::call(self.conn, registration, ctx.clone(), &self.plan.layers, limit).await;
         let handled = handled.map_err(StorageError::Config)?;
@@ -151,8 +161,13 @@ impl<C: TestConnection> Attempts<'_, C> {
                 ctx.kind()
             )));
         }
-        self.report.ran.push(RanJob::new(&ctx, &transition));
-        let follower = self.follower(&ctx, &transition)?;
+        self.end(&ctx, transition).await
+    }
+
+    /// Writes the end of an attempt.
+    async fn end(&mut self, ctx: &JobContext, transition: Transition) -> StorageResult<()> {
+        self.report.ran.push(RanJob::new(ctx, &transition));
+        let follower = self.follower(ctx, &transition)?;
         if !self.conn.finish(Finish { lease: ctx.lease(), transition }).await? && !ctx.is_completed_in() {
             let problem = format!("job {} of kind `{}` is gone after its attempt", ctx.id(), ctx.kind());
             return Err(StorageError::Refused(problem.into()));
@@ -185,5 +200,5 @@ fn check<C: TestConnection>(registration: &Registration, states: &States) -> Sto
     let mut registry = Registry::new();
     registry.insert(*registration);
     let checked = registry.check(states, C::provides, "this connection");
-    checked.map_err(|problem| StorageError::Config(problem.to_string()))
+    checked.map_err(|problem| StorageError::Config(refused::explain(&problem)))
 }

@@ -32,7 +32,7 @@ impl Backlog {
         self.in_order.remove(&place(job));
     }
 
-    /// The best job that is due. It looks at the earliest job of each priority only.
+    /// The best job that is due. It examines the earliest job of each priority only.
     pub(super) fn due(&self, now: DateTime<Utc>) -> Option<&JobRecord> {
         let mut level = self.in_order.first_key_value();
         while let Some(((priority, run_at, _), job)) = level {

@@ -23,6 +23,7 @@ pub(super) fn decoded<J: Registered>(job: &JobRecord) -> Result<J, JobError> {
         enqueued_at: job.enqueued_at,
         claimed_at: job.run_at,
         traceparent: None,
+        start_by: None,
     };
     J::decode(&JobContext::for_test(claimed, Arc::new(States::default()), job.run_at, J::OPTIONS.secrets))
 }

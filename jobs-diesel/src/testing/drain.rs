@@ -123,8 +123,8 @@ impl<'c, C: TestConnection> Drain<'c, C> {
     }
 
     /// Runs the jobs. Sync connections return a `Result`, async ones a future of it. Failed jobs are in the
-    /// report. The result is an error if the database failed, if a job takes a state or a connection that the drain does not
-    /// have, or if a handler exceeded its time limit. Such a handler probably uses another connection, and waits there for a
+    /// report. The result is an error in three cases: the database failed, a job takes a state or a connection that the drain
+    /// does not have, or a handler exceeded its time limit. Such a handler probably uses another connection, and waits there for a
     /// lock of this connection's transaction.
     pub fn run(self) -> C::Answer<'c, StorageResult<DrainReport>> {
         let Self { conn, plan } = self;

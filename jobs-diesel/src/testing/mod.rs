@@ -21,6 +21,7 @@ mod pg_database;
 #[cfg(feature = "postgres-sync")]
 mod pg_sync;
 mod plan;
+mod refused;
 mod report;
 mod rows;
 mod savepoint;

@@ -10,9 +10,8 @@ use diesel_jobs_core::{
     WorkerId,
 };
 
-use super::layered;
 use super::store::{AsTestConnection, TestConnection};
-use super::stuck;
+use super::{layered, refused, stuck};
 
 /// One attempt of a job that is not stored. See [`perform`].
 #[must_use = "call `on`"]
@@ -108,7 +107,8 @@ impl<J: Registered + IntoNewJob> Perform<J> {
 /// Refuses a job whose handler needs what it cannot get here.
 pub(super) fn check<J: Registered, C: TestConnection>(states: &States) -> Result<(), JobError> {
     calls::install_hook();
-    Registry::new().with::<J>().check(states, C::provides, "this connection").map_err(JobError::new)
+    let checked = Registry::new().with::<J>().check(states, C::provides, "this connection");
+    checked.map_err(|problem| JobError::msg(refused::explain(&problem)))
 }
 
 /// The job as if it was claimed.
@@ -131,5 +131,6 @@ pub(super) fn claimed(
         enqueued_at: now,
         claimed_at: now,
         traceparent: new.traceparent,
+        start_by: None,
     })
 }

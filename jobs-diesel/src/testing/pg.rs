@@ -4,6 +4,7 @@ use std::any::TypeId;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use chrono::{DateTime, Utc};
 use diesel::dsl::sql;
 use diesel::prelude::*;
 use diesel::sql_types::Timestamptz;
@@ -22,6 +23,7 @@ use crate::error::storage_error;
 use crate::pg::queries::blocked;
 use crate::pg::queries::claim::ClaimedRow;
 use crate::pg::queries::enqueue::EnqueueQuery;
+use crate::pg::queries::expire::{self, StartByQuery};
 use crate::pg::queries::finish::FinishQuery;
 use crate::pg::queries::inspect::{JobRow, waiting};
 use crate::pg::queries::progress::StoreProgressQuery;
@@ -50,7 +52,13 @@ impl TestConnection for AsyncPgConnection {
     async fn start(&mut self, job: JobId, worker: WorkerId) -> StorageResult<Option<ClaimedJob>> {
         let started: Vec<ClaimedRow> =
             RunQueryDsl::load(StartQuery::new(job, worker), self).await.map_err(storage_error)?;
-        Ok(started.into_iter().next().map(|row| row.into_job(worker)))
+        let mut started: Vec<ClaimedJob> = started.into_iter().map(|row| row.into_job(worker)).collect();
+        if expire::any_expires(&started) {
+            let times: Vec<(i64, DateTime<Utc>)> =
+                RunQueryDsl::load(StartByQuery::new(&started), self).await.map_err(storage_error)?;
+            expire::add_start_by(&mut started, &times);
+        }
+        Ok(started.pop())
     }
 
     async fn call(&mut self, handler: Handler, ctx: JobContext, limit: Duration) -> Result<Handled, Expired> {

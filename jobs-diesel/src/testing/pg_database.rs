@@ -1,5 +1,5 @@
-//! The databases of tests on a PostgreSQL server. A test has a copy of a template, which is made once for each state of the
-//! migrations, or shares one that is made in the same way.
+//! The databases of tests on a PostgreSQL server. A test has its own copy of a template, or shares a database with other tests.
+//! Both are made once for each state of the migrations.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 

@@ -5,7 +5,9 @@ use async_trait::async_trait;
 use diesel_jobs_core::StorageError;
 use diesel_jobs_core::storage::StorageResult;
 
-use super::session::{Migrations, SyncTestSession, TestSession};
+#[cfg(any(feature = "postgres-sync", feature = "sqlite"))]
+use super::session::SyncTestSession;
+use super::session::{Migrations, TestSession};
 
 #[cfg(any(feature = "postgres-sync", feature = "sqlite"))]
 fn refused(error: impl std::fmt::Display) -> StorageError {
@@ -22,7 +24,11 @@ mod pg {
 
     /// The URL of the database that tests with these migrations share.
     async fn url(Migrations(all): Migrations) -> StorageResult<String> {
-        let server = database::server(None, "set it in the environment of the tests")?;
+        let server = database::server(
+            None,
+            "set TEST_DATABASE_URL in the environment of the tests to the URL of a PostgreSQL database whose role may create databases; \
+                      DATABASE_URL is used if it is not set",
+        )?;
         if server.starts_with("sqlite:") {
             let problem =
                 "the test takes a connection to PostgreSQL, but TEST_DATABASE_URL or DATABASE_URL is of SQLite";

@@ -6,26 +6,25 @@ use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 
 use crate::limit::Limit;
-use crate::options::{Backoff, CatchUp, OnConflict, OnDiscard, Options, Retain, Unique};
+use crate::options::{Backoff, CatchUp, OnConflict, OnDiscard, OnFull, Options, Retain, Unique};
 use crate::validate::Plan;
 
 /// Generates `impl Job`.
-pub(crate) fn job(private: &TokenStream, Plan { name, kind, options, secrets, limit, .. }: &Plan) -> TokenStream {
+pub(crate) fn job(private: &TokenStream, Plan { name, kind, options, secrets, limits, .. }: &Plan) -> TokenStream {
     let mut defaults = defaults(private, options);
     if !secrets.is_empty() {
         defaults.extend(quote!(.secrets(&[#(#secrets),*])));
     }
-    if let Some(Limit { name, most, by, sequence, rate }) = limit {
-        let limit = match (sequence, rate) {
-            (None, None) => quote!(new(#name, #most)),
-            (None, Some((per, burst))) => {
-                let (per, burst) = (duration(*per), burst.map(|burst| quote!(.burst(#burst))));
-                quote!(rate(#name, #most, #per) #burst)
-            }
-            (Some(OnDiscard::Halt), _) => quote!(in_sequence(#name, #private::OnDiscard::Halt)),
-            (Some(OnDiscard::Skip), _) => quote!(in_sequence(#name, #private::OnDiscard::Skip)),
-        };
-        defaults.extend(quote!(.concurrency(#private::Concurrency::#limit.by(&[#(#by),*]))));
+    match limits.as_slice() {
+        [] => {}
+        [one] => {
+            let one = concurrency(private, one);
+            defaults.extend(quote!(.concurrency(#one)));
+        }
+        several => {
+            let several = several.iter().map(|limit| concurrency(private, limit));
+            defaults.extend(quote!(.limits(&[#(#several),*])));
+        }
     }
     if let Some(rule) = &options.unique {
         let rule = unique(private, rule);
@@ -38,6 +37,26 @@ pub(crate) fn job(private: &TokenStream, Plan { name, kind, options, secrets, li
             const OPTIONS: #private::JobOptions = #defaults;
         }
     }
+}
+
+/// Generates a limit.
+fn concurrency(private: &TokenStream, Limit { name, most, by, sequence, rate, on_full, fair }: &Limit) -> TokenStream {
+    let limit = match (sequence, rate) {
+        (None, None) => quote!(new(#name, #most)),
+        (None, Some((per, burst))) => {
+            let (per, burst) = (duration(*per), burst.map(|burst| quote!(.burst(#burst))));
+            quote!(rate(#name, #most, #per) #burst)
+        }
+        (Some(OnDiscard::Halt), _) => quote!(in_sequence(#name, #private::OnDiscard::Halt)),
+        (Some(OnDiscard::Skip), _) => quote!(in_sequence(#name, #private::OnDiscard::Skip)),
+    };
+    let on_full = match on_full {
+        OnFull::Wait => TokenStream::new(),
+        OnFull::Discard => quote!(.on_full(#private::OnFull::Discard)),
+        OnFull::CancelOldest => quote!(.on_full(#private::OnFull::CancelOldest)),
+    };
+    let fair = (!fair.is_empty()).then(|| quote!(.fair_by(&[#(#fair),*])));
+    quote!(#private::Concurrency::#limit.by(&[#(#by),*]) #on_full #fair)
 }
 
 fn defaults(private: &TokenStream, options: &Options) -> TokenStream {
@@ -54,6 +73,10 @@ fn defaults(private: &TokenStream, options: &Options) -> TokenStream {
     if let Some(timeout) = options.timeout {
         let timeout = duration(timeout);
         calls.extend(quote!(.timeout(#timeout)));
+    }
+    if let Some(time) = options.expires {
+        let time = duration(time);
+        calls.extend(quote!(.expires(#time)));
     }
     if let Some(backoff) = &options.backoff {
         let backoff = match backoff {
@@ -93,6 +116,7 @@ fn unique(private: &TokenStream, Unique { by, within, started, on_conflict }: &U
         }
         OnConflict::Keep => TokenStream::new(),
         OnConflict::Error => quote!(.on_conflict(#private::OnConflict::Error)),
+        OnConflict::RunAgain => quote!(.on_conflict(#private::OnConflict::RunAgain)),
         OnConflict::Replace(args, run_at, priority) => {
             let args = args.then(|| quote!(.args()));
             let run_at = run_at.then(|| quote!(.run_at()));

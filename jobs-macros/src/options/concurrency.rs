@@ -4,6 +4,7 @@ use syn::ext::IdentExt;
 use syn::punctuated::Punctuated;
 use syn::{Expr, ExprAssign, ExprCall, ExprTuple, Ident, Lit, LitStr, Token};
 
+use super::on_full::{self, OnFull};
 use super::values::{literal, stored_name};
 
 /// The most jobs that a limit may allow. `diesel_jobs_core` has the same limit at run time.
@@ -20,13 +21,15 @@ pub(crate) struct Concurrency {
     pub(crate) most: u32,
     /// The arguments whose values are the key.
     pub(crate) by: Vec<Ident>,
+    /// What happens with a job that finds it full.
+    pub(crate) on_full: OnFull,
 }
 
 pub(super) fn concurrency(value: Expr) -> syn::Result<Concurrency> {
     let Expr::Tuple(ExprTuple { elems, paren_token, .. }) = value else {
         return Err(syn::Error::new_spanned(value, format!("`concurrency` takes a list: {FORM}")));
     };
-    let (mut name, mut most, mut by) = (None, None, Vec::new());
+    let (mut name, mut most, mut by, mut rule) = (None, None, Vec::new(), None);
     for (place, part) in elems.iter().enumerate() {
         let refuse = |message: String| Err(syn::Error::new_spanned(part, message));
         match part {
@@ -36,6 +39,11 @@ pub(super) fn concurrency(value: Expr) -> syn::Result<Concurrency> {
                     return refuse("`limit` is given twice".to_owned());
                 }
             }
+            Expr::Assign(ExprAssign { left, right, .. }) if is(left, "on_full") => {
+                if rule.replace(on_full::of_limit(right)?).is_some() {
+                    return refuse("`on_full` is given twice".to_owned());
+                }
+            }
             Expr::Call(ExprCall { func, args, .. }) if is(func, "by") => arguments(part, args, &mut by)?,
             _ => return refuse(format!("not a part of `concurrency`; {FORM}")),
         }
@@ -43,7 +51,7 @@ pub(super) fn concurrency(value: Expr) -> syn::Result<Concurrency> {
     let Some(most) = most else {
         return Err(syn::Error::new(paren_token.span.join(), format!("`concurrency` has no `limit`; {FORM}")));
     };
-    Ok(Concurrency { name, most, by })
+    Ok(Concurrency { name, most, by, on_full: rule.unwrap_or_default() })
 }
 
 /// Reads the arguments of `by(..)`, which is `part`.

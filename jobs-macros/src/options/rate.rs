@@ -5,11 +5,14 @@ use std::time::Duration;
 use syn::{Expr, ExprAssign, ExprCall, ExprTuple, Ident, Lit, LitStr};
 
 use super::concurrency::{arguments, is};
+use super::on_full::{self, OnFull};
 use super::values::{duration, literal, stored_name};
 
 /// The most starts, the largest burst, the longest time, and the most starts in a second. `diesel_jobs_core` has the same at run time.
 const MOST: u32 = 1_000_000;
 const MOST_BURST: u32 = 10_000;
+/// The longest time until all tokens of a key are there.
+const HUNDRED_YEARS: Duration = Duration::from_secs(36_525 * 24 * 3600);
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 const MOST_PER_SECOND: u128 = 10_000;
 
@@ -27,13 +30,15 @@ pub(crate) struct Rate {
     pub(crate) burst: Option<u32>,
     /// The arguments whose values are the key.
     pub(crate) by: Vec<Ident>,
+    /// What happens with a job that finds no token.
+    pub(crate) on_full: OnFull,
 }
 
 pub(super) fn rate(value: Expr) -> syn::Result<Rate> {
     let Expr::Tuple(ExprTuple { elems, paren_token, .. }) = value else {
         return Err(syn::Error::new_spanned(value, format!("`rate` takes a list: {FORM}")));
     };
-    let (mut name, mut most, mut per, mut burst, mut by) = (None, None, None, None, Vec::new());
+    let (mut name, mut most, mut per, mut burst, mut by, mut rule) = (None, None, None, None, Vec::new(), None);
     for (place, part) in elems.iter().enumerate() {
         let is_new = match part {
             Expr::Lit(_) | Expr::Group(_) if place == 0 => name.replace(stored_name("rate", part)?).is_none(),
@@ -52,6 +57,9 @@ pub(super) fn rate(value: Expr) -> syn::Result<Rate> {
                 )?)
                 .is_none(),
             Expr::Assign(ExprAssign { left, right, .. }) if is(left, "per") => per.replace(time(right)?).is_none(),
+            Expr::Assign(ExprAssign { left, right, .. }) if is(left, "on_full") => {
+                rule.replace(on_full::of_rate(right)?).is_none()
+            }
             Expr::Call(ExprCall { func, args, .. }) if is(func, "by") => {
                 arguments(part, args, &mut by)?;
                 true
@@ -68,7 +76,11 @@ pub(super) fn rate(value: Expr) -> syn::Result<Rate> {
         let message = "a rate allows at most 10000 starts in a second; for more, use no rate";
         return Err(syn::Error::new(paren_token.span.join(), message));
     }
-    Ok(Rate { name, most, per, burst, by })
+    if per.as_secs_f64() * f64::from(burst.unwrap_or(1)) / f64::from(most) > HUNDRED_YEARS.as_secs_f64() {
+        let message = "the tokens of `burst` must come within a hundred years";
+        return Err(syn::Error::new(paren_token.span.join(), message));
+    }
+    Ok(Rate { name, most, per, burst, by, on_full: rule.unwrap_or_default() })
 }
 
 fn number(value: &Expr, most: u32, otherwise: &str) -> syn::Result<u32> {

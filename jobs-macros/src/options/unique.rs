@@ -10,7 +10,7 @@ use super::values::{duration, text};
 const UNIQUE: &str = "write `unique(by(user_id))`, or with `within = \"5m\"`, `until = \"started\"` or `on_conflict = \"replace(args)\"`";
 const DEBOUNCE: &str = "write `debounce(quiet = \"5s\", max = \"1m\", by(doc_id))`";
 const ON_CONFLICT: &str =
-    "`on_conflict` is \"keep\", \"error\" or \"replace(..)\" with some of `args`, `run_at`, `priority`";
+    "`on_conflict` is \"keep\", \"error\", \"run_again\" or \"replace(..)\" with some of `args`, `run_at`, `priority`";
 
 /// The option `unique` or `debounce` as it is written.
 pub(crate) struct Unique {
@@ -28,6 +28,7 @@ pub(crate) struct Unique {
 pub(crate) enum OnConflict {
     Keep,
     Error,
+    RunAgain,
     /// Whether the arguments, the time and the priority are replaced.
     Replace(bool, bool, bool),
     /// `quiet` and `max`.
@@ -46,7 +47,12 @@ pub(super) fn unique(value: Expr) -> syn::Result<Unique> {
         },
     };
     let within = within.map(|value| positive(&value, "within")).transpose()?;
-    let on_conflict = on_conflict.map_or(Ok(OnConflict::Keep), |value| self::on_conflict(&value))?;
+    let written = on_conflict;
+    let on_conflict = written.as_ref().map_or(Ok(OnConflict::Keep), self::on_conflict)?;
+    if started && matches!(on_conflict, OnConflict::RunAgain) {
+        let message = "`run_again` waits for the end of the running job: leave `until = \"started\"` out";
+        return Err(syn::Error::new_spanned(written, message));
+    }
     Ok(Unique { by, within, started, on_conflict })
 }
 
@@ -113,6 +119,7 @@ fn on_conflict(value: &Expr) -> syn::Result<OnConflict> {
     match written {
         "keep" => return Ok(OnConflict::Keep),
         "error" => return Ok(OnConflict::Error),
+        "run_again" => return Ok(OnConflict::RunAgain),
         "replace" => return Ok(OnConflict::Replace(true, true, true)),
         _ => {}
     }

@@ -144,6 +144,17 @@ pub(super) fn timeout(value: &Expr) -> syn::Result<Duration> {
     }
 }
 
+pub(super) fn expires(value: &Expr) -> syn::Result<Duration> {
+    let text = text(value, "`expires` takes a duration as a string, such as \"10m\"")?;
+    match duration::parse(&text.value()) {
+        Ok(Duration::ZERO) => Err(syn::Error::new(
+            text.span(),
+            "`expires` must be longer than 0; omit the option if the job may start at any time",
+        )),
+        other => other.map_err(|problem| syn::Error::new(text.span(), problem)),
+    }
+}
+
 /// Returns the duration of the part `name` of an option.
 pub(super) fn duration(value: &Expr, name: &str) -> syn::Result<Duration> {
     let text = text(value, &format!("`{name}` takes a duration as a string, such as \"30s\""))?;

@@ -2,10 +2,10 @@
 
 use async_trait::async_trait;
 use diesel_jobs_core::JobId;
-use diesel_jobs_core::storage::{Action as Change, Operated};
+use diesel_jobs_core::storage::{Action as Change, AuditRecord, Once, Operated, RequestKey};
 
 use super::verb::Verb;
-use super::{Act, Done, Form, Preview, Report};
+use super::{Act, Done, Form, Preview, Report, done_before};
 use crate::failure::Failure;
 use crate::filter::read_id;
 use crate::format::counted;
@@ -18,6 +18,7 @@ pub(crate) struct OnJobs {
     verb: Verb,
     change: Change,
     ids: Vec<JobId>,
+    key: Option<RequestKey>,
 }
 
 /// More than a page can select.
@@ -36,11 +37,19 @@ impl OnJobs {
         if ids.len() > MOST_IDS {
             return Err(Failure::Malformed(format!("At most {MOST_IDS} jobs can be selected one by one.")));
         }
-        Ok(Self { verb, change: verb.change(form, is_asked)?, ids })
+        Ok(Self { verb, change: verb.change(form, is_asked)?, ids, key: form.request()? })
     }
 
     fn link(site: &Site, id: JobId) -> String {
         site.base.to(&format!("/jobs/{id}"))
+    }
+
+    /// Links to the jobs that were enqueued again, as the audit has them.
+    fn links(site: &Site, entry: &AuditRecord) -> Vec<(String, String)> {
+        let ids = entry.detail.as_ref().and_then(|detail| detail.get("enqueued")).and_then(|ids| ids.as_array());
+        let ids = ids.into_iter().flatten().filter_map(|id| id.as_i64()).take(SAMPLE);
+        let links = ids.map(|id| (Self::link(site, JobId(id)), format!("job {id}")));
+        links.chain([(site.base.to("/jobs"), "all jobs".to_owned())]).collect()
     }
 }
 
@@ -48,6 +57,10 @@ impl OnJobs {
 impl Act for OnJobs {
     fn right(&self) -> Action {
         self.verb.right()
+    }
+
+    fn is_cumulative(&self) -> bool {
+        self.verb.is_cumulative()
     }
 
     async fn preview(&self, site: &Site) -> Result<Preview, Failure> {
@@ -84,12 +97,18 @@ impl Act for OnJobs {
                 [id] => Self::link(site, *id),
                 _ => site.base.to("/jobs"),
             },
-            ..Preview::default()
         })
     }
 
     async fn perform(&self, site: &Site, actor: &str) -> Result<Done, Failure> {
-        let operated = site.operator().act(&self.change, &self.ids, actor).await?;
+        let operator = site.operator();
+        let operated = match &self.key {
+            Some(key) if self.is_cumulative() => match operator.act_once(key, &self.change, &self.ids, actor).await? {
+                Once::Now(operated) => operated,
+                Once::Before(entry) => return Ok(done_before(&entry, Self::links(site, &entry))),
+            },
+            _ => operator.act(&self.change, &self.ids, actor).await?,
+        };
         let (mut done, mut lines, mut links) = (0_usize, Vec::new(), Vec::new());
         for (id, operated) in self.ids.iter().zip(operated) {
             let mut shown = *id;
@@ -106,6 +125,9 @@ impl Act for OnJobs {
                 Operated::Newer => lines.push(format!(
                     "Job {id} was enqueued by a later version of the program. Only that version can change it."
                 )),
+                unknown => {
+                    lines.push(format!("Job {id}: the database's answer is {unknown:?}. Look at the job's page."))
+                }
             }
             if links.len() < SAMPLE && self.verb != Verb::Delete {
                 links.push((Self::link(site, shown), format!("job {shown}")));

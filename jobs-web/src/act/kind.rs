@@ -2,8 +2,9 @@
 
 use async_trait::async_trait;
 
-use super::{Act, Done, Field, Form, Preview};
+use super::{Act, Done, Form, Preview};
 use crate::failure::Failure;
+use crate::field::Field;
 use crate::rights::Action;
 use crate::site::Site;
 
@@ -33,8 +34,8 @@ pub(crate) struct OnKind {
 }
 
 impl OnKind {
-    pub(super) fn read(verb: Verb, form: &Form) -> Result<Self, Failure> {
-        Ok(Self { verb, name: form.name("kind")?, reason: form.given("reason") })
+    pub(super) fn read(verb: Verb, form: &Form, is_asked: bool) -> Result<Self, Failure> {
+        Ok(Self { verb, name: form.name("kind")?, reason: form.reason(is_asked)? })
     }
 }
 
@@ -53,7 +54,7 @@ impl Act for OnKind {
         Ok(match self.verb {
             Verb::Pause => Preview {
                 question: format!("Pause the kind {name}?"),
-                effect: "Workers claim none of its jobs until it is resumed. Jobs that run go on.".to_owned(),
+                effect: "Workers claim none of its jobs until it is resumed. Jobs that run continue.".to_owned(),
                 button: if paused.is_none() { "Pause".to_owned() } else { String::new() },
                 fields: vec![Field::reason()],
                 ..preview

@@ -3,8 +3,9 @@
 use async_trait::async_trait;
 use diesel_jobs_core::MOST_AT_ONCE;
 
-use super::{Act, Done, Field, Form, Input, Preview};
+use super::{Act, Done, Form, Preview};
 use crate::failure::Failure;
+use crate::field::{Field, Mistake};
 use crate::rights::Action;
 use crate::site::Site;
 
@@ -39,16 +40,14 @@ impl OnLimit {
     pub(super) fn read(verb: Verb, form: &Form, is_asked: bool) -> Result<Self, Failure> {
         let text = form.get("most").trim();
         let most = match verb {
-            Verb::Set if !is_asked || !text.is_empty() => {
-                text.parse().ok().filter(|most| *most <= MOST_AT_ONCE).ok_or_else(|| {
-                    Failure::Malformed(format!(
-                        "{text:?} is not a number of jobs: write a number from 0 to {MOST_AT_ONCE}."
-                    ))
-                })?
+            Verb::Set if !is_asked => {
+                let wrong = || format!("{text:?} is not a number of jobs: write a number from 0 to {MOST_AT_ONCE}");
+                let most = text.parse().ok().filter(|most| *most <= MOST_AT_ONCE);
+                most.ok_or_else(|| Mistake::of("most", &wrong()))?
             }
             _ => 0,
         };
-        Ok(Self { verb, name: form.name("limit")?, most, reason: form.given("reason") })
+        Ok(Self { verb, name: form.name("limit")?, most, reason: form.reason(is_asked)? })
     }
 }
 
@@ -67,18 +66,12 @@ impl Act for OnLimit {
             Verb::Set => Preview {
                 question: format!("How many jobs of each key of the limit {name} run at once?"),
                 effect: "Within a second this number applies instead of the one in the code, also to jobs that wait already, until it is \
-                         reset. Jobs that are available or running go on."
+                         reset. Jobs that are available or running continue."
                     .to_owned(),
                 button: "Set".to_owned(),
                 fields: vec![
-                    Field {
-                        name: "most",
-                        label: "Jobs at once",
-                        value: set.map(|set| set.most.to_string()).unwrap_or_default(),
-                        required: true,
-                        hint: "From 0 to 10000, for each key. With 0 none starts.",
-                        input: Input::Line,
-                    },
+                    Field::line("most", "Jobs at once", "From 0 to 10000, for each key. With 0 none starts.")
+                        .holding(set.map(|set| set.most.to_string()).unwrap_or_default()),
                     Field::reason(),
                 ],
                 ..preview

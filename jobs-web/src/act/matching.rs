@@ -1,13 +1,17 @@
 //! Actions on all jobs that match a filter. They are stored, and workers do them in batches.
 
 use async_trait::async_trait;
-use diesel_jobs_core::storage::{Action as Change, JobFilter, OperationId, filter_for};
+use diesel_jobs_core::storage::{Action as Change, JobFilter, OperationId, RequestKey, filter_for};
 
 use super::verb::Verb;
 use super::{Act, Done, Form, Preview, Report};
 use crate::failure::Failure;
+use crate::field::{Field, Mistake};
 use crate::rights::Action;
 use crate::site::Site;
+
+/// The field for the name that must be typed.
+const TYPED: &str = "name_typed";
 
 /// An action on all jobs that match.
 #[derive(Debug)]
@@ -16,6 +20,7 @@ pub(crate) struct OnMatching {
     change: Change,
     filter: JobFilter,
     typed: String,
+    key: Option<RequestKey>,
 }
 
 fn malformed(problem: String) -> Failure {
@@ -25,17 +30,22 @@ fn malformed(problem: String) -> Failure {
 impl OnMatching {
     pub(super) fn read(verb: Verb, form: &Form, is_asked: bool) -> Result<Self, Failure> {
         let change = verb.change(form, is_asked)?;
+        // A form whose conditions have another name must not act on all jobs.
+        if form.all("filter").next().is_none() {
+            let text = "The form has no filter. Write filter=, with the conditions for the jobs; an empty filter stands for all jobs.";
+            return Err(Failure::Malformed(text.to_owned()));
+        }
         let filter: JobFilter = form.get("filter").parse().map_err(malformed)?;
         let filter = filter_for(&change, &filter).map_err(malformed)?;
-        Ok(Self { verb, change, filter, typed: form.get("name_typed").trim().to_owned() })
+        Ok(Self { verb, change, filter, typed: form.get(TYPED).trim().to_owned(), key: form.request()? })
     }
 
     /// All waiting jobs of a queue.
     pub(super) fn purge(queue: &str, form: &Form) -> Result<Self, Failure> {
         let mut filter = JobFilter { queues: vec![queue.to_owned()], ..JobFilter::default() };
         filter.states = diesel_jobs_core::JobState::ALL.into_iter().filter(|state| state.is_waiting()).collect();
-        let typed = form.get("name_typed").trim().to_owned();
-        Ok(Self { verb: Verb::Delete, change: Change::Delete, filter, typed })
+        let typed = form.get(TYPED).trim().to_owned();
+        Ok(Self { verb: Verb::Delete, change: Change::Delete, filter, typed, key: form.request()? })
     }
 
     /// What must be typed before jobs are deleted: the only queue or kind of the filter, or a word.
@@ -57,9 +67,14 @@ impl Act for OnMatching {
         self.verb.right()
     }
 
+    /// A form that is sent twice would store two operations.
+    fn is_cumulative(&self) -> bool {
+        true
+    }
+
     async fn preview(&self, site: &Site) -> Result<Preview, Failure> {
-        site.check_search(&self.filter).map_err(Failure::Malformed)?;
-        let found = site.operator().preview(&self.change, &self.filter).await?;
+        let searched = site.searchable(&self.filter).map_err(Failure::Malformed)?;
+        let found = site.operator().preview(&self.change, &searched).await?;
         let verb = self.verb;
         let what = format!("{} {}", found.count, if found.count.jobs == 1 { "job" } else { "jobs" });
         let sample: Vec<_> = found
@@ -70,7 +85,8 @@ impl Act for OnMatching {
                 (url, job.id.to_string(), format!("{} in {}, {}", job.kind, job.queue, job.state))
             })
             .collect();
-        let filter = self.filter.to_string();
+        let filter = searched.to_string();
+        let typed = self.name().map(|name| Field::line(TYPED, &format!("Type `{name}` to confirm"), ""));
         let is_none = found.count.jobs == 0 && found.count.is_exact;
         Ok(Preview {
             question: verb.question(&what),
@@ -87,26 +103,29 @@ impl Act for OnMatching {
             ],
             button: if is_none { String::new() } else { format!("{} {what}", verb.label()) },
             destroys: verb.destroys(),
-            name: self.name(),
-            fields: verb.fields(),
+            fields: verb.fields().into_iter().chain(typed).collect(),
             back: site.base.with("/jobs", [("q", filter.as_str())]),
         })
     }
 
     async fn perform(&self, site: &Site, actor: &str) -> Result<Done, Failure> {
         if let Some(name) = self.name().filter(|name| *name != self.typed) {
-            return Err(Failure::Malformed(format!(
-                "Nothing was deleted: {:?} was typed, and not {name:?}.",
-                self.typed
-            )));
+            let text = format!("Nothing was deleted: {:?} was typed, and not {name:?}", self.typed);
+            return Err(Mistake::of(TYPED, &text).into());
         }
-        site.check_search(&self.filter).map_err(Failure::Malformed)?;
-        site.operator().start_operation(&self.change, &self.filter, actor).await?;
+        let filter = site.searchable(&self.filter).map_err(Failure::Malformed)?;
+        let (operator, change) = (site.operator(), &self.change);
+        if let Some(key) = &self.key {
+            // If it was started before, the page shows it.
+            operator.start_operation_once(key, change, &filter, actor).await?;
+        } else {
+            operator.start_operation(change, &filter, actor).await?;
+        }
         Ok(Done::Page("/operations".to_owned()))
     }
 }
 
-/// The end of an operation before it is done.
+/// Ends an operation before all its jobs are changed.
 #[derive(Debug)]
 pub(crate) struct CancelOperation {
     id: OperationId,

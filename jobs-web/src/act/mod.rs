@@ -1,4 +1,4 @@
-//! What can be done: read from a form, previewed on a page, and done.
+//! The actions. Each is read from a form, previewed on a page, and performed.
 
 mod jobs;
 mod kind;
@@ -13,9 +13,12 @@ mod verb;
 mod worker;
 
 use async_trait::async_trait;
+use diesel_jobs_core::installation::check_words;
+use diesel_jobs_core::storage::{AuditRecord, RequestKey};
 
 pub(crate) use self::verb::Verb;
 use crate::failure::Failure;
+use crate::field::{Field, Mistake};
 use crate::rights::Action;
 use crate::site::Site;
 
@@ -30,61 +33,23 @@ pub(crate) struct Preview {
     pub(crate) sample: Vec<(String, String, String)>,
     /// How many more there are.
     pub(crate) more: String,
-    /// What must be known before: jobs that are left out, and why.
+    /// Notes for the operator: jobs that are left out, and why.
     pub(crate) notes: Vec<String>,
     /// The text on the button. Empty: there is nothing to do.
     pub(crate) button: String,
     /// Whether the action destroys.
     pub(crate) destroys: bool,
-    /// The name that must be typed.
-    pub(crate) name: Option<String>,
-    /// What can be said in addition.
+    /// The fields of the form, such as the reason. Some are required.
     pub(crate) fields: Vec<Field>,
     /// Where `Back` leads.
     pub(crate) back: String,
-}
-
-/// A field of the page that asks for confirmation.
-#[derive(Debug)]
-pub(crate) struct Field {
-    pub(crate) name: &'static str,
-    pub(crate) label: &'static str,
-    pub(crate) value: String,
-    pub(crate) required: bool,
-    pub(crate) hint: &'static str,
-    pub(crate) input: Input,
-}
-
-/// How a field is filled in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Input {
-    /// One line.
-    Line,
-    /// Several lines.
-    Text,
-    /// One of these words.
-    Choice(&'static [&'static str]),
-}
-
-impl Field {
-    /// Why it is done, in one line.
-    pub(crate) fn reason() -> Self {
-        Self {
-            name: "reason",
-            label: "Reason",
-            value: String::new(),
-            required: false,
-            hint: "Pages and commands show it with your name.",
-            input: Input::Line,
-        }
-    }
 }
 
 /// What was done.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     pub(crate) title: String,
-    /// Whether all was done that was asked for.
+    /// Whether everything was done.
     pub(crate) whole: bool,
     pub(crate) lines: Vec<String>,
     /// Links to what was changed: address and name.
@@ -106,15 +71,24 @@ pub(crate) trait Act: Send + Sync {
     /// The right that it needs.
     fn right(&self) -> Action;
 
-    /// Looks at what would be changed. Changes nothing.
+    /// Whether a form that is sent twice would change more than a form that is sent once. Then the form has a key, so that
+    /// the action is performed once.
+    fn is_cumulative(&self) -> bool {
+        false
+    }
+
+    /// Reads what would be changed. Changes nothing.
     async fn preview(&self, site: &Site) -> Result<Preview, Failure>;
 
-    /// Does it.
+    /// Performs the action.
     async fn perform(&self, site: &Site, actor: &str) -> Result<Done, Failure>;
 }
 
 /// The values of a form.
 pub(crate) struct Form(pub(crate) Vec<(String, String)>);
+
+/// The field with the key of a form.
+pub(crate) const REQUEST: &str = "request";
 
 impl Form {
     /// The first value of this name. Empty if there is none.
@@ -133,6 +107,21 @@ impl Form {
         self.0.iter().filter(move |(field, _)| field == name).map(|(_, value)| value.as_str())
     }
 
+    /// The reason for the action. `None` while the form is shown first (`is_asked`), because its fields are not filled in yet.
+    fn reason(&self, is_asked: bool) -> Result<Option<String>, Failure> {
+        let reason = self.given("reason").filter(|_| !is_asked);
+        if let Some(reason) = &reason {
+            check_words("the reason", reason).map_err(|problem| Mistake::of("reason", &problem))?;
+        }
+        Ok(reason)
+    }
+
+    /// The key of the form. A request without a key is performed each time.
+    fn request(&self) -> Result<Option<RequestKey>, Failure> {
+        let key = self.given(REQUEST).map(|key| key.parse::<RequestKey>()).transpose();
+        key.map_err(|problem| Failure::Malformed(format!("{problem}. Open the page of the action again.")))
+    }
+
     /// The name of what is acted on. It must not be empty.
     pub(crate) fn name(&self, of: &str) -> Result<String, Failure> {
         match self.get("name") {
@@ -142,7 +131,22 @@ impl Form {
     }
 }
 
-/// Reads which action a form asks for. `is_asked`: the page that asks for confirmation is shown, and its fields are not filled in yet.
+/// The answer to a form that was sent before with the same key.
+fn done_before(entry: &AuditRecord, links: Vec<(String, String)>) -> Done {
+    let AuditRecord { at, actor, action, target, .. } = entry;
+    Done::Report(Report {
+        title: "This was done already".to_owned(),
+        whole: true,
+        lines: vec![format!(
+            "The form was sent twice. {actor} did it at {}: {action} {target}. It was not done again.",
+            at.format("%Y-%m-%d %H:%M:%S UTC")
+        )],
+        links,
+    })
+}
+
+/// Reads which action a form asks for. `is_asked`: the page that asks for confirmation is shown. Its fields are not filled
+/// in yet, or have a mistake.
 pub(crate) fn read(form: &Form, is_asked: bool) -> Result<Box<dyn Act>, Failure> {
     let action = form.get("action");
     if let Some(verb) = Verb::named(action) {
@@ -158,10 +162,10 @@ pub(crate) fn read(form: &Form, is_asked: bool) -> Result<Box<dyn Act>, Failure>
         return Ok(Box::new(matching::CancelOperation::read(form)?));
     }
     if let Some(verb) = queue::Verb::named(action) {
-        return Ok(Box::new(queue::OnQueue::read(verb, form)?));
+        return Ok(Box::new(queue::OnQueue::read(verb, form, is_asked)?));
     }
     if let Some(verb) = kind::Verb::named(action) {
-        return Ok(Box::new(kind::OnKind::read(verb, form)?));
+        return Ok(Box::new(kind::OnKind::read(verb, form, is_asked)?));
     }
     if let Some(verb) = limit::Verb::named(action) {
         return Ok(Box::new(limit::OnLimit::read(verb, form, is_asked)?));
@@ -176,10 +180,10 @@ pub(crate) fn read(form: &Form, is_asked: bool) -> Result<Box<dyn Act>, Failure>
         return Ok(Box::new(worker::OnWorker::read(verb, form)?));
     }
     if let Some(verb) = schedule_edit::Verb::named(action) {
-        return Ok(Box::new(schedule_edit::OnSchedule::read(verb, form, is_asked)?));
+        return Ok(Box::new(schedule_edit::OnSchedule::read(verb, form)?));
     }
     if let Some(verb) = schedule::Verb::named(action) {
-        return Ok(Box::new(schedule::OnSchedule::read(verb, form)?));
+        return Ok(Box::new(schedule::OnSchedule::read(verb, form, is_asked)?));
     }
     Err(Failure::Malformed(format!("There is no action {action:?}. Choose one on a page of this dashboard.")))
 }

@@ -3,8 +3,9 @@
 use async_trait::async_trait;
 use diesel_jobs_core::storage::MOST_SLOTS;
 
-use super::{Act, Done, Field, Form, Input, Preview};
+use super::{Act, Done, Form, Preview};
 use crate::failure::Failure;
+use crate::field::{Field, Mistake};
 use crate::link::encode;
 use crate::rights::Action;
 use crate::site::Site;
@@ -42,15 +43,15 @@ pub(crate) struct OnQueue {
 }
 
 impl OnQueue {
-    pub(super) fn read(verb: Verb, form: &Form) -> Result<Self, Failure> {
-        let slots = form.given("slots").map(|text| {
-            text.parse().ok().filter(|slots| *slots <= MOST_SLOTS).ok_or_else(|| {
-                Failure::Malformed(format!(
-                    "{text:?} is not a number of slots: write a number from 0 to {MOST_SLOTS}, or nothing."
-                ))
-            })
+    pub(super) fn read(verb: Verb, form: &Form, is_asked: bool) -> Result<Self, Failure> {
+        let slots = form.given("slots").filter(|_| !is_asked).map(|text| {
+            let wrong = || {
+                let allowed = format!("write a number from 0 to {MOST_SLOTS}, or nothing");
+                Mistake::of("slots", &format!("{text:?} is not a number of slots: {allowed}"))
+            };
+            text.parse().ok().filter(|slots| *slots <= MOST_SLOTS).ok_or_else(wrong)
         });
-        Ok(Self { verb, name: form.name("queue")?, reason: form.given("reason"), slots: slots.transpose()? })
+        Ok(Self { verb, name: form.name("queue")?, reason: form.reason(is_asked)?, slots: slots.transpose()? })
     }
 }
 
@@ -73,7 +74,7 @@ impl Act for OnQueue {
             Verb::Pause => Preview {
                 question: format!("Pause the queue {name}?"),
                 effect:
-                    "No worker claims its jobs until it is resumed. Jobs that run go on. Jobs can still be enqueued."
+                    "No worker claims its jobs until it is resumed. Jobs that run continue. Jobs can still be enqueued."
                         .to_owned(),
                 button: if paused.is_none() { "Pause".to_owned() } else { String::new() },
                 fields: vec![Field::reason()],
@@ -87,7 +88,7 @@ impl Act for OnQueue {
             },
             Verb::Drain => Preview {
                 question: format!("Drain the queue {name}?"),
-                effect: "The queue is paused: no worker claims its jobs until it is resumed. Jobs that run go on, and a page shows \
+                effect: "The queue is paused: no worker claims its jobs until it is resumed. Jobs that run continue, and a page shows \
                          how many still run. Waiting jobs stay in the queue."
                     .to_owned(),
                 button: "Drain".to_owned(),
@@ -98,17 +99,11 @@ impl Act for OnQueue {
                 question: format!("How many jobs of {name} does each worker run at once?"),
                 effect: "Workers follow within a second. Jobs that run are not stopped.".to_owned(),
                 button: "Set".to_owned(),
-                fields: vec![Field {
-                    name: "slots",
-                    label: "Slots",
-                    value: settings
-                        .and_then(|settings| settings.slots)
-                        .map(|slots| slots.to_string())
-                        .unwrap_or_default(),
-                    required: false,
-                    hint: "Empty: as many as each worker was started with.",
-                    input: Input::Line,
-                }],
+                fields: vec![
+                    Field::line("slots", "Slots", "Empty: as many as each worker was started with.")
+                        .optional()
+                        .holding(settings.and_then(|it| it.slots).map(|slots| slots.to_string()).unwrap_or_default()),
+                ],
                 ..preview
             },
         })

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use diesel_jobs_core::JobId;
-use diesel_jobs_core::storage::SlotOfJob;
+use diesel_jobs_core::storage::{SlotOfJob, keyed};
 
 use super::{Act, Done, Form, Preview, Report};
 use crate::failure::Failure;
@@ -58,17 +58,22 @@ impl Act for Release {
         let preview = Preview { destroys: true, back, ..Preview::default() };
         Ok(match self.verb {
             Verb::Slot => match site.operator().slot(job).await? {
-                SlotOfJob::Left { name, key } => Preview {
-                    question: format!("Release the limit slot of job {job}?"),
+                SlotOfJob::Left { limits } => Preview {
+                    question: format!("Release the limit slots of job {job}?"),
                     effect: format!(
-                        "The job does not need its slot of the limit {name}, key {key}. The next job of this key starts. If a dead worker \
-                         still has the job, the job runs again beside that one."
+                        "The job does not need its slots: {}. The next jobs of these keys start. If a dead worker still has the job, the \
+                         job runs again beside that one.",
+                        limits
+                            .iter()
+                            .map(|slot| format!("{}, {}", slot.name, keyed(&slot.key)))
+                            .collect::<Vec<_>>()
+                            .join("; ")
                     ),
-                    button: "Release the slot".to_owned(),
+                    button: "Release".to_owned(),
                     ..preview
                 },
                 other => Preview {
-                    question: format!("Release the limit slot of job {job}?"),
+                    question: format!("Release the limit slots of job {job}?"),
                     effect: "Only a slot that its job does not need is released.".to_owned(),
                     notes: vec![format!("Now {}.", other.text(job))],
                     ..preview
@@ -78,7 +83,7 @@ impl Act for Release {
                 let key = site.operator().unique_key(job).await?;
                 Preview {
                     question: format!("Take the unique key away from job {job}?"),
-                    effect: "The job goes on. The next enqueue with the same key inserts a job.".to_owned(),
+                    effect: "The job continues. The next enqueue with the same key inserts a job.".to_owned(),
                     notes: key.iter().map(|key| format!("The key is {} of {}.", key.key, key.name)).collect(),
                     button: if key.is_some() { "Release the key".to_owned() } else { String::new() },
                     ..preview
@@ -103,7 +108,7 @@ impl Act for Release {
         Ok(Done::Report(match problem {
             None => Report {
                 title: match self.verb {
-                    Verb::Slot => format!("The limit slot of job {job} is free"),
+                    Verb::Slot => format!("The limit slots of job {job} are free"),
                     Verb::Key => format!("Job {job} does not have its unique key any more"),
                 },
                 whole: true,

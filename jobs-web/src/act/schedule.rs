@@ -2,11 +2,12 @@
 
 use async_trait::async_trait;
 use chrono::{DateTime, NaiveDateTime, Utc};
-use diesel_jobs_core::storage::{ScheduleRecord, Scheduled};
+use diesel_jobs_core::storage::{Once, RequestKey, ScheduleRecord, Scheduled};
 use diesel_jobs_core::{NewJob, RunAt, Schedule};
 
-use super::{Act, Done, Field, Form, Input, Preview, Report};
+use super::{Act, Done, Form, Preview, Report, done_before};
 use crate::failure::Failure;
+use crate::field::{Field, Mistake};
 use crate::format::counted;
 use crate::rights::Action;
 use crate::site::Site;
@@ -43,24 +44,26 @@ pub(crate) struct OnSchedule {
     reason: Option<String>,
     from: Option<DateTime<Utc>>,
     until: Option<DateTime<Utc>>,
+    key: Option<RequestKey>,
 }
 
 /// A time as the form has it: `2026-01-31 08:00`, in UTC.
-fn time(form: &Form, name: &str) -> Result<Option<DateTime<Utc>>, Failure> {
-    let Some(text) = form.given(name) else { return Ok(None) };
+fn time(form: &Form, name: &'static str, is_asked: bool) -> Result<Option<DateTime<Utc>>, Mistake> {
+    let Some(text) = form.given(name).filter(|_| !is_asked) else { return Ok(None) };
     let plain = text.replace('T', " ");
     let plain = plain.trim_end_matches('Z').trim_end_matches(" UTC");
     let read = |format| NaiveDateTime::parse_from_str(plain, format).ok();
     match read("%Y-%m-%d %H:%M:%S").or_else(|| read("%Y-%m-%d %H:%M")) {
         Some(time) => Ok(Some(time.and_utc())),
-        None => Err(Failure::Malformed(format!("{text:?} is not a time: write 2026-01-31 08:00, in UTC."))),
+        None => Err(Mistake::of(name, &format!("{text:?} is not a time: write 2026-01-31 08:00, in UTC"))),
     }
 }
 
 impl OnSchedule {
-    pub(super) fn read(verb: Verb, form: &Form) -> Result<Self, Failure> {
-        let (from, until) = (time(form, "from")?, time(form, "until")?);
-        Ok(Self { verb, name: form.name("schedule")?, reason: form.given("reason"), from, until })
+    pub(super) fn read(verb: Verb, form: &Form, is_asked: bool) -> Result<Self, Failure> {
+        let (name, reason, key) = (form.name("schedule")?, form.reason(is_asked)?, form.request()?);
+        let (from, until) = (time(form, "from", is_asked)?, time(form, "until", is_asked)?);
+        Ok(Self { verb, name, reason, from, until, key })
     }
 
     async fn record(&self, site: &Site) -> Result<(ScheduleRecord, DateTime<Utc>), Failure> {
@@ -69,27 +72,49 @@ impl OnSchedule {
         Ok((found.ok_or_else(|| Failure::NotFound(format!("There is no schedule {:?}.", self.name)))?, now))
     }
 
-    /// The ticks of the given time, at most one more than is allowed.
+    /// The ticks between the two times of the form, at most one more than is allowed.
     fn ticks(&self, record: &ScheduleRecord, now: DateTime<Utc>) -> Result<Vec<DateTime<Utc>>, Failure> {
-        let (Some(from), Some(until)) = (self.from, self.until.or(Some(now))) else {
-            return Err(Failure::Malformed("Write from when on ticks are to be made up.".to_owned()));
-        };
-        let malformed = |problem: diesel_jobs_core::StorageError| Failure::Malformed(problem.to_string());
-        if from >= until || until > now {
-            return Err(Failure::Malformed("The time must begin before it ends, and must have passed.".to_owned()));
+        let mistake = |text: &str| Err(Mistake::of("from", text).into());
+        let Some(from) = self.from else { return mistake("Write from when on ticks are to be made up") };
+        let until = self.until.unwrap_or(now);
+        if until > now {
+            return Err(Mistake::of("until", "The time must have passed").into());
+        }
+        if from >= until {
+            return mistake("The time must begin before it ends");
         }
         let schedule = Schedule::parse(&record.expression, &record.timezone)
-            .map_err(|problem| malformed(diesel_jobs_core::StorageError::Config(problem.to_string())))?;
+            .map_err(|problem| Mistake::of_form(&problem.to_string()))?;
         let start = from - chrono::TimeDelta::seconds(1);
         let ticks = std::iter::successors(schedule.next_after(start), |tick| schedule.next_after(*tick));
         let ticks: Vec<_> = ticks.take_while(|tick| *tick <= until).take(MOST_TICKS + 1).collect();
         match ticks.len() {
-            0 => Err(Failure::Malformed("The schedule has no tick in this time.".to_owned())),
-            number if number > MOST_TICKS => Err(Failure::Malformed(format!(
-                "The schedule has more than {MOST_TICKS} ticks in this time. Choose a shorter one."
-            ))),
+            0 => mistake("The schedule has no tick in this time"),
+            number if number > MOST_TICKS => {
+                mistake(&format!("The schedule has more than {MOST_TICKS} ticks in this time. Choose a shorter one"))
+            }
             _ => Ok(ticks),
         }
+    }
+
+    /// Enqueues jobs of the schedule. If the form has a key that was used before, it enqueues none, and returns the answer of the page.
+    async fn enqueue(
+        &self,
+        site: &Site,
+        jobs: &[NewJob],
+        action: &str,
+        actor: &str,
+    ) -> Result<Result<Scheduled, Done>, Failure> {
+        let (operator, name) = (site.operator(), self.name.as_str());
+        let Some(key) = &self.key else {
+            return Ok(Ok(operator.enqueue_for_schedule(name, jobs, action, actor).await?));
+        };
+        Ok(match operator.enqueue_for_schedule_once(key, name, jobs, action, actor).await? {
+            Once::Now(scheduled) => Ok(scheduled),
+            Once::Before(entry) => {
+                Err(done_before(&entry, vec![(site.base.to("/schedules"), "all schedules".to_owned())]))
+            }
+        })
     }
 
     fn job(&self, site: &Site, record: &ScheduleRecord, at: RunAt) -> NewJob {
@@ -109,6 +134,7 @@ impl OnSchedule {
             }
             Scheduled::Exists => Some("Another schedule has this name."),
             Scheduled::Declared => Some("Code declares the schedule, so it can only be paused."),
+            _ => Some("The database's answer is unknown to this version. Look at the page Schedules."),
         };
         let jobs = self.record(site).await.map(|(record, _)| site.base.with("/jobs", [("kind", record.kind.as_str())]));
         Ok(Done::Report(Report {
@@ -128,6 +154,10 @@ impl OnSchedule {
 impl Act for OnSchedule {
     fn right(&self) -> Action {
         Action::Schedules
+    }
+
+    fn is_cumulative(&self) -> bool {
+        matches!(self.verb, Verb::Trigger | Verb::Backfill)
     }
 
     async fn preview(&self, site: &Site) -> Result<Preview, Failure> {
@@ -160,13 +190,8 @@ impl Act for OnSchedule {
             },
             Verb::Backfill => {
                 let day_ago = now - chrono::TimeDelta::days(1);
-                let field = |name, label, at: DateTime<Utc>, hint| Field {
-                    name,
-                    label,
-                    value: at.format("%Y-%m-%d %H:%M").to_string(),
-                    required: true,
-                    hint,
-                    input: Input::Line,
+                let field = |name, label, at: DateTime<Utc>, hint| {
+                    Field::line(name, label, hint).holding(at.format("%Y-%m-%d %H:%M").to_string())
                 };
                 Preview {
                     question: format!("Make up ticks of {name}?"),
@@ -192,15 +217,20 @@ impl Act for OnSchedule {
             Verb::Resume => (operator.resume_schedule(&self.name, actor).await?, String::new()),
             Verb::Trigger => {
                 let job = self.job(site, &record, RunAt::Now);
-                let scheduled = operator.enqueue_for_schedule(&self.name, &[job], "trigger", actor).await?;
-                (scheduled, format!("A job of {} is enqueued", self.name))
+                match self.enqueue(site, &[job], "trigger", actor).await? {
+                    Ok(scheduled) => (scheduled, format!("A job of {} is enqueued", self.name)),
+                    Err(before) => return Ok(before),
+                }
             }
             Verb::Backfill => {
                 let ticks = self.ticks(&record, now)?;
                 let jobs: Vec<_> = ticks.iter().map(|tick| self.job(site, &record, RunAt::Exactly(*tick))).collect();
-                let scheduled = operator.enqueue_for_schedule(&self.name, &jobs, "backfill", actor).await?;
-                let number = i64::try_from(jobs.len()).unwrap_or(i64::MAX);
-                (scheduled, format!("{} of {} enqueued", counted(number, "job", "jobs"), self.name))
+                match self.enqueue(site, &jobs, "backfill", actor).await? {
+                    Ok(scheduled) => {
+                        (scheduled, format!("{} of {} enqueued", counted(jobs.len(), "job", "jobs"), self.name))
+                    }
+                    Err(before) => return Ok(before),
+                }
             }
         };
         self.done(site, scheduled, title).await

@@ -1,11 +1,15 @@
 //! Adds a schedule, changes when one ticks, goes back to what the code declares, and removes what an operator has added.
 
 use async_trait::async_trait;
-use diesel_jobs_core::CatchUp;
-use diesel_jobs_core::storage::{NewSchedule, ScheduleChange, ScheduleRecord, Scheduled, ScheduledJob};
+use diesel_jobs_core::storage::{
+    NewSchedule, ScheduleChange, ScheduleProblem, ScheduleRecord, Scheduled, ScheduledJob,
+};
+use diesel_jobs_core::{CatchUp, InvalidSchedule};
 
-use super::{Act, Done, Field, Form, Input, Preview, Report};
+use super::{Act, Done, Form, Preview, Report};
 use crate::failure::Failure;
+use crate::field::{Field, Input, Mistake};
+use crate::format::sentence;
 use crate::rights::Action;
 use crate::site::Site;
 
@@ -30,7 +34,7 @@ impl Verb {
     }
 }
 
-/// A change of a schedule, with what the form says. It is read when it is made, so that a mistake is shown beside the form.
+/// A change of a schedule, with the values of the form. The values are checked when the change is made. Then a mistake is shown in the form.
 #[derive(Debug)]
 pub(crate) struct OnSchedule {
     verb: Verb,
@@ -42,41 +46,31 @@ pub(crate) struct OnSchedule {
 const FIELDS: [&str; 8] = ["kind", "cron", "timezone", "catch_up", "args", "queue", "priority", "max_attempts"];
 const CATCH_UP: [&str; 3] = ["skip", "last", "all"];
 
-fn malformed(text: impl ToString) -> Failure {
-    Failure::Malformed(text.to_string())
+fn mistake(field: &'static str, text: &str) -> Failure {
+    Mistake::of(field, text).into()
 }
 
-fn field(name: &'static str, label: &'static str, value: &str, required: bool, hint: &'static str) -> Field {
-    Field { name, label, value: value.to_owned(), required, hint, input: Input::Line }
+/// A problem of the schedule, beside the field that has it.
+fn problem(problem: ScheduleProblem) -> Failure {
+    mistake(problem.part, &problem.text)
 }
 
 /// When it ticks.
 fn when(expression: &str, timezone: &str, catch_up: &str) -> Vec<Field> {
+    let cron = "Such as 0 2 * * * for every night at two. Six fields begin with seconds.";
     vec![
-        field(
-            "cron",
-            "Cron expression",
-            expression,
-            true,
-            "Such as 0 2 * * * for every night at two. Six fields begin with seconds.",
-        ),
-        field("timezone", "Time zone", timezone, true, "An IANA name, such as Europe/Paris or UTC."),
-        Field {
-            input: Input::Choice(&CATCH_UP),
-            ..field(
-                "catch_up",
-                "Missed ticks",
-                catch_up,
-                true,
-                "skip: none is made up. last: the last one. all: each of them.",
-            )
-        },
+        Field::line("cron", "Cron expression", cron).holding(expression),
+        Field::line("timezone", "Time zone", "An IANA name, such as Europe/Paris or UTC.").holding(timezone),
+        Field::line("catch_up", "Missed ticks", "skip: none is made up. last: the last one. all: each of them.")
+            .filled_by(Input::Choice(&CATCH_UP))
+            .holding(catch_up),
     ]
 }
 
 impl OnSchedule {
-    pub(super) fn read(verb: Verb, form: &Form, is_asked: bool) -> Result<Self, Failure> {
-        let name = if verb == Verb::Add && is_asked { form.get("name").to_owned() } else { form.name("schedule")? };
+    pub(super) fn read(verb: Verb, form: &Form) -> Result<Self, Failure> {
+        // The name of a new schedule is a field like the others.
+        let name = if verb == Verb::Add { form.get("name").trim().to_owned() } else { form.name("schedule")? };
         let given = FIELDS.iter().filter_map(|field| form.given(field).map(|value| (*field, value))).collect();
         Ok(Self { verb, name, given })
     }
@@ -85,25 +79,26 @@ impl OnSchedule {
         self.given.iter().find(|(field, _)| *field == name).map(|(_, value)| value.as_str())
     }
 
-    fn needed(&self, name: &str, what: &str) -> Result<String, Failure> {
-        self.get(name).map(str::to_owned).ok_or_else(|| malformed(format!("{what} is missing.")))
+    fn needed(&self, name: &'static str, what: &str) -> Result<String, Failure> {
+        self.get(name).map(str::to_owned).ok_or_else(|| mistake(name, &format!("{what} is missing")))
     }
 
     fn catch_up(&self) -> Result<Option<CatchUp>, Failure> {
-        self.get("catch_up").map(|word| word.parse().map_err(malformed)).transpose()
+        let wrong = |problem: InvalidSchedule| mistake("catch_up", &problem.to_string());
+        let read = |word: &str| word.parse::<CatchUp>().map_err(wrong);
+        self.get("catch_up").map(read).transpose()
     }
 
-    fn number<T: std::str::FromStr>(&self, name: &str, range: &str) -> Result<Option<T>, Failure> {
-        let read = |text: &str| text.parse().map_err(|_| malformed(format!("{name}: {text:?} is no number {range}.")));
-        self.get(name).map(read).transpose()
+    fn number<T: std::str::FromStr>(&self, name: &'static str, range: &str) -> Result<Option<T>, Failure> {
+        let wrong = |text: &str| mistake(name, &format!("{text:?} is not a number: write one {range}"));
+        self.get(name).map(|text| text.parse::<T>().map_err(|_| wrong(text))).transpose()
     }
 
     fn new_schedule(&self) -> Result<NewSchedule, Failure> {
-        let max_attempts: Option<u16> = self.number("max_attempts", "from 1 to 32767")?;
-        if max_attempts.is_some_and(|attempts| !(1..=32_767).contains(&attempts)) {
-            return Err(malformed("max_attempts: write a number from 1 to 32767."));
+        if self.name.is_empty() {
+            return Err(mistake("name", "The name is missing"));
         }
-        Ok(NewSchedule {
+        let new = NewSchedule {
             name: self.name.clone(),
             kind: self.needed("kind", "The kind")?,
             expression: self.needed("cron", "The cron expression")?,
@@ -113,9 +108,11 @@ impl OnSchedule {
                 args: self.get("args").map(str::to_owned),
                 queue: self.get("queue").map(str::to_owned),
                 priority: self.number("priority", "from -32768 to 32767")?,
-                max_attempts,
+                max_attempts: self.number("max_attempts", "from 1 to 32767")?,
             },
-        })
+        };
+        new.validate().map_err(problem)?;
+        Ok(new)
     }
 
     async fn record(&self, site: &Site) -> Result<ScheduleRecord, Failure> {
@@ -130,7 +127,7 @@ impl OnSchedule {
             Verb::Add | Verb::Change => Preview {
                 question: format!("Change the schedule {name}?"),
                 effect: "Workers follow within five seconds, and do not overwrite it with what the code declares. With another \
-                         expression or time zone it goes on from now."
+                         expression or time zone it continues from now."
                     .to_owned(),
                 button: "Change".to_owned(),
                 fields: when(&record.expression, &record.timezone, record.catch_up.as_str()),
@@ -138,7 +135,7 @@ impl OnSchedule {
             },
             Verb::Reset => Preview {
                 question: format!("Reset the schedule {name}?"),
-                effect: "It becomes again what the code declares, and goes on from now.".to_owned(),
+                effect: "It becomes again what the code declares, and continues from now.".to_owned(),
                 notes: record.declared.iter().map(|it| format!("The code declares {} ({}).", it.expression, it.timezone)).collect(),
                 button: if record.declared.is_some() { "Reset".to_owned() } else { String::new() },
                 ..Preview::default()
@@ -156,15 +153,15 @@ impl OnSchedule {
 
 fn preview_of_addition() -> Preview {
     let mut fields = vec![
-        field("name", "Name", "", true, "A name that no other schedule has."),
-        field("kind", "Kind", "", true, "The kind of its jobs. A worker must know it."),
+        Field::line("name", "Name", "A name that no other schedule has."),
+        Field::line("kind", "Kind", "The kind of its jobs. A worker must know it."),
     ];
     fields.extend(when("", "UTC", "skip"));
     fields.extend([
-        Field { input: Input::Text, ..field("args", "Arguments", "", false, "A JSON object. Empty: no arguments.") },
-        field("queue", "Queue", "", false, "Empty: the queue of the kind."),
-        field("priority", "Priority", "", false, "Empty: the priority of the kind."),
-        field("max_attempts", "Attempts", "", false, "Empty: as the kind says."),
+        Field::line("args", "Arguments", "A JSON object. Empty: no arguments.").optional().filled_by(Input::Text),
+        Field::line("queue", "Queue", "Empty: the queue of the kind.").optional(),
+        Field::line("priority", "Priority", "Empty: the priority of the kind.").optional(),
+        Field::line("max_attempts", "Attempts", "Empty: as the kind says.").optional(),
     ]);
     Preview {
         question: "Add a schedule?".to_owned(),
@@ -199,15 +196,19 @@ impl Act for OnSchedule {
                     timezone: self.get("timezone").map(str::to_owned),
                     catch_up: self.catch_up()?,
                 };
+                change.validate(&self.record(site).await?).map_err(problem)?;
                 operator.change_schedule(name, &change, actor).await?
             }
             Verb::Reset => operator.reset_schedule(name, actor).await?,
             Verb::Remove => operator.remove_schedule(name, actor).await?,
         };
-        let problem = match scheduled {
+        let refusal = match scheduled {
             Scheduled::Done | Scheduled::Unchanged => return Ok(Done::Page("/schedules".to_owned())),
             Scheduled::Exists => {
-                return Err(malformed(format!("There is a schedule {name:?} already. Write another name.")));
+                let exists = sentence(&self.record(site).await?.exists_text()).replace('`', "");
+                let advice =
+                    "To change when it ticks, press Change on the page Schedules. To add this one, write another name";
+                return Err(mistake("name", &format!("{exists} {advice}")));
             }
             Scheduled::NotFound => format!("There is no schedule {name:?} any more."),
             Scheduled::Declared => {
@@ -216,10 +217,13 @@ impl Act for OnSchedule {
             Scheduled::Newer => format!(
                 "The schedule {name:?} uses a feature of a later version. Only that version's program can change it."
             ),
+            unknown => {
+                format!("The database's answer for the schedule {name:?} is {unknown:?}. Look at the page Schedules.")
+            }
         };
         Ok(Done::Report(Report {
             title: "Nothing was changed".to_owned(),
-            lines: vec![problem],
+            lines: vec![refusal],
             links: vec![(site.base.to("/schedules"), "all schedules".to_owned())],
             ..Report::default()
         }))

@@ -1,13 +1,14 @@
-//! The action on a halted sequence: it goes on without its discarded job.
+//! The action on a halted sequence: it continues without its discarded job.
 
 use async_trait::async_trait;
+use diesel_jobs_core::storage::keyed;
 
 use super::{Act, Done, Form, Preview, Report};
 use crate::failure::Failure;
 use crate::rights::Action;
 use crate::site::Site;
 
-/// So many halted sequences are searched for the one of the form.
+/// How many halted sequences are read to find the one of the form.
 const EXAMINED: usize = 1000;
 
 /// Skips the discarded job of this sequence.
@@ -38,7 +39,7 @@ impl Act for SkipSequence {
             (link, format!("job {}", halted.job), "was discarded, which halts the sequence".to_owned())
         });
         Ok(Preview {
-            question: format!("Go on with the sequence {name}, key {key}, without its discarded job?"),
+            question: format!("Continue the sequence {name}, {}, without its discarded job?", keyed(key)),
             effect: "The next job of this key starts. The discarded job does not run again.".to_owned(),
             sample: sample.collect(),
             button: if halted.is_some() { "Skip".to_owned() } else { String::new() },
@@ -55,7 +56,7 @@ impl Act for SkipSequence {
         }
         Ok(Done::Report(Report {
             title: "Nothing was changed".to_owned(),
-            lines: vec![format!("The sequence {name} is not halted for the key {key}.")],
+            lines: vec![format!("The sequence {name} is not halted for {}.", keyed(key))],
             links: vec![(site.base.to("/limits"), "Limits".to_owned())],
             ..Report::default()
         }))

@@ -3,8 +3,9 @@
 use diesel_jobs_core::JobState;
 use diesel_jobs_core::storage::Action as Change;
 
-use super::{Field, Form, Input};
+use super::Form;
 use crate::failure::Failure;
+use crate::field::{Field, Mistake};
 use crate::rights::Action;
 
 /// What can be done with jobs.
@@ -71,7 +72,7 @@ impl Verb {
             Self::RunNow => format!("Run {jobs} now?"),
             Self::Reprioritise => format!("Change the priority of {jobs}?"),
             Self::Move => format!("Move {jobs} to another queue?"),
-            Self::Copy => format!("Enqueue {jobs} anew?"),
+            Self::Copy => format!("Enqueue {jobs} again?"),
             verb => format!("{} {jobs}?", verb.label()),
         }
     }
@@ -85,7 +86,7 @@ impl Verb {
             Self::Delete => "deleted",
             Self::Reprioritise => "given another priority",
             Self::Move => "moved",
-            Self::Copy => "enqueued anew",
+            Self::Copy => "enqueued again",
         }
     }
 
@@ -106,6 +107,11 @@ impl Verb {
         matches!(self, Self::Cancel | Self::Discard | Self::Delete)
     }
 
+    /// Whether a form that is sent twice would change more than a form that is sent once.
+    pub(super) const fn is_cumulative(self) -> bool {
+        matches!(self, Self::Copy)
+    }
+
     pub(crate) const fn right(self) -> Action {
         match self {
             Self::Retry => Action::Retry,
@@ -119,10 +125,10 @@ impl Verb {
         }
     }
 
-    /// Whether a job in this state can be changed so, and the page of the job offers it.
+    /// Whether the verb applies to a job in this state. Then the page of the job offers it.
     pub(crate) fn applies_to(self, state: JobState) -> bool {
         match self {
-            // A job that is due needs neither.
+            // A due job needs neither `retry` nor `run-now`.
             Self::Retry => {
                 matches!(state, JobState::Cancelled | JobState::Discarded | JobState::Scheduled | JobState::Retrying)
             }
@@ -134,18 +140,16 @@ impl Verb {
         }
     }
 
-    /// What must be said in addition.
+    /// The further fields of its form.
     pub(super) fn fields(self) -> Vec<Field> {
-        let field =
-            |name, label, hint| Field { name, label, value: String::new(), required: true, hint, input: Input::Line };
         match self {
-            Self::Reprioritise => vec![field("priority", "Priority", "From -32768 to 32767. Higher runs first.")],
-            Self::Move => vec![field("queue", "Queue", "A queue that a worker serves.")],
+            Self::Reprioritise => vec![Field::line("priority", "Priority", "From -32768 to 32767. Higher runs first.")],
+            Self::Move => vec![Field::line("queue", "Queue", "A queue that a worker serves.")],
             _ => Vec::new(),
         }
     }
 
-    /// The change, with what the form says in addition. `is_asked`: the form is not filled in yet.
+    /// The change, with the values of the further fields. `is_asked`: the form is not filled in yet.
     pub(super) fn change(self, form: &Form, is_asked: bool) -> Result<Change, Failure> {
         let change = match self {
             Self::Retry => Change::Retry,
@@ -160,13 +164,14 @@ impl Verb {
             },
             Self::Reprioritise => {
                 let text = form.get("priority").trim();
-                Change::Reprioritise(text.parse().map_err(|_| {
-                    Failure::Malformed(format!("{text:?} is not a priority: write a number from -32768 to 32767."))
-                })?)
+                let wrong = |_| {
+                    Mistake::of("priority", &format!("{text:?} is not a priority: write a number from -32768 to 32767"))
+                };
+                Change::Reprioritise(text.parse().map_err(wrong)?)
             }
             Self::Move => Change::Move(form.get("queue").to_owned()),
         };
-        change.validate().map_err(|problem| Failure::Malformed(format!("{problem}.")))?;
+        change.validate().map_err(|problem| Mistake::of("queue", &problem))?;
         Ok(change)
     }
 }

@@ -67,7 +67,10 @@ impl Act for OnWorker {
             ),
         };
         let asked = worker.asked.map(|asked| format!("It was asked before: {}.", asked.as_str()));
-        let gone = (!worker.alive).then(|| "Its last heartbeat is too old. It is probably gone.".to_owned());
+        let gone = (!worker.alive).then(|| {
+            let at = worker.heartbeat_at.format("%Y-%m-%d %H:%M:%S UTC");
+            format!("Its last heartbeat came at {at}, longer ago than its lease. Other workers run its jobs again.")
+        });
         Ok(Preview {
             question,
             effect: effect.to_owned(),

@@ -1,5 +1,5 @@
-//! Charts as inline SVG. The picture stretches to the width of its place. The labels are text beside it, so they stay readable on a
-//! phone. Sizes and places are attributes, because the policy of the pages allows no inline style.
+//! Charts as inline SVG. The picture is stretched to the available width. The labels are text beside it, so they stay readable on a
+//! phone. Sizes and positions are attributes, because the Content-Security-Policy of the pages allows no inline style.
 
 mod scale;
 
@@ -10,7 +10,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 pub(crate) use self::scale::Unit;
 
-/// The size of the picture's own coordinates.
+/// The size of the picture, in its own coordinates.
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 200.0;
 
@@ -77,7 +77,7 @@ pub(crate) struct Chart {
 
 impl askama::filters::HtmlSafe for Chart {}
 
-/// A number of the picture's coordinates, short.
+/// A coordinate, with at most one decimal.
 fn at(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
@@ -127,7 +127,7 @@ fn bars(series: &[Series], steps: usize, width: f64, top: f64) -> Vec<Rect> {
         for s in series {
             let value = s.values[step].unwrap_or_default();
             if value > 0.0 {
-                // A bar that is there can be seen.
+                // A bar is never too low to be visible.
                 let height = (value / top * HEIGHT).max(1.0);
                 below += height;
                 bars.push(Rect {
@@ -144,7 +144,7 @@ fn bars(series: &[Series], steps: usize, width: f64, top: f64) -> Vec<Rect> {
     bars
 }
 
-/// A line through the middles of the steps, which begins anew after a gap.
+/// A line through the middles of the steps, which begins again after a gap.
 fn path(values: &[Option<f64>], width: f64, top: f64) -> String {
     let mut path = String::new();
     let (mut x, mut drawing) = (width / 2.0, false);
@@ -152,7 +152,7 @@ fn path(values: &[Option<f64>], width: f64, top: f64) -> String {
         match value {
             Some(value) => {
                 let y = at(HEIGHT - (value / top).clamp(0.0, 1.0) * HEIGHT);
-                // A point alone is a line without length, whose round ends can be seen.
+                // A single point is a line without length: its round ends are visible.
                 let _ = if drawing { write!(path, "L{} {y}", at(x)) } else { write!(path, "M{} {y}h0", at(x)) };
                 drawing = true;
             }
@@ -188,7 +188,7 @@ fn time_labels(times: &[DateTime<Utc>], step: TimeDelta) -> Vec<String> {
     (0..=4).map(|part| (*first + whole * part / 4).format(format).to_string()).collect()
 }
 
-/// For those who do not see the picture.
+/// For readers who cannot see the picture.
 fn summary(title: &str, unit: Unit, series: &[Series]) -> String {
     let mut text = format!("{title}.");
     for s in series {

@@ -6,33 +6,34 @@ use askama::Template;
 use diesel_jobs_core::storage::{Finding, Severity};
 
 use super::{Visit, render};
-use crate::checkup::Checkup;
+use crate::doctor_report::DoctorReport;
 use crate::failure::{Failure, Page};
 use crate::format;
 use crate::shell::{Place, Shell};
 
-/// A result that is older is made anew when somebody looks at it.
+/// If the result is older than this, a visit of the page starts a new examination.
 const OLD: Duration = Duration::from_secs(60);
-/// Whoever asks for a new one does not get one more often than this.
+/// A new examination does not start more often than this, even if a user asks for it.
 const AGAIN: Duration = Duration::from_secs(5);
-/// So long the page waits for the first result.
+/// How long the page waits for the first result.
 const WAIT: Duration = Duration::from_secs(1);
 
 #[derive(Template)]
 #[template(path = "doctor.html")]
 struct DoctorPage {
     shell: Shell,
-    checkup: Option<Checkup>,
+    doctor_report: Option<DoctorReport>,
     is_running: bool,
 }
 
 /// The word, and the class of its colour, which a state of jobs has, too.
 fn severity(finding: &Finding) -> (&'static str, &'static str) {
-    match finding.severity {
-        Severity::Error => ("error", "discarded"),
-        Severity::Warning => ("warning", "retrying"),
-        Severity::Skipped => ("skipped", "scheduled"),
-    }
+    let colour_of = match finding.severity {
+        Severity::Error => "discarded",
+        Severity::Warning => "retrying",
+        _ => "scheduled",
+    };
+    (finding.severity.as_str(), colour_of)
 }
 
 pub(crate) async fn doctor(visit: Visit) -> Page {
@@ -49,10 +50,10 @@ pub(crate) async fn doctor(visit: Visit) -> Page {
     }
     let site = &visit.site;
     let shell = visit.shell(Place::Doctor, "Doctor").await?.live("/doctor", "");
-    site.checkups.begin(site.shared_operator(), age);
-    if site.checkups.last().0.is_none() {
-        site.checkups.ended(&(), WAIT).await;
+    site.doctor_reports.begin(site.shared_operator(), age);
+    if site.doctor_reports.last().0.is_none() {
+        site.doctor_reports.ended(&(), WAIT).await;
     }
-    let (checkup, is_running) = site.checkups.last();
-    render(&DoctorPage { shell, checkup, is_running })
+    let (doctor_report, is_running) = site.doctor_reports.last();
+    render(&DoctorPage { shell, doctor_report, is_running })
 }

@@ -2,11 +2,11 @@
 
 use askama::Template;
 use diesel_jobs_core::LeasedJob;
-use diesel_jobs_core::storage::Pause;
+use diesel_jobs_core::storage::{NO_WORKER_ENDS_JOBS, Pause};
 
 use super::{Visit, render};
 use crate::failure::{Failure, Page};
-use crate::format;
+use crate::format::{self, sentence};
 use crate::rights::Action;
 use crate::shell::{Place, Shell};
 
@@ -20,7 +20,15 @@ struct DrainPage {
     name: String,
     paused: Option<Pause>,
     running: i64,
-    jobs: Vec<LeasedJob>,
+    /// How many workers are alive.
+    alive: usize,
+    jobs: Vec<Job>,
+}
+
+/// A job that a worker has claimed, and whether that worker is alive.
+struct Job {
+    leased: LeasedJob,
+    has_live_worker: bool,
 }
 
 pub(crate) async fn drain(visit: Visit) -> Page {
@@ -32,6 +40,13 @@ pub(crate) async fn drain(visit: Visit) -> Page {
     let operator = visit.site.operator();
     let settings = operator.queues().await?.into_iter().find(|queue| queue.name == name);
     let running = i64::try_from(operator.running_in(&name).await?).unwrap_or(i64::MAX);
-    let jobs = if running > 0 { operator.leased(Some(&name), SHOWN).await? } else { Vec::new() };
-    render(&DrainPage { shell, name, paused: settings.and_then(|settings| settings.paused), running, jobs })
+    let leased = if running > 0 { operator.leased(Some(&name), SHOWN).await? } else { Vec::new() };
+    let mut workers = operator.workers().await?;
+    workers.retain(|worker| worker.alive);
+    let jobs = leased.into_iter().map(|leased| {
+        let has_live_worker = workers.iter().any(|worker| worker.id == leased.worker);
+        Job { leased, has_live_worker }
+    });
+    let (paused, alive, jobs) = (settings.and_then(|settings| settings.paused), workers.len(), jobs.collect());
+    render(&DrainPage { shell, name, paused, running, alive, jobs })
 }

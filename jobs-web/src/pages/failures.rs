@@ -12,7 +12,7 @@ use crate::redact::{Part, Subject};
 use crate::rights::Action;
 use crate::shell::{Place, Shell};
 
-/// So many groups are shown.
+/// This many groups are shown.
 const SHOWN: usize = 100;
 
 /// A group, and the filter that its jobs match.

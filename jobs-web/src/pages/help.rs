@@ -4,6 +4,7 @@ use askama::Template;
 
 use super::{Visit, render};
 use crate::failure::Page;
+use crate::format;
 use crate::rights::Action;
 use crate::shell::{Place, Shell};
 

@@ -2,14 +2,14 @@
 
 use askama::Template;
 use chrono::{DateTime, Utc};
-use diesel_jobs_core::storage::{KeyOfJob, LimitSetting, SlotOfJob};
-use diesel_jobs_core::{AttemptError, Explained, JobRecord, JobState, Output, Progress, flags};
+use diesel_jobs_core::storage::{HaltedSequence, KeyOfJob, LimitSetting, SlotOfJob, keyed};
+use diesel_jobs_core::{AttemptError, Explained, JobLimit, JobRecord, JobState, Output, Progress, Reason, flags};
 
 use super::{Visit, render};
 use crate::act::Verb;
 use crate::failure::{Failure, Page};
 use crate::filter::read_id;
-use crate::format::{self, pretty, span};
+use crate::format::{self, pretty, sentence, span};
 use crate::redact::Part;
 use crate::rights::Action;
 use crate::shell::{Place, Shell};
@@ -30,22 +30,25 @@ struct Event {
 struct JobPage {
     shell: Shell,
     job: JobRecord,
-    known: bool,
     args: String,
+    /// A note about them, such as that values are hidden.
+    args_note: Option<&'static str>,
     output: Option<String>,
     output_note: Option<String>,
     progress: Option<Progress>,
     events: Vec<Event>,
     verbs: Vec<Verb>,
     why: Vec<Explained>,
+    /// The sequence that the job halts.
+    halts: Option<HaltedSequence>,
     flow: Flow,
 }
 
-/// What a job has of a limit, a sequence and a unique key.
+/// The limits, the sequence and the unique key of a job.
 #[derive(Default)]
 struct Flow {
-    /// The limit or the sequence: its name on the page, and what is known of it.
-    limit: Option<(&'static str, String)>,
+    /// The limits and the sequence: the name of each on the page, and what is known of it.
+    limits: Vec<(&'static str, String)>,
     /// The unique key, and what an enqueue with it does.
     key: Option<String>,
     /// Whether its slot can be released.
@@ -57,15 +60,8 @@ impl Flow {
     async fn of(site: &Site, job: &JobRecord) -> Result<Self, Failure> {
         let mut flow = Self::default();
         if let Some(limit) = &job.limit {
-            let set = match limit.sequence {
-                None => site.operator().limit_settings().await?.into_iter().find(|set| set.name == limit.name),
-                Some(_) => None,
-            };
-            let set = set.as_ref().map(|set: &LimitSetting| format!("; {set}")).unwrap_or_default();
-            flow.limit = Some(match limit.sequence {
-                Some(_) => ("Sequence", format!("{}, key {}", limit.name, limit.key)),
-                None => ("Limit", format!("{} at once of {}, key {}{set}", limit.most, limit.name, limit.key)),
-            });
+            let settings = site.operator().limit_settings().await?;
+            flow.limits = limit.each().iter().map(|limit| shown(limit, &settings)).collect();
             flow.has_idle_slot = matches!(site.operator().slot(job.id).await?, SlotOfJob::Left { .. });
         }
         if job.flags & flags::UNIQUE != 0 {
@@ -76,14 +72,33 @@ impl Flow {
     }
 }
 
+/// The name of a limit on the page, and what is known of it.
+fn shown(limit: &JobLimit, settings: &[LimitSetting]) -> (&'static str, String) {
+    let JobLimit { name, key, most, sequence, rate, on_full, fair, .. } = limit;
+    let (rule, keyed) = (on_full.shown(), keyed(key));
+    match (sequence, rate) {
+        (Some(_), _) => ("Sequence", format!("{name}, {keyed}")),
+        (None, Some(rate)) => {
+            ("Rate", format!("{most} in {} of {name}, {} at once, {keyed}{rule}", rate.span(), rate.burst))
+        }
+        (None, None) => {
+            let set = settings.iter().find(|set| set.name == *name);
+            let set = set.map(|set| format!("; {set}")).unwrap_or_default();
+            let tenant = fair.as_ref().map(|tenant| format!(", tenant {tenant}")).unwrap_or_default();
+            ("Limit", format!("{most} at once of {name}, {keyed}{tenant}{set}{rule}"))
+        }
+    }
+}
+
 pub(crate) async fn job(visit: Visit) -> Page {
     let id = read_id(visit.param("id"))?;
     let site = &visit.site;
     let shell = visit.shell(Place::Jobs, &format!("Job {id}")).await?.live(&format!("/jobs/{id}"), &visit.query);
     let Some((job, errors)) = site.operator().show(id).await? else {
         let why = site.operator().why(id).await?;
-        let text = why.reasons.first().map_or_else(|| format!("there is no job {id}"), |reason| reason.text.clone());
-        return Err(Failure::NotFound(sentence(&text)));
+        // A deleted job may still halt its sequence.
+        let reasons = why.reasons.iter().map(|reason| sentence(&reason.text).replace('`', ""));
+        return Err(Failure::NotFound(reasons.collect::<Vec<_>>().join(" ")));
     };
     let output = match job.state {
         JobState::Completed => site.operator().end(id).await?.and_then(|end| end.output),
@@ -98,25 +113,28 @@ pub(crate) async fn job(visit: Visit) -> Page {
     let output = output.as_ref().and_then(Output::json).map(|json| pretty(&site.shown(&job, Part::Output, json)));
     let events = timeline(&job, &errors, |text| site.shown(&job, Part::Failure, text));
     let verbs = Verb::ALL.into_iter().filter(|verb| verb.applies_to(job.state) && shell.may(verb.right())).collect();
-    let why = if job.state.is_finished() {
-        Vec::new()
-    } else {
-        let shown = |part| {
-            let job = &job;
-            move |text: &str| site.shown(job, part, text)
-        };
-        site.operator().why(id).await?.redacted(shown(Part::Failure), shown(Part::Progress)).reasons
-    };
-    let known = site.redactor.knows(&job.kind);
+    let why = why(site, &job).await?;
+    let halts = why.iter().find_map(|explained| match &explained.reason {
+        Reason::Halts(halted) => Some(halted.clone()),
+        _ => None,
+    });
+    let args_note = site.redactor.note(&job.kind);
     let flow = Flow::of(site, &job).await?;
-    render(&JobPage { shell, known, args, output, output_note, progress, events, verbs, why, flow, job })
+    render(&JobPage { shell, args, args_note, output, output_note, progress, events, verbs, why, halts, flow, job })
 }
 
-/// The text as a sentence.
-fn sentence(text: &str) -> String {
-    let mut letters = text.chars();
-    let first: String = letters.next().map(|letter| letter.to_uppercase().collect()).unwrap_or_default();
-    format!("{first}{}{}", letters.as_str(), if text.ends_with('.') { "" } else { "." })
+/// Why the job does not run. Of an ended job: which sequence it halts.
+async fn why(site: &Site, job: &JobRecord) -> Result<Vec<Explained>, Failure> {
+    let may_halt = job.state == JobState::Discarded
+        && job.limit.as_ref().is_some_and(|limit| limit.each().iter().any(|limit| limit.sequence.is_some()));
+    if job.state.is_finished() && !may_halt {
+        return Ok(Vec::new());
+    }
+    let shown = |part| move |text: &str| site.shown(job, part, text);
+    let mut why = site.operator().why(job.id).await?.redacted(shown(Part::Failure), shown(Part::Progress)).reasons;
+    // How it has ended is in the timeline.
+    why.retain(|explained| !matches!(explained.reason, Reason::Ended { .. }));
+    Ok(why)
 }
 
 /// What happened to the job, newest first.
@@ -138,7 +156,10 @@ fn timeline(job: &JobRecord, errors: &[AttemptError], shown: impl Fn(&str) -> St
         events.push(Event {
             at: error.at,
             class: "discarded",
-            title: format!("Attempt {} failed ({})", error.attempt, error.kind),
+            title: match error.attempt {
+                0 => format!("Ended before the first attempt ({})", error.kind),
+                attempt => format!("Attempt {attempt} failed ({})", error.kind),
+            },
             detail: took.into_iter().chain(place).chain(actor).chain(worker).collect::<Vec<_>>().join(", "),
             text: Some(shown(&error.message)),
             backtrace: error.backtrace.as_deref().map(&shown),

@@ -1,30 +1,38 @@
 //! The list of jobs: tabs by state, filters, and actions on a selection or on all that match.
 
 use askama::Template;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
 use chrono::{DateTime, Utc};
-use diesel_jobs_core::storage::{Count, Operator};
+use diesel_jobs_core::storage::{CONDITIONS, Condition, Count, JobFilter};
 use diesel_jobs_core::{JobRecord, JobState};
 
 use super::{Visit, render};
 use crate::act::Verb;
-use crate::failure::{Failure, Page};
-use crate::filter::Filter;
-use crate::format;
+use crate::failure::Failure;
+use crate::field::{Field, Mistake, fill};
+use crate::filter::{self, Filter};
+use crate::format::{self, Amount};
 use crate::shell::{Place, Shell};
+use crate::site::Site;
 
 /// A tab: the jobs of one state, or of all.
 struct Tab {
     name: &'static str,
     url: String,
     here: bool,
-    /// How many jobs match. Empty: they are not counted.
-    count: String,
+    /// How many jobs match. `None`: they are not counted.
+    count: Option<Amount>,
 }
 
 #[derive(Template)]
 #[template(path = "jobs.html")]
 struct JobsPage {
     shell: Shell,
+    /// What is wrong with the filters. Then no jobs are shown.
+    mistake: Option<Mistake>,
+    fields: Vec<Field>,
+    conditions: &'static [Condition],
     filter: Filter,
     /// The filter in its textual form, for actions on all that match.
     text: String,
@@ -57,36 +65,70 @@ pub(crate) fn first_line(text: &str) -> String {
     }
 }
 
-/// How many jobs stand in each tab. A filter that needs more than the row of a job is counted for the open tab only, because a count of
-/// each state would take too long.
-async fn numbers(operator: &dyn Operator, filter: &Filter) -> Result<Vec<(Option<JobState>, Count)>, Failure> {
+/// How many jobs are in each tab. If a filter needs more than the row of a job, only the open tab is counted. A count of each
+/// state would take too long.
+async fn numbers(site: &Site, filter: &Filter, stored: &JobFilter) -> Result<Vec<(Option<JobState>, Count)>, Failure> {
+    let operator = site.operator();
     let all = filter.with_state(None).to_storage()?;
     if all.is_costly() || !all.states.is_empty() {
-        return Ok(vec![(filter.state, operator.count(&filter.to_storage()?).await?)]);
+        return Ok(vec![(filter.state, operator.count(stored).await?)]);
     }
     let counts = operator.count_by_state(&all).await?;
     let sum = Count::total(counts.iter().map(|(_, count)| *count));
     Ok([(None, sum)].into_iter().chain(counts.into_iter().map(|(state, count)| (Some(state), count))).collect())
 }
 
-/// A number that says nothing is left out.
-fn shown(count: Count) -> String {
-    if count.jobs == 0 && !count.is_exact { String::new() } else { count.to_string() }
+/// Leaves out a number that gives no information.
+fn shown(count: Count) -> Option<Amount> {
+    (count.jobs > 0 || count.is_exact).then(|| format::amount(count))
 }
 
-pub(crate) async fn jobs(visit: Visit) -> Page {
-    let filter = Filter::read(&visit.pairs())?;
-    let stored = filter.to_storage()?;
-    visit.site.check_search(&stored).map_err(Failure::Malformed)?;
+/// Reads the filters, and what the storage is asked for.
+fn read(site: &Site, pairs: &[(String, String)]) -> Result<(Filter, JobFilter), Failure> {
+    let filter = Filter::read(pairs)?;
+    // Only the conditions can ask for arguments. The text begins with the name of one.
+    let secret = |text| Mistake { field: Some("q"), text };
+    let stored = site.searchable(&filter.to_storage()?).map_err(secret)?;
+    Ok((filter, stored))
+}
+
+/// The form with what was written, and what is wrong with it.
+async fn mistaken(visit: &Visit, pairs: &[(String, String)], mistake: Mistake) -> Result<Response, Failure> {
+    let mut fields = filter::fields();
+    fill(&mut fields, pairs, Some(&mistake));
+    let page = render(&JobsPage {
+        shell: visit.shell(Place::Jobs, "Jobs").await?,
+        mistake: Some(mistake),
+        fields,
+        conditions: &CONDITIONS,
+        filter: Filter::default(),
+        text: String::new(),
+        tabs: Vec::new(),
+        jobs: Vec::new(),
+        verbs: Vec::new(),
+        newest: None,
+        older: None,
+    })?;
+    Ok((StatusCode::BAD_REQUEST, page).into_response())
+}
+
+pub(crate) async fn jobs(visit: Visit) -> Result<Response, Failure> {
+    let pairs = visit.pairs();
+    let (filter, stored) = match read(&visit.site, &pairs) {
+        Ok(read) => read,
+        Err(Failure::Mistake(mistake)) => return mistaken(&visit, &pairs, mistake).await,
+        Err(failure) => return Err(failure),
+    };
     let shell = visit.shell(Place::Jobs, "Jobs").await?.live("/jobs", &visit.query);
     let operator = visit.site.operator();
     let mut page = operator.list(&stored, filter.paging()).await?;
-    let numbers = numbers(operator, &filter).await?;
+    let numbers = numbers(&visit.site, &filter, &stored).await?;
+    let link =
+        |query: String| if query.is_empty() { shell.link("/jobs") } else { format!("{}?{query}", shell.link("/jobs")) };
     let mut tabs = Vec::new();
     for state in [None].into_iter().chain(JobState::ALL.map(Some)) {
-        let query = filter.with_state(state).query();
-        let url = if query.is_empty() { shell.link("/jobs") } else { format!("{}?{query}", shell.link("/jobs")) };
-        let count = numbers.iter().find(|(of, _)| *of == state).map(|(_, count)| shown(*count)).unwrap_or_default();
+        let url = link(filter.with_state(state).query());
+        let count = numbers.iter().find(|(of, _)| *of == state).and_then(|(_, count)| shown(*count));
         tabs.push(Tab { name: state.map_or("all", JobState::as_str), url, here: filter.state == state, count });
     }
     for job in &mut page.jobs {
@@ -97,10 +139,13 @@ pub(crate) async fn jobs(visit: Visit) -> Page {
         None => true,
     });
     let verbs = verbs.collect();
-    let link =
-        |query: String| if query.is_empty() { shell.link("/jobs") } else { format!("{}?{query}", shell.link("/jobs")) };
     let newest = filter.is_within().then(|| link(filter.query()));
     let older = page.searched_to.map(|id| link(filter.query_of("before", id)));
     let text = stored.to_string();
-    render(&JobsPage { shell, text, tabs, jobs: page.jobs, verbs, newest, older, filter })
+    let mut fields = filter::fields();
+    fill(&mut fields, &pairs, None);
+    let conditions = &CONDITIONS;
+    let (jobs, mistake) = (page.jobs, None);
+    let page = JobsPage { shell, mistake, fields, conditions, filter, text, tabs, jobs, verbs, newest, older };
+    Ok(render(&page)?.into_response())
 }

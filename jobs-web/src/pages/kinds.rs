@@ -33,7 +33,7 @@ struct Kind {
     /// Of the last hour.
     completed_an_hour: u64,
     failed_an_hour: u64,
-    /// How many live workers know it, and how many may know it because they are too old to say.
+    /// How many live workers know it. And how many may know it: workers of an earlier version do not store their kinds.
     known_to: usize,
     perhaps: usize,
 }

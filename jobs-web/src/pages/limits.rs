@@ -1,22 +1,23 @@
-//! The limits: how many jobs each holds back, what operators have set, which keys are full, and which jobs have their slots. Also the
-//! halted sequences.
+//! The limits: how many jobs wait for each, what operators have set, which keys are full, and which jobs have their slots. Also the
+//! rates whose tokens jobs wait for, and the halted sequences.
 
 use std::collections::BTreeMap;
 
 use askama::Template;
+use chrono::{DateTime, Utc};
 use diesel_jobs_core::storage::{
-    AfterKey, Count, HaltedSequence, LimitKey, LimitSetting, LimitStats, MOST_AHEAD, MOST_LIMITS,
+    AfterKey, Count, HaltedSequence, LimitKey, LimitSetting, LimitStats, MOST_AHEAD, MOST_LIMITS, RateKey, key_text,
 };
 
 use super::{Visit, render};
 use crate::failure::{Failure, Page};
-use crate::format;
+use crate::format::{self, Amount};
 use crate::rights::Action;
 use crate::shell::{Place, Shell};
 
-/// So many keys stand on a page.
+/// This many keys are on a page.
 const SHOWN: usize = 50;
-/// So many halted sequences stand on a page.
+/// This many halted sequences are on a page.
 const HALTED: usize = 50;
 
 /// A limit, over all its keys.
@@ -26,6 +27,8 @@ struct Limit {
     slots: Count,
     /// What an operator has set.
     set: Option<LimitSetting>,
+    /// The number of a sequence cannot be set.
+    is_sequence: bool,
 }
 
 #[derive(Template)]
@@ -42,27 +45,20 @@ struct LimitsPage {
     /// The address of the first page, if this is another one.
     first: Option<String>,
     next: Option<String>,
+    rates: Vec<RateKey>,
+    /// Whether there are more such keys.
+    more_rates: bool,
+}
+
+/// When the next token comes.
+fn next_token(rate: &RateKey, now: &DateTime<Utc>) -> String {
+    let at = rate.next_token.filter(|at| at > now);
+    at.map_or_else(|| "now".to_owned(), |at| format::relative(at, *now))
 }
 
 /// How many jobs wait behind a discarded one.
-fn waiting(halted: &HaltedSequence) -> String {
-    if halted.waiting > MOST_AHEAD { format!("{MOST_AHEAD}+") } else { halted.waiting.to_string() }
-}
-
-/// A key as people write it. It is stored as a list of values.
-fn key(stored: &str) -> String {
-    match serde_json::from_str::<Vec<serde_json::Value>>(stored) {
-        Ok(values) if values.is_empty() => "all jobs".to_owned(),
-        Ok(values) => {
-            let text = |value: &serde_json::Value| match value {
-                serde_json::Value::String(text) => text.clone(),
-                other => other.to_string(),
-            };
-            values.iter().map(text).collect::<Vec<_>>().join(", ")
-        }
-        // The hash of a long key.
-        Err(_) => stored.to_owned(),
-    }
+fn waiting(halted: &HaltedSequence) -> Amount {
+    format::up_to(halted.waiting, MOST_AHEAD)
 }
 
 /// Reads the key after which the page begins.
@@ -91,12 +87,18 @@ pub(crate) async fn limits(visit: Visit) -> Page {
     // If the list is cut, the others may have jobs, too.
     let none = Count { jobs: 0, is_exact: !is_cut };
     let mut limits: BTreeMap<String, Limit> = BTreeMap::new();
-    for LimitStats { name, held, slots } in stats {
-        limits.insert(name.clone(), Limit { name, held, slots, set: None });
+    for LimitStats { name, held, slots, is_sequence } in stats {
+        limits.insert(name.clone(), Limit { name, held, slots, set: None, is_sequence });
     }
     for setting in operator.limit_settings().await? {
         let name = setting.name.clone();
-        let limit = limits.entry(name.clone()).or_insert(Limit { name, held: none, slots: none, set: None });
+        let limit = limits.entry(name.clone()).or_insert(Limit {
+            name,
+            held: none,
+            slots: none,
+            set: None,
+            is_sequence: false,
+        });
         limit.set = Some(setting);
     }
     let limits = limits.into_values().collect();
@@ -110,16 +112,8 @@ pub(crate) async fn limits(visit: Visit) -> Page {
         let pairs = [("after", last.name.as_str()), ("key", last.key.as_str())];
         shell.base.with("/limits", pairs)
     });
-    render(&LimitsPage { shell, limits, is_cut, halted, more_halted, keys, first, next })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::key;
-
-    #[test]
-    fn keys_are_written_as_their_values() {
-        let shown = [r#"["ada",7,null]"#, "[]", "sha256:ab", r#"["a, b"]"#].map(key);
-        assert_eq!(shown, ["ada, 7, null", "all jobs", "sha256:ab", "a, b"]);
-    }
+    let mut rates = operator.rate_keys(None, SHOWN + 1).await?;
+    let more_rates = rates.len() > SHOWN;
+    rates.truncate(SHOWN);
+    render(&LimitsPage { shell, limits, is_cut, halted, more_halted, keys, first, next, rates, more_rates })
 }

@@ -28,7 +28,7 @@ use crate::rights::Rights;
 use crate::shell::{Place, Shell};
 use crate::site::Site;
 
-/// A request of somebody who may read the dashboard.
+/// A request of a user who may read the dashboard.
 pub(crate) struct Visit {
     pub(crate) site: Arc<Site>,
     pub(crate) rights: Rights,

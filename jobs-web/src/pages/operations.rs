@@ -5,6 +5,7 @@ use diesel_jobs_core::storage::{AuditRecord, OperationRecord};
 use serde_json::Value;
 
 use super::{Visit, render};
+use crate::act::REQUEST;
 use crate::failure::{Failure, Page};
 use crate::format;
 use crate::rights::Action;
@@ -23,7 +24,7 @@ struct OperationsPage {
     older: Option<String>,
 }
 
-/// How far an operation is: of a hundred. It goes from the lowest to the highest id, so the share of the ids is known.
+/// How far an operation is, in per cent. An operation goes from the lowest to the highest id, so the share of the ids is known.
 fn share(operation: &OperationRecord) -> i64 {
     if operation.finished_at.is_some() {
         return 100;
@@ -39,14 +40,15 @@ fn state(operation: &OperationRecord) -> (&'static str, &'static str) {
     }
 }
 
-/// What the audit says besides, on one line.
+/// The other details of an entry of the audit, on one line.
 fn detail(record: &AuditRecord) -> String {
     const LONGEST: usize = 200;
     let shown = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let text = match &record.detail {
         None | Some(Value::Null) => String::new(),
         Some(Value::Object(fields)) => {
-            let fields = fields.iter().filter(|(_, value)| !value.is_null());
+            // The key of a form says nothing to people.
+            let fields = fields.iter().filter(|(name, value)| !value.is_null() && *name != REQUEST);
             fields.map(|(name, value)| format!("{name}: {}", shown(value))).collect::<Vec<_>>().join(", ")
         }
         Some(other) => shown(other),

@@ -10,7 +10,7 @@ use diesel_jobs_core::storage::Severity;
 
 use super::{Visit, render};
 use crate::chart::{Chart, Data, Form, Series, Unit};
-use crate::checkup::Checkup;
+use crate::doctor_report::DoctorReport;
 use crate::failure::{Failure, Page};
 use crate::format;
 use crate::sample::Sample;
@@ -30,10 +30,12 @@ const RANGES: [Range; 3] = [
     Range { name: "7d", range: Duration::from_secs(7 * 24 * 3600), step: Duration::from_secs(3600) },
 ];
 
-/// If the doctor has examined the database before this time, the overview lets it examine again, in the background.
+/// If the newest examination is older than this, the overview starts another one in the background.
 const EXAMINED_EVERY: Duration = Duration::from_secs(300);
-/// So many findings of the doctor stand on the overview.
+/// This many findings of the doctor are on the overview.
 const FINDINGS: usize = 3;
+/// At most this many paused queues are named, and at most this many queues that no worker serves.
+const NAMED: usize = 5;
 
 /// Reads the range of the address.
 fn range(pairs: &[(String, String)]) -> Result<Range, Failure> {
@@ -51,7 +53,7 @@ struct OverviewPage {
     shell: Shell,
     sample: Sample,
     dead: DeadLetters,
-    checkup: Option<Checkup>,
+    doctor_report: Option<DoctorReport>,
     ranges: Vec<(&'static str, String, bool)>,
     charts: Vec<Chart>,
 }
@@ -109,14 +111,15 @@ fn charts(points: &[Point], step: Duration) -> Vec<Chart> {
 
 pub(crate) async fn overview(visit: Visit) -> Page {
     let range = range(&visit.pairs())?;
-    visit.site.checkups.begin(visit.site.shared_operator(), EXAMINED_EVERY);
+    visit.site.doctor_reports.begin(visit.site.shared_operator(), EXAMINED_EVERY);
     let shell = visit.shell(Place::Overview, "Overview").await?.live("/", &visit.query);
     let operator = visit.site.operator();
     let (stats, workers, dead) = (operator.stats().await?, operator.workers().await?, operator.dead_letters().await?);
+    let settings = operator.queues().await?;
     let points = visit.site.charts.points(visit.site.shared_operator(), range.range, range.step).await?;
-    let sample = Sample::new(stats, &workers);
+    let sample = Sample::new(stats, settings, &workers);
     visit.site.remember(&sample);
     let ranges = RANGES.map(|other| (other.name, shell.one("/", "range", other.name), other == range)).into();
-    let (checkup, _) = visit.site.checkups.last();
-    render(&OverviewPage { shell, sample, dead, checkup, ranges, charts: charts(&points, range.step) })
+    let (doctor_report, _) = visit.site.doctor_reports.last();
+    render(&OverviewPage { shell, sample, dead, doctor_report, ranges, charts: charts(&points, range.step) })
 }

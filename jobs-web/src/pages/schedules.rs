@@ -12,7 +12,7 @@ use crate::format;
 use crate::rights::Action;
 use crate::shell::{Place, Shell};
 
-/// So many ticks are shown.
+/// This many ticks are shown.
 const TICKS: usize = 5;
 
 /// A schedule with its next ticks.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use askama::Template;
+use diesel_jobs_core::storage::QueueSettings;
 use diesel_jobs_core::{LeasedJob, WorkerId, WorkerRecord};
 
 use super::{Visit, render};
@@ -11,7 +12,7 @@ use crate::format;
 use crate::rights::Action;
 use crate::shell::{Place, Shell};
 
-/// So many workers stand on the page.
+/// This many workers are on the page.
 const SHOWN: usize = 200;
 /// How many running jobs of all workers are read, the longest first.
 const EXAMINED: usize = 2000;
@@ -22,16 +23,16 @@ const JOBS: usize = 8;
 struct Working {
     worker: WorkerRecord,
     running: Vec<LeasedJob>,
+    /// Its queues with their slots, as operators have set them.
+    slots: Vec<(String, Option<u32>)>,
     /// How many more jobs it runs.
     more: usize,
 }
 
-impl Working {
-    /// The queues with their slots.
-    fn slots(&self) -> Vec<(&str, Option<u32>)> {
-        let slots = |queue: &String| self.worker.slots.get(queue).copied();
-        self.worker.queues.iter().map(|queue| (queue.as_str(), slots(queue))).collect()
-    }
+/// The queues of a worker with their slots.
+fn slots(worker: &WorkerRecord, settings: &[QueueSettings]) -> Vec<(String, Option<u32>)> {
+    let set = |queue: &str| settings.iter().find(|setting| setting.name == queue).and_then(|setting| setting.slots);
+    worker.queues.iter().map(|queue| (queue.clone(), worker.slots_of(queue, set(queue)))).collect()
 }
 
 #[derive(Template)]
@@ -46,7 +47,7 @@ struct WorkersPage {
 pub(crate) async fn workers(visit: Visit) -> Page {
     let shell = visit.shell(Place::Workers, "Workers").await?.live("/workers", &visit.query);
     let operator = visit.site.operator();
-    let mut workers = operator.workers().await?;
+    let (mut workers, settings) = (operator.workers().await?, operator.queues().await?);
     // Those that live first, then those that were seen last.
     workers.sort_by_key(|worker| (!worker.alive, std::cmp::Reverse(worker.heartbeat_at)));
     let left_out = workers.len().saturating_sub(SHOWN);
@@ -59,7 +60,7 @@ pub(crate) async fn workers(visit: Visit) -> Page {
         let mut running = running.remove(&worker.id).unwrap_or_default();
         let more = running.len().saturating_sub(JOBS);
         running.truncate(JOBS);
-        Working { worker, running, more }
+        Working { slots: slots(&worker, &settings), worker, running, more }
     });
     render(&WorkersPage { shell, workers: workers.collect(), left_out })
 }

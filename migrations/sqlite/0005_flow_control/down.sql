@@ -1,5 +1,5 @@
 -- Back to version 4 of the schema. It deletes no job. Jobs with a limit lose it: those that wait for it become available, and all of
--- them may run at once.
+-- them may run at once. Jobs that expire lose this, too.
 -- Locks: it holds the file's write lock while it changes the tables.
 
 -- The permission to delete jobs is for one revert, and this one deletes none.
@@ -12,9 +12,14 @@ drop trigger jobs_job_deleted;
 update jobs_job set run_at = due_at where flags & 2;
 drop trigger jobs_job_ended;
 drop trigger jobs_job_gone;
-update jobs_job set flags = flags & ~31 where flags & 31;
+update jobs_job set flags = flags & ~511 where flags & 511;
+drop index jobs_job_start_by;
 drop index jobs_job_held;
 drop index jobs_job_held_rate;
+drop index jobs_job_held_fair;
+drop index jobs_job_held_several;
+drop index jobs_job_held_on_full;
+drop index jobs_job_held_from_lane;
 drop index jobs_job_held_later;
 drop index jobs_job_held_sequence;
 drop index jobs_job_held_paused;
@@ -22,11 +27,14 @@ drop table jobs_slot;
 drop table jobs_nudge;
 drop table jobs_limit_setting;
 drop table jobs_rate;
+drop table jobs_fair_turn;
 drop table jobs_unique_key;
 alter table jobs_job drop column limit_name;
 alter table jobs_job drop column limit_key;
 alter table jobs_job drop column due_at;
 alter table jobs_job drop column held_back;
+alter table jobs_job drop column start_by;
+alter table jobs_job drop column start_after;
 alter table jobs_job drop column flow;
 
 create view jobs_job_view as

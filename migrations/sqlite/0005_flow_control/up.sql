@@ -5,28 +5,41 @@
 drop view jobs_job_view;
 
 -- The limit of the job: {"limit": its name, "key": its key, "most": how many may run at once}. Null for jobs without a limit.
--- They have the flag 1, so that earlier programs leave them alone. A job of a sequence has the limit 1, the flag 4, and also
--- "sequence": "halt" or "skip", which says what happens when it is discarded. A job with a rate has the flag 8, and also "rate": in how many
--- microseconds ("per") as many as "most" may start, and how many at once ("burst"). "discard": it is discarded if there is no token.
+-- Jobs with a limit have the flag 1, so that earlier programs do not claim them.
+-- A job of a sequence has the limit 1, the flag 4, and "sequence": "halt" or "skip" says what happens when the job is discarded.
+-- A job with a rate has the flag 8, and "rate": at most "most" jobs start in "per" microseconds, and at most "burst" at once.
+-- A job that does not wait if its limit is full has the flag 64, and "on_full": "discard" or "cancel_oldest".
+-- A job with a tenant has the flag 256, and its tenant in "fair".
+-- A job with several limits has the flag 128, and has them in "limits", each like a single one. Its name is empty, and its key is its lane.
+-- If one of them is a sequence, it is outside of "limits", and "lane" is the lane. While the job is held, "at" is the limit at which it
+-- waits, or its lane after its turn has come. The flags 4 and 8 say whether this is the sequence or a rate.
 alter table jobs_job add column flow text;
 
--- A job that waits until its limit admits it is held: it has the flag 2, its time is here, and `run_at` is in the year 9999. So it is
--- at the end of the order in which claims read, and costs them nothing.
+-- A held job waits until its limit admits it. It has the flag 2, its time is here, and `run_at` is in the year 9999. So claims do not
+-- read it.
 alter table jobs_job add column due_at integer;
 
 -- Why a held job cannot be admitted now: 0: nothing but its limit. 1: it is not due. 2: admission has found its queue or its kind paused.
 alter table jobs_job add column held_back integer not null default 0;
 
-alter table jobs_job add column limit_name text generated always as (flow ->> '$.limit') virtual;
-alter table jobs_job add column limit_key text generated always as (flow ->> '$.key') virtual;
+alter table jobs_job add column limit_name text generated always as (coalesce(flow ->> '$.at.limit', flow ->> '$.limit')) virtual;
+alter table jobs_job add column limit_key text generated always as (coalesce(flow ->> '$.at.key', flow ->> '$.key')) virtual;
 
--- Held jobs in the order of admission. A key that is full delays no other one, because each has a range of its own. Jobs that may not
--- start now are in other indexes, so that admission does not read them again and again.
+-- Held jobs in the order of admission. A full key does not delay other keys, because each has its own range. Jobs that may not
+-- start now are in other indexes, so that admission does not read them repeatedly.
 create index jobs_job_held on jobs_job (limit_name, limit_key, priority desc, due_at, id) where flags & 2 and held_back = 0 and flags & 12 = 0;
 -- A sequence is admitted in the order of the ids. A job that is not due stops those behind it.
 create index jobs_job_held_sequence on jobs_job (limit_name, limit_key, id) where flags & 2 and flags & 4;
 -- Jobs with a rate, in the order of admission.
 create index jobs_job_held_rate on jobs_job (limit_name, limit_key, priority desc, due_at, id) where flags & 2 and held_back = 0 and flags & 8;
+-- Jobs with tenants, in the order of admission of each tenant. They are in jobs_job_held, too, by which their keys are found and counted.
+create index jobs_job_held_fair on jobs_job (limit_name, limit_key, flow ->> '$.fair', priority desc, due_at, id) where flags & 2 and held_back = 0 and flags & 256;
+-- The jobs with several limits, and those of them that wait at one of their limits: the first ones of their lanes.
+create index jobs_job_held_several on jobs_job (id) where flags & 2 and flags & 128;
+create index jobs_job_held_from_lane on jobs_job (coalesce(flow ->> '$.lane', flow ->> '$.key')) where flags & 2 and flags & 132 = 128 and limit_name <> '';
+-- The jobs that do not wait if their limit is full, before their first attempt.
+create index jobs_job_held_on_full on jobs_job (limit_name, limit_key, (flags & 8), priority desc, due_at, id)
+    where flags & 2 and flags & 64 and held_back = 0 and lease = 0;
 create index jobs_job_held_later on jobs_job (due_at, id) where flags & 2 and held_back = 1;
 create index jobs_job_held_paused on jobs_job (queue, kind) where flags & 2 and held_back = 2;
 
@@ -45,7 +58,15 @@ create table jobs_slot (
 create index jobs_slot_key on jobs_slot (limit_name, limit_key);
 create index jobs_slot_halted on jobs_slot (limit_name, limit_key) where halted_at is not null;
 
--- A nudge says that a key may have a free slot, or a new job. Admission deletes it and looks at the key.
+-- When a job with the flag 32 expires: if its first attempt has not started by then, it is cancelled. A later sweep sets it to null.
+alter table jobs_job add column start_by integer;
+
+-- How long after its time it expires, in microseconds.
+alter table jobs_job add column start_after integer;
+
+create index jobs_job_start_by on jobs_job (start_by) where start_by is not null;
+
+-- A nudge says that a key may have a free slot, or a new job. Admission deletes it and examines the key.
 create table jobs_nudge (
     limit_name text not null,
     limit_key text not null
@@ -74,22 +95,37 @@ create table jobs_rate (
 create index jobs_rate_next on jobs_rate (next_at) where next_at is not null;
 create index jobs_rate_full on jobs_rate (full_at) where next_at is null;
 
--- Triggers, so that no slot is left behind, whoever ends or deletes the job.
+-- For keys with tenants: the tenant of which admission took a job last. The one after it is next. Only admission changes it.
+create table jobs_fair_turn (
+    limit_name text not null,
+    limit_key text not null,
+    after text not null,
+    primary key (limit_name, limit_key)
+) strict, without rowid;
+
+-- Triggers, so that no slot remains, whichever statement ends or deletes the job.
 create trigger jobs_job_arrives after insert on jobs_job when new.flags & 2 begin
     update jobs_job set held_back = 1 where id = new.id and due_at > (cast(round(unixepoch('subsec') * 1000) as integer) * 1000);
     insert into jobs_nudge (limit_name, limit_key) values (new.limit_name, new.limit_key);
 end;
 
 create trigger jobs_job_leaves after update of state, flags on jobs_job
-when old.flags & 1 and (new.flags & 2 or new.state not in ('available', 'running')) begin
-    delete from jobs_slot where job_id = new.id
-      and not (new.flags & 4 and new.state = 'available')
-      and not (new.state = 'discarded' and coalesce(new.flow ->> '$.sequence', '') = 'halt');
+-- A held job that only waits elsewhere has another `flow`.
+when old.flags & 1 and (new.flags & 2 or new.state not in ('available', 'running')) and old.flow is new.flow begin
+    delete from jobs_slot where job_id = new.id and not (
+        limit_name = new.flow ->> '$.limit' and new.flow ->> '$.sequence' is not null
+        and (new.state = 'available' or new.state = 'discarded' and new.flow ->> '$.sequence' = 'halt')
+    );
     update jobs_slot set halted_at = (cast(round(unixepoch('subsec') * 1000) as integer) * 1000)
-    where job_id = new.id and halted_at is null and new.state = 'discarded' and new.flow ->> '$.sequence' = 'halt';
+    where job_id = new.id and limit_name = new.flow ->> '$.limit' and halted_at is null and new.state = 'discarded' and new.flow ->> '$.sequence' = 'halt';
     -- The end of a job with a rate brings no token.
     insert into jobs_nudge (limit_name, limit_key) select new.limit_name, new.limit_key where new.flags & 8 = 0 or new.flags & 2;
+    insert into jobs_nudge (limit_name, limit_key)
+    select value ->> '$.limit', value ->> '$.key' from json_each(case when new.flags & 128 then new.flow end, '$.limits') where value -> '$.rate' is null
+    union all select '', coalesce(new.flow ->> '$.lane', new.flow ->> '$.key') where new.flags & 128;
     -- A held job that ends is not held any more.
+    update jobs_job set flow = json_remove(flow, '$.at'), flags = flags & ~12 | case when flow ->> '$.sequence' is null then 0 else 4 end
+    where id = new.id and flags & 128 and flags & 2 and state not in ('available', 'running');
     update jobs_job set flags = flags & ~2, run_at = coalesce(due_at, run_at), due_at = null, held_back = 0
     where id = new.id and flags & 2 and state not in ('available', 'running');
 end;
@@ -97,6 +133,9 @@ end;
 create trigger jobs_job_deleted after delete on jobs_job when old.flags & 1 and old.state in ('available', 'running') begin
     delete from jobs_slot where job_id = old.id;
     insert into jobs_nudge (limit_name, limit_key) select old.limit_name, old.limit_key where old.flags & 8 = 0;
+    insert into jobs_nudge (limit_name, limit_key)
+    select value ->> '$.limit', value ->> '$.key' from json_each(case when old.flags & 128 then old.flow end, '$.limits') where value -> '$.rate' is null
+    union all select '', coalesce(old.flow ->> '$.lane', old.flow ->> '$.key') where old.flags & 128;
 end;
 
 -- The unique keys of jobs. A row says which job has the key. That job has it for as long as it waits or runs (`started`: for as long as

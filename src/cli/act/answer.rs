@@ -6,6 +6,9 @@ use serde::Serialize;
 
 use super::super::{output, words};
 
+/// So many jobs are named one by one.
+pub(super) const MOST_LINES: usize = 20;
+
 /// What a command did with one job.
 #[derive(Clone, Debug, Serialize)]
 pub(in super::super) struct Answer {
@@ -45,6 +48,10 @@ impl Answer {
             Operated::Refused(state) => {
                 Self { state: Some(state), ..answer("refused", format!(" is {state}: {}", words::refused(action))) }
             }
+            unknown => answer(
+                "refused",
+                format!(": the database's answer is {unknown:?}; look at the job with `worker show {id}`"),
+            ),
         }
     }
 
@@ -74,5 +81,63 @@ impl Answer {
     /// In one line.
     pub(in super::super) fn text(&self) -> &str {
         &self.text
+    }
+}
+
+/// A line for each of these jobs, at most [`MOST_LINES`], and how many others there are.
+pub(super) fn lines(answers: &[&Answer]) -> String {
+    let mut text: String = answers.iter().take(MOST_LINES).map(|answer| format!("{}\n", answer.text())).collect();
+    let others = answers.len().saturating_sub(MOST_LINES) as u64;
+    if others > 0 {
+        let noun = if others == 1 { "other" } else { "others" };
+        text.push_str(&format!("and {} {noun}; --json has them all\n", words::grouped(others)));
+    }
+    text
+}
+
+/// Jobs that were not changed, and why. Empty if there are none.
+pub(super) fn left_out(answers: &[&Answer]) -> String {
+    if answers.is_empty() {
+        return String::new();
+    }
+    format!("{} left out:\n{}", words::exactly(answers.len() as u64), lines(answers))
+}
+
+/// All jobs, one by one if there are few of them. With `dry_run` nothing was changed.
+pub(super) fn summary(answers: &[Answer], dry_run: bool) -> String {
+    if answers.len() <= MOST_LINES {
+        return lines(&answers.iter().collect::<Vec<_>>());
+    }
+    let (done, others): (Vec<&Answer>, Vec<&Answer>) = answers.iter().partition(|answer| answer.is_done());
+    let changed = if dry_run { "would be changed" } else { "changed" };
+    format!("{} {changed}\n{}", words::exactly(done.len() as u64), left_out(&others))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answers(done: i64, refused: i64) -> Vec<Answer> {
+        let of = |id, operated| Answer::new(&Action::Cancel, JobId(id), operated);
+        let done = (0..done).map(|id| of(id, Operated::Done));
+        done.chain((0..refused).map(|id| of(1000 + id, Operated::Refused(JobState::Completed)))).collect()
+    }
+
+    #[test]
+    fn few_jobs_are_named_one_by_one() {
+        let text = summary(&answers(19, 1), false);
+        assert_eq!(text.lines().count(), 20);
+        assert!(text.starts_with("job 0: cancelled\n") && text.contains("job 1000 is completed: "), "{text}");
+    }
+
+    #[test]
+    fn of_many_jobs_the_number_is_printed_and_some_of_those_that_were_left_out() {
+        assert_eq!(summary(&answers(1000, 0), false), "1,000 jobs changed\n");
+        assert_eq!(summary(&answers(21, 0), true), "21 jobs would be changed\n");
+        let text = summary(&answers(1, 2500), false);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!((lines.len(), lines[0], lines[1]), (MOST_LINES + 3, "1 job changed", "2,500 jobs left out:"));
+        assert!(lines[2].starts_with("job 1000 is completed: it has ended already"), "{text}");
+        assert_eq!(lines.last(), Some(&"and 2,480 others; --json has them all"));
     }
 }

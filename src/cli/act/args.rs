@@ -6,7 +6,7 @@ use diesel_jobs_core::storage::{JobFilter, STEP};
 
 use super::super::exit::CliError;
 use super::super::filter_args::FilterArgs;
-use super::super::parse::{id, positive};
+use super::super::parse::{id, positive, priority};
 use super::super::who::Who;
 
 /// The jobs, and how the command is done.
@@ -30,7 +30,7 @@ pub(in super::super) struct MoveArgs {
 #[derive(Debug, Args)]
 pub(in super::super) struct ReprioritiseArgs {
     /// The new priority, from -32768 to 32767; higher runs first
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = priority)]
     pub(in super::super) to: i16,
     #[command(flatten)]
     pub(in super::super) act: ActArgs,

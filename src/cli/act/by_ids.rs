@@ -10,7 +10,7 @@ use super::super::app::App;
 use super::super::confirm::confirm;
 use super::super::exit::{CliError, Exit};
 use super::super::{output, words};
-use super::answer::Answer;
+use super::answer::{self, Answer};
 use super::args::How;
 
 pub(super) async fn act(
@@ -26,7 +26,7 @@ pub(super) async fn act(
         let states: HashMap<JobId, JobState> = shown.iter().map(|(job, _)| (job.id, job.state)).collect();
         ids.iter().map(|id| Answer::of_dry_run(action, *id, states.get(id).copied())).collect()
     } else {
-        // Whoever writes ids knows the jobs. Only what cannot be undone is asked about.
+        // A user who writes ids knows the jobs. Only actions that cannot be undone need a confirmation.
         if *action == Action::Delete {
             let jobs = words::exactly(ids.len() as u64);
             confirm(&format!("delete {jobs}: {}", words::effect(action)), "delete", how.yes)?;
@@ -38,10 +38,10 @@ pub(super) async fn act(
                     answers.extend(batch.iter().zip(operated).map(|(id, operated)| Answer::new(action, *id, operated)));
                 }
                 Err(problem) => {
-                    print(app, &answers)?;
+                    print(app, &answers, how)?;
                     let (done, left) = (answers.len(), ids.len() - answers.len());
                     let rest = format!(
-                        "{problem}. {done} jobs were answered for, as printed; nothing is known of the other {left}: run the command again for them"
+                        "{problem}. The first {done} jobs were answered for, as printed; nothing is known of the other {left}: run the command again for them"
                     );
                     return Err(CliError::new((&problem).into(), rest));
                 }
@@ -49,10 +49,10 @@ pub(super) async fn act(
         }
         answers
     };
-    print(app, &answers)?;
+    print(app, &answers, how)?;
     Ok(if answers.iter().all(Answer::is_done) { Exit::Fine } else { Exit::Failed })
 }
 
-fn print(app: &App<'_>, answers: &[Answer]) -> io::Result<()> {
-    output::print(app.json, &answers, || answers.iter().map(|answer| format!("{}\n", answer.text())).collect())
+fn print(app: &App<'_>, answers: &[Answer], how: &How) -> io::Result<()> {
+    output::print(app.json, &answers, || answer::summary(answers, how.dry_run))
 }

@@ -98,7 +98,7 @@ fn given_up(problem: &StorageError, id: OperationId) -> CliError {
 /// What becomes of an operation that is not done.
 pub(in super::super) fn advice(id: OperationId) -> String {
     format!(
-        "Operation {id} is not done: workers go on with it. `worker operations resume {id}` goes on with it here, and \
+        "Operation {id} is not done: workers continue it. `worker operations resume {id}` continues it here, and \
          `worker operations cancel {id}` ends it"
     )
 }

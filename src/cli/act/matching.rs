@@ -9,7 +9,7 @@ use super::super::confirm::confirm;
 use super::super::exit::{CliError, Exit};
 use super::super::progress::Progress;
 use super::super::signals::Signals;
-use super::super::{output, words};
+use super::super::{kinds, output, words};
 use super::args::How;
 use super::by_pages::{self, Most};
 use super::drive;
@@ -20,7 +20,7 @@ pub(in super::super) struct Plan {
     pub(in super::super) action: Action,
     pub(in super::super) filter: JobFilter,
     pub(in super::super) actor: String,
-    /// What the user must write to go on. `None`: `yes`, or `delete`.
+    /// What the user must write to continue. `None`: `yes`, or `delete`.
     pub(in super::super) typed: Option<String>,
 }
 
@@ -34,8 +34,12 @@ pub(in super::super) async fn act(
     let filter = filter_for(action, &plan.filter).map_err(CliError::usage)?;
     let preview = operator.preview(action, &filter).await?;
     let report = Report::new(action, &filter, &preview);
-    if preview.count.jobs == 0 && preview.count.is_exact {
-        return report.nothing(app, how.dry_run);
+    // Without any job, no operation is stored. A count examines a bounded number of jobs, and `search` relies on the last count of
+    // all jobs, which may have missed some. So this reads all pages up to the first job.
+    if preview.count.jobs == 0 && (preview.count.is_exact || operator.list_all(&filter, 1).await?.is_empty()) {
+        let exit = report.nothing(app, how.dry_run)?;
+        kinds::warn_of_unknown(filter.kinds.iter().map(String::as_str));
+        return Ok(exit);
     }
     let question = question(plan, &filter, &preview.count, how.limit);
     if how.dry_run {

@@ -9,12 +9,12 @@ pub(super) mod interrupt;
 pub(super) mod matching;
 pub(super) mod report;
 
-use diesel_jobs_core::storage::Action;
+use diesel_jobs_core::storage::{Action, Operator, unserved};
 
 use self::args::{ActArgs, Chosen};
 use super::app::App;
 use super::exit::{CliError, Exit};
-use super::{database, words};
+use super::{database, output, words};
 
 pub(super) async fn act(app: &App<'_>, action: Action, args: &ActArgs) -> Result<Exit, CliError> {
     action.validate().map_err(|problem| CliError::usage(format!("--to: {problem}")))?;
@@ -22,11 +22,39 @@ pub(super) async fn act(app: &App<'_>, action: Action, args: &ActArgs) -> Result
     let actor = args.how.who.name_if_known(app)?;
     let database = database::open(app.url()?, database::NO_HANDLERS).await?;
     let operator = &*database.operator;
-    match chosen {
-        Chosen::Ids(ids) => by_ids::act(app, operator, &action, &ids, &args.how, &actor).await,
+    let warning = warning(operator, &action).await?;
+    // Before the question, and again when it is done.
+    let asks = matches!(chosen, Chosen::Matching(_)) && !args.how.yes;
+    if let Some(text) = warning.as_ref().filter(|_| asks || args.how.dry_run) {
+        output::complain(text);
+    }
+    let exit = match chosen {
+        Chosen::Ids(ids) => by_ids::act(app, operator, &action, &ids, &args.how, &actor).await?,
         Chosen::Matching(filter) => {
             let plan = matching::Plan { action, filter: *filter, actor, typed: None };
-            matching::act(app, operator, &plan, &args.how).await
+            matching::act(app, operator, &plan, &args.how).await?
         }
+    };
+    if let Some(text) = warning.filter(|_| !args.how.dry_run) {
+        output::complain(&text);
     }
+    Ok(exit)
+}
+
+/// Warns that jobs will not run in their new queue. Its name may be wrong.
+async fn warning(operator: &dyn Operator, action: &Action) -> Result<Option<String>, CliError> {
+    let Action::Move(queue) = action else { return Ok(None) };
+    let text = match unserved(queue, &operator.workers().await?) {
+        Some(problem) => {
+            format!("{problem}; jobs that are moved there wait until a worker does: `worker run --queues {queue}`")
+        }
+        None => {
+            let settings = operator.queues().await?;
+            let Some(pause) = settings.into_iter().find(|of| of.name == *queue).and_then(|of| of.paused) else {
+                return Ok(None);
+            };
+            format!("queue `{queue}` is {pause}; jobs that are moved there wait until `worker queues resume {queue}`")
+        }
+    };
+    Ok(Some(output::printable(&format!("warning: {text}"))))
 }

@@ -7,7 +7,7 @@ use super::super::app::App;
 use super::super::exit::{CliError, Exit};
 use super::super::list::{self, Row};
 use super::super::{output, words};
-use super::answer::Answer;
+use super::answer::{self, Answer};
 use super::by_pages::Done;
 use super::drive;
 
@@ -48,7 +48,8 @@ impl<'a> Report<'a> {
 
     /// Nothing matches.
     pub(super) fn nothing(self, app: &App<'_>, is_dry_run: bool) -> Result<Exit, CliError> {
-        let report = Self { dry_run: is_dry_run, sample: is_dry_run.then(Vec::new), ..self };
+        let matched = Count { jobs: 0, is_exact: true };
+        let report = Self { matched, dry_run: is_dry_run, sample: is_dry_run.then(Vec::new), ..self };
         output::print(app.json, &report, || output::printable(&format!("no job matches {}", report.filter)) + "\n")?;
         Ok(Exit::Fine)
     }
@@ -68,14 +69,14 @@ impl<'a> Report<'a> {
         let Done { changed, left_out, is_interrupted } = done;
         let report = Report { changed, left_out, interrupted: is_interrupted, ..self };
         output::print(app.json, &report, || {
-            let left: String = report.left_out.iter().map(|answer| format!("{}\n", answer.text())).collect();
+            let left = answer::left_out(&report.left_out.iter().collect::<Vec<_>>());
             let changed = words::exactly(changed);
             let end = if is_interrupted {
                 format!("interrupted: {changed} changed; run the command again for the rest\n")
             } else {
                 format!("{changed} changed\n")
             };
-            left + &end
+            end + &left
         })?;
         Ok(if is_interrupted { Exit::Failed } else { Exit::Fine })
     }

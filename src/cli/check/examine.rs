@@ -57,12 +57,12 @@ pub(super) fn examine(
     schedules: &[StoredSchedule],
 ) -> Vec<Finding> {
     let served_elsewhere: BTreeSet<&str> =
-        workers.iter().filter(|w| w.alive).flat_map(|w| &w.queues).map(String::as_str).collect();
+        workers.iter().filter(|worker| worker.claims()).flat_map(|worker| &worker.queues).map(String::as_str).collect();
     let mut findings = unserved_queues(facts, &stats.queues, &served_elsewhere);
     findings.extend(unknown_queues(facts, &stats.queues));
     findings.extend(unserved_kinds(facts, &stats.kinds, &served_elsewhere));
     findings.extend(schedules.iter().filter_map(|schedule| bad_schedule(facts, schedule)));
-    findings.extend(nobody_works(&stats.queues, workers));
+    findings.extend(no_live_worker(&stats.queues, workers));
     findings.extend(not_counted(stats));
     findings
 }
@@ -208,7 +208,7 @@ pub(super) fn set_apart(letters: &DeadLetters) -> Option<Finding> {
             time(*at)
         ),
         format!(
-            "to see {them}: `select * from jobs.dead_letter order by number desc`; to enqueue the newest anew, under a new id: \
+            "to see {them}: `select * from jobs.dead_letter order by number desc`; to enqueue the newest again, under a new id: \
              `select jobs.put_back({number})`; to drop it: `delete from jobs.dead_letter where number = {number}`"
         ),
     ))
@@ -225,7 +225,7 @@ fn not_counted(stats: &Stats) -> Option<Finding> {
     })
 }
 
-fn nobody_works(queues: &[QueueStats], workers: &[WorkerRecord]) -> Option<Finding> {
+fn no_live_worker(queues: &[QueueStats], workers: &[WorkerRecord]) -> Option<Finding> {
     let due = queues.iter().map(|s| s.available).fold(Depth { jobs: 0, is_exact: true }, |sum, depth| sum + depth);
     if due.jobs == 0 || workers.iter().any(|worker| worker.alive) {
         return None;

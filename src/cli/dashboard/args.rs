@@ -4,14 +4,19 @@ use std::net::SocketAddr;
 
 use clap::Args;
 
+use super::super::parse::socket;
+
 #[derive(Debug, Args)]
 pub(in super::super) struct DashboardArgs {
     /// The address to listen at; with port 0 the system chooses one
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8080")]
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8080", value_parser = socket)]
     pub(super) listen: SocketAddr,
     /// Only show pages, and change nothing
     #[arg(long)]
     pub(super) read_only: bool,
+    /// Show the arguments of kinds that this program does not contain, also secret ones: it does not know which are secret
+    #[arg(long)]
+    pub(super) show_arguments_of_unknown_kinds: bool,
     /// Listen at an address that other machines can reach. Needs a token in JOBS_DASHBOARD_TOKEN, and should have a proxy with TLS
     /// before it
     #[arg(long)]
@@ -19,8 +24,8 @@ pub(in super::super) struct DashboardArgs {
     /// The path of the dashboard as browsers see it, if a proxy serves it below one, such as /admin/jobs
     #[arg(long, value_name = "PATH", default_value = "/")]
     pub(super) base: String,
-    /// The name with which actions are recorded. With a token, it is the user name that the browser sends [default: the user of this
-    /// machine]
+    /// The name with which actions are recorded. With a token, it is the user name that the browser sends [default:
+    /// JOBS_ACTOR, else the user of this machine]
     #[arg(long, value_name = "NAME")]
     pub(super) actor: Option<String>,
 }

@@ -52,7 +52,11 @@ pub(super) async fn dashboard(app: &App<'_>, args: DashboardArgs) -> Result<Exit
         _ => {}
     }
     let rights = move |actor: String| if args.read_only { Rights::read_only(actor) } else { Rights::everything(actor) };
-    let dashboard = Dashboard::new(database).at(&args.base).rights(move |request| {
+    let mut dashboard = Dashboard::new(database).at(&args.base);
+    if args.show_arguments_of_unknown_kinds {
+        dashboard = dashboard.show_arguments_of_unknown_kinds();
+    }
+    let dashboard = dashboard.rights(move |request| {
         // The admission has put the actor there.
         let actor = request.extensions.get::<admission::Actor>().map(|actor| actor.0.clone());
         std::future::ready(actor.map_or_else(Rights::none, rights))

@@ -1,5 +1,5 @@
-//! The connections of `--listen`. Each answers one request. Clients that are slow or send too much are cut off, and there are
-//! never more than a few connections: a new one takes the place of the oldest.
+//! The connections of `--listen`. Each answers one request. Clients that are slow or send too much are disconnected.
+//! The number of connections is limited: a new connection closes the oldest one.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;

@@ -1,4 +1,4 @@
-//! The gauges of the whole database, for `/metrics`. They are read in the background while somebody asks for metrics, and not by
+//! The gauges of the whole database, for `/metrics`. They are read in the background while metrics are requested, and not by
 //! the requests, so more requests do not mean more statements.
 
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,5 +1,5 @@
 //! `run --listen`: a small HTTP server for probes and metrics. It has a thread and a runtime of its own, so that handlers that
-//! block do not stop its answers. A request sends no statement to the database, so nobody can load the database through it.
+//! block do not stop its answers. A request sends no statement to the database, so requests put no load on the database.
 
 mod answer;
 mod connections;
@@ -25,7 +25,7 @@ const NOT_ACCEPTED: Duration = Duration::from_millis(100);
 pub(super) struct Answers {
     metrics: Arc<MetricsText>,
     worker: OnceLock<WorkerHandle>,
-    /// Somebody has asked for the metrics.
+    /// The metrics were requested.
     asked: Notify,
 }
 

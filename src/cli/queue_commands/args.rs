@@ -10,7 +10,10 @@ use super::super::who::{Named, Pausing, Who};
 
 #[derive(Debug, Subcommand)]
 pub(in super::super) enum QueuesAction {
-    /// Print the queues that workers serve or that have settings; the default
+    /// Print the queues that have jobs, a pause, other settings or a live worker; the default
+    ///
+    /// SLOTS counts the workers that claim: not those that were asked to be quiet or to stop. RUNNING may be higher, because jobs that a
+    /// worker has prefetched, or continues with, count as running.
     List,
     /// Stop claims from a queue until `resume`; its running jobs continue, and jobs can still be enqueued
     Pause(Pausing),
@@ -19,8 +22,13 @@ pub(in super::super) enum QueuesAction {
     /// Set how many jobs of a queue each worker runs at once
     Slots(SlotsArgs),
     /// Pause a queue, and wait until none of its jobs runs
+    ///
+    /// It stays paused until `resume`, and its waiting jobs stay. To delete those: `purge`.
     Drain(DrainArgs),
-    /// Delete all jobs of a queue that wait; jobs that run or have ended stay
+    /// Delete the waiting jobs of a queue; jobs that run or have ended stay
+    ///
+    /// Scheduled, retrying and held jobs are deleted, too. This cannot be undone. The command prints how many jobs there are, and asks for
+    /// the name of the queue.
     Purge(PurgeArgs),
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use diesel_jobs_core::storage::NO_WORKER_ENDS_JOBS;
 use diesel_jobs_storage::Database;
 use serde::Serialize;
 
@@ -10,7 +11,7 @@ use super::super::exit::{CliError, Exit};
 use super::super::{duration, output};
 use super::args::DrainArgs;
 
-/// The pause between two looks.
+/// The pause between two reads.
 const EVERY: Duration = Duration::from_millis(250);
 
 #[derive(Serialize)]
@@ -24,7 +25,7 @@ pub(super) async fn drain(app: &App<'_>, database: &Database, args: &DrainArgs) 
     let (name, begun) = (&args.pause.name, Instant::now());
     let actor = args.pause.who.name(app)?;
     database.operator.pause_queue(name, &actor, args.pause.reason.as_deref()).await?;
-    super::warn_if_nobody_serves(database, name).await?;
+    super::warn_if_unserved(database, name).await?;
     let mut said = None;
     let running = loop {
         let running = database.operator.running_in(name).await?;
@@ -34,6 +35,9 @@ pub(super) async fn drain(app: &App<'_>, database: &Database, args: &DrainArgs) 
         if said != Some(running) {
             let left = output::count(i64::try_from(running).unwrap_or(i64::MAX), "job");
             output::complain(&output::printable(&format!("queue `{name}` is paused; {left} left")));
+            if said.is_none() && !database.operator.workers().await?.iter().any(|worker| worker.alive) {
+                output::complain(NO_WORKER_ENDS_JOBS);
+            }
             said = Some(running);
         }
         tokio::time::sleep(EVERY).await;
@@ -43,11 +47,15 @@ pub(super) async fn drain(app: &App<'_>, database: &Database, args: &DrainArgs) 
         let took = duration::human(begun.elapsed());
         let text = match running {
             0 => {
-                format!("queue `{name}` is paused, and none of its jobs runs; to go on: `worker queues resume {name}`")
+                format!(
+                    "queue `{name}` is paused, and none of its jobs runs; to continue: `worker queues resume {name}`"
+                )
             }
             left => {
                 let jobs = output::count(i64::try_from(left).unwrap_or(i64::MAX), "job");
-                format!("after {took}, {jobs} of queue `{name}` still run; the queue stays paused")
+                format!(
+                    "after {took}, {jobs} of queue `{name}` still run; the queue stays paused; to see them: `worker list --state running --queue {name}`"
+                )
             }
         };
         output::printable(&text) + "\n"

@@ -1,66 +1,58 @@
-//! `queues list`: the queues that live workers serve, and those with settings.
+//! `queues list`: the queues that have jobs, a setting, a pause or a live worker.
 
-use std::collections::BTreeMap;
-
-use diesel_jobs_core::storage::{Pause, QueueSettings};
+use diesel_jobs_core::storage::QueueOverview;
 use diesel_jobs_storage::Database;
-use serde::Serialize;
 
 use super::super::app::App;
 use super::super::exit::{CliError, Exit};
 use super::super::output::{self, Align, Table};
 
-#[derive(Default, Serialize)]
-struct Listed {
-    name: String,
-    /// How many live workers serve it.
-    workers: usize,
-    /// How many of its jobs all of them run at once.
-    total_slots: u64,
-    /// What an operator has set for each worker.
-    slots: Option<u32>,
-    paused: Option<Pause>,
-}
-
 pub(super) async fn list(app: &App<'_>, database: &Database) -> Result<Exit, CliError> {
-    let mut queues: BTreeMap<String, Listed> = BTreeMap::new();
-    for QueueSettings { name, paused, slots } in database.operator.queues().await? {
-        queues.insert(name.clone(), Listed { name, paused, slots, ..Listed::default() });
-    }
-    for worker in database.operator.workers().await?.iter().filter(|worker| worker.alive) {
-        for name in &worker.queues {
-            let queue =
-                queues.entry(name.clone()).or_insert_with(|| Listed { name: name.clone(), ..Listed::default() });
-            queue.workers += 1;
-            // A worker of an earlier version does not say how many slots it has.
-            let started_with = worker.slots.get(name).copied().unwrap_or_default();
-            queue.total_slots += u64::from(queue.slots.unwrap_or(started_with));
-        }
-    }
-    let queues: Vec<Listed> = queues.into_values().collect();
+    let queues = database.operator.queue_overview().await?;
     output::print(app.json, &queues, || human(&queues))?;
     Ok(Exit::Fine)
 }
 
-fn human(queues: &[Listed]) -> String {
+fn human(queues: &[QueueOverview]) -> String {
     if queues.is_empty() {
-        return "no live worker serves a queue, and no queue has settings\n".to_owned();
+        return "no queue has jobs or settings, and no live worker serves one\n".to_owned();
     }
     let mut table = Table::new(&[
         ("QUEUE", Align::Left),
-        ("WORKERS", Align::Right),
+        ("AVAILABLE", Align::Right),
+        ("HELD", Align::Right),
+        ("LATER", Align::Right),
+        ("RUNNING", Align::Right),
         ("SLOTS", Align::Right),
         ("SLOTS PER WORKER", Align::Left),
+        ("SERVED BY", Align::Left),
         ("PAUSED", Align::Left),
     ]);
     for queue in queues {
         table.row([
             queue.name.clone(),
-            queue.workers.to_string(),
+            queue.jobs.available.to_string(),
+            queue.jobs.held.to_string(),
+            queue.jobs.later.to_string(),
+            queue.jobs.running.to_string(),
             queue.total_slots.to_string(),
             queue.slots.map_or_else(|| "as started".to_owned(), |slots| format!("{slots}, set")),
+            queue.served_by(),
             queue.paused.as_ref().map_or_else(|| "no".to_owned(), ToString::to_string),
         ]);
     }
-    table.render()
+    table.render() + &queues.iter().filter_map(advice).collect::<String>()
+}
+
+/// What to do about a queue whose jobs nobody runs.
+fn advice(queue: &QueueOverview) -> Option<String> {
+    let name = &queue.name;
+    let text = if queue.is_neglected() {
+        format!("jobs wait in queue `{name}`, and no worker claims them: `worker run --queues {name}`")
+    } else if queue.slots == Some(0) && queue.jobs.waiting().jobs > 0 {
+        format!("queue `{name}` has no slots, so its jobs do not start: `worker queues slots {name} default`")
+    } else {
+        return None;
+    };
+    Some(output::printable(&text) + "\n")
 }

@@ -5,7 +5,7 @@ mod drain;
 mod list;
 mod purge;
 
-use diesel_jobs_core::storage::QueueSettings;
+use diesel_jobs_core::storage::{QueueSettings, unserved};
 use diesel_jobs_storage::Database;
 use serde::Serialize;
 
@@ -55,15 +55,13 @@ async fn say(app: &App<'_>, database: &Database, name: &str, changed: bool) -> R
         let already = if changed { "" } else { " already" };
         output::printable(&format!("queue `{name}`{already}: {}", settings(&answer.queue))) + "\n"
     })?;
-    warn_if_nobody_serves(database, name).await
+    warn_if_unserved(database, name).await
 }
 
-async fn warn_if_nobody_serves(database: &Database, name: &str) -> Result<(), CliError> {
-    let workers = database.operator.workers().await?;
-    let serves = |queue: &String| queue == name;
-    if !workers.iter().any(|worker| worker.alive && worker.queues.iter().any(serves)) {
+async fn warn_if_unserved(database: &Database, name: &str) -> Result<(), CliError> {
+    if let Some(problem) = unserved(name, &database.operator.workers().await?) {
         output::complain(&output::printable(&format!(
-            "warning: no live worker serves the queue `{name}`; `worker queues` lists those that are served"
+            "warning: {problem}; `worker queues` lists the queues and who serves them"
         )));
     }
     Ok(())

@@ -4,6 +4,7 @@ use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
 use clap::{Args, Subcommand};
 use diesel_jobs_core::CatchUp;
 
+use super::super::parse;
 use super::super::who::{Named, Pausing, Who};
 
 #[derive(Debug, Subcommand)]
@@ -55,10 +56,10 @@ pub(in super::super) struct AddArgs {
     #[arg(long)]
     pub(super) queue: Option<String>,
     /// Their priority [default: the kind's]
-    #[arg(long, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = parse::priority)]
     pub(super) priority: Option<i16>,
     /// How many attempts they have [default: as the kind says]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=32_767))]
+    #[arg(long, value_name = "N", value_parser = parse::attempts)]
     pub(super) max_attempts: Option<u16>,
     #[command(flatten)]
     pub(super) who: Who,

@@ -143,9 +143,11 @@ async fn say(app: &App<'_>, database: &Database, name: &str, result: Scheduled, 
         Scheduled::Unchanged => "it was so already; nothing was changed",
         Scheduled::NotFound => return Err(not_found(name)),
         Scheduled::Exists => {
-            return Err(CliError::failed(format!(
-                "there is a schedule {name:?} already; `worker schedules change` changes it, or write another name"
-            )));
+            // It may have been removed since.
+            let exists = find(database, name).await?.exists_text();
+            return Err(CliError::failed(output::printable(&format!(
+                "{exists}; nothing was changed. `worker schedules change {name:?}` changes when it ticks; or add the new one under another name"
+            ))));
         }
         Scheduled::Newer => {
             return Err(CliError::failed(format!(
@@ -154,6 +156,11 @@ async fn say(app: &App<'_>, database: &Database, name: &str, result: Scheduled, 
         }
         Scheduled::Declared => {
             return Err(CliError::failed(format!("code declares the schedule {name:?}, so it can only be paused")));
+        }
+        unknown => {
+            return Err(CliError::failed(format!(
+                "schedule {name:?}: the database's answer is {unknown:?}; look at it with `worker schedules`"
+            )));
         }
     };
     let (records, now) = database.operator.list_schedules().await?;

@@ -62,7 +62,7 @@ fn summary(model: &Model) -> Vec<Line<'static>> {
     let nothing = diesel_jobs_core::Depth { jobs: 0, is_exact: true };
     let due = stats.queues.iter().fold(nothing, |sum, queue| sum + queue.available);
     let alive = workers.iter().filter(|worker| worker.alive).count();
-    // A sum of no numbers is -0.0, which would be shown so.
+    // The `sum` of an empty iterator is -0.0, and would be printed as -0. So the fold begins with 0.0.
     let completed = rates.iter().map(diesel_jobs_core::history::KindRate::completed_per_minute).fold(0.0, |a, b| a + b);
     let (failed, ended) = rates.iter().fold((0, 0), |(failed, ended), rate| {
         let here = rate.work.retried + rate.work.discarded;
@@ -140,7 +140,7 @@ fn dialog(frame: &mut Frame<'_>, model: &Model) {
         Dialog::Confirm { queue, paused: true } => (
             " pause ",
             format!(
-                "Pause queue {queue}? Workers claim none of its jobs then; running jobs go on.\n\ny pauses it, any other key does not"
+                "Pause queue {queue}? Workers claim none of its jobs then; running jobs continue.\n\ny pauses it, any other key does not"
             ),
         ),
         Dialog::Confirm { queue, paused: false } => (

@@ -19,7 +19,7 @@ use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
 use std::time::Duration;
 
-use diesel_jobs_core::storage::SOMEBODY;
+use diesel_jobs_core::storage::UNNAMED_OPERATOR;
 use diesel_jobs_storage::Database;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use tokio::sync::{Notify, mpsc};
@@ -31,7 +31,7 @@ use super::exit::{CliError, Exit};
 use super::signals::Signals;
 use super::{database, settings};
 
-/// How often the keyboard thread looks whether the command has ended.
+/// How often the keyboard thread checks whether the command has ended.
 const KEYBOARD: Duration = Duration::from_millis(200);
 /// The clock on the screen moves at least this often.
 const REDRAW: Duration = Duration::from_secs(1);
@@ -49,8 +49,8 @@ pub(super) async fn top(app: &App<'_>, args: &TopArgs) -> Result<Exit, CliError>
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         return Err(CliError::usage("`top` needs a terminal; for programs and files there is `stats --json`"));
     }
-    // Whoever only looks needs no name.
-    let actor = settings::actor_if_known(args.actor.clone(), app.env)?.unwrap_or_else(|| SOMEBODY.to_owned());
+    // A user who changes nothing needs no name.
+    let actor = settings::actor_if_known(args.actor.clone(), app.env)?.unwrap_or_else(|| UNNAMED_OPERATOR.to_owned());
     let database = database::open(app.url()?, database::NO_HANDLERS).await?;
     database.storage.check_schema().await?;
     let mut signals = Signals::install()?;
@@ -117,7 +117,7 @@ fn has_colours(app: &App<'_>, args: &TopArgs) -> bool {
     !args.no_color && (app.env)("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// Reads the database again and again, so that the screen never waits for it.
+/// Reads the database repeatedly, so that the screen never waits for it.
 fn read(database: &Database, interval: Duration) -> (Arc<Notify>, mpsc::Receiver<snapshot::Read>) {
     let (sender, receiver) = mpsc::channel(1);
     let (database, refresh) = (database.clone(), Arc::new(Notify::new()));

@@ -8,7 +8,7 @@ use super::pane::{PANES, Pane};
 use super::rows::{self, Row};
 use super::snapshot::{Read, Snapshot};
 
-/// What lies over the tables.
+/// What is drawn over the tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Dialog {
     #[default]

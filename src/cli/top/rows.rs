@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 use diesel_jobs_core::history::{KindRate, Quantiles};
-use diesel_jobs_core::storage::Pause;
-use diesel_jobs_core::{KindStats, LeasedJob, QueueStats, WorkerRecord};
+use diesel_jobs_core::storage::{Pause, QueueOverview, queue_overview};
+use diesel_jobs_core::{KindStats, LeasedJob, WorkerRecord};
 
 use super::pane::Pane;
 use super::snapshot::Snapshot;
@@ -44,9 +44,11 @@ impl Row {
 /// The titles of a table's columns.
 pub(super) fn titles(pane: Pane) -> &'static [&'static str] {
     match pane {
-        Pane::Queues => &["QUEUE", "DUE", "HELD", "LATER", "RUNNING", "OLDEST", "DONE/MIN", "FAILED", "WAIT P95", ""],
+        Pane::Queues => {
+            &["QUEUE", "DUE", "HELD", "LATER", "RUNNING", "SLOTS", "OLDEST", "DONE/MIN", "FAILED", "WAIT P95", ""]
+        }
         Pane::Kinds => &["KIND", "QUEUE", "WAITING", "DONE/MIN", "FAILED", "WAIT P50", "P95", "RUN P50", "P95"],
-        Pane::Workers => &["WORKER", "HOST", "PID", "RUNNING", "HEARTBEAT", "VERSION", "QUEUES"],
+        Pane::Workers => &["WORKER", "HOST", "PID", "RUNNING", "STATE", "VERSION", "QUEUES"],
         Pane::Jobs => &["JOB", "KIND", "QUEUE", "ATTEMPT", "SINCE", "WORKER"],
     }
 }
@@ -111,26 +113,30 @@ fn seconds(seconds: Option<f64>) -> String {
 }
 
 fn queues(snapshot: &Snapshot) -> Vec<Row> {
-    // Queues in which jobs wait or run, those in which something was done, and those with settings or workers.
-    let mut queues: BTreeMap<String, QueueStats> = BTreeMap::new();
-    let served = snapshot.workers.iter().filter(|worker| worker.alive).flat_map(|worker| &worker.queues);
-    let done_in = snapshot.rates.iter().map(|rate| &rate.queue);
-    for name in snapshot.settings.iter().map(|queue| &queue.name).chain(served).chain(done_in) {
-        queues.insert(name.clone(), QueueStats::empty(name));
+    let Snapshot { stats, settings, workers, .. } = snapshot;
+    let known = queue_overview(stats.queues.clone(), settings.clone(), workers);
+    let mut queues: BTreeMap<String, QueueOverview> =
+        known.into_iter().map(|queue| (queue.name.clone(), queue)).collect();
+    // Those in which something was done, too.
+    for rate in &snapshot.rates {
+        queues.entry(rate.queue.clone()).or_insert_with(|| QueueOverview::empty(&rate.queue));
     }
-    queues.extend(snapshot.stats.queues.iter().map(|queue| (queue.queue.clone(), queue.clone())));
     queues.into_values().map(|queue| self::queue(queue, snapshot)).collect()
 }
 
-fn queue(stats: QueueStats, snapshot: &Snapshot) -> Row {
+fn queue(queue: QueueOverview, snapshot: &Snapshot) -> Row {
+    let stats = &queue.jobs;
     let rates = || snapshot.rates.iter().filter(|rate| rate.queue == stats.queue);
     let per = |number: f64| rates().next().map_or(0.0, |rate| number * 60.0 / rate.seconds.max(1.0));
     let completed: u64 = rates().map(|rate| rate.work.completed).sum();
     let failed: u64 = rates().map(|rate| rate.work.retried + rate.work.discarded).sum();
     let share = (completed + failed > 0).then(|| failed as f64 / (completed + failed) as f64);
     let p95 = rates().filter_map(|rate| rate.work.wait).map(|wait| wait.p95).reduce(f64::max);
-    let paused =
-        snapshot.settings.iter().find(|queue| queue.name == stats.queue).and_then(|queue| queue.paused.as_ref());
+    let note = match &queue.paused {
+        Some(paused) => pause(paused),
+        None if queue.is_neglected() => format!("served by {}", queue.served_by()),
+        None => String::new(),
+    };
     let waiting = stats.available.jobs as f64;
     let keys = vec![
         Key::Number(waiting),
@@ -144,13 +150,15 @@ fn queue(stats: QueueStats, snapshot: &Snapshot) -> Row {
         stats.held.to_string(),
         stats.later.to_string(),
         stats.running.to_string(),
+        queue.total_slots.to_string(),
         seconds(stats.oldest_wait_seconds),
         if completed + failed > 0 { per_minute(per(completed as f64)) } else { String::new() },
         share.map(percent).unwrap_or_default(),
         p95.map(|p95| format!("<= {}", span(p95))).unwrap_or_default(),
-        paused.map(pause).unwrap_or_default(),
+        note,
     ];
-    Row { is_bad: paused.is_some(), is_paused: paused.is_some(), ..Row::new(stats.queue, cells, keys) }
+    let is_paused = queue.paused.is_some();
+    Row { is_bad: is_paused || queue.is_neglected(), is_paused, ..Row::new(queue.name, cells, keys) }
 }
 
 /// How many jobs of a kind there are, and what was done with them.
@@ -199,10 +207,9 @@ fn kinds(snapshot: &Snapshot) -> Vec<Row> {
 fn worker(worker: &WorkerRecord, snapshot: &Snapshot) -> Row {
     let running = snapshot.jobs.iter().filter(|job| job.worker == worker.id).count();
     let age = (worker.heartbeat_at - worker.started_at).as_seconds_f64();
-    let state = match (worker.alive, worker.asked) {
-        (false, _) => "no heartbeat".to_owned(),
-        (true, Some(asked)) => format!("asked: {}", asked.as_str()),
-        (true, None) => format!("up {}", span(age)),
+    let state = match worker.claims() {
+        true => format!("alive, up {}", span(age)),
+        false => worker.state_text(),
     };
     let cells = vec![
         short(worker.id.0),
@@ -211,7 +218,7 @@ fn worker(worker: &WorkerRecord, snapshot: &Snapshot) -> Row {
         running.to_string(),
         state,
         worker.version.clone().unwrap_or_default(),
-        worker.queues.join(","),
+        worker.queues_text(&snapshot.settings),
     ];
     let keys = vec![Key::Number(running as f64), Key::Text(worker.host.clone())];
     Row { is_bad: !worker.alive, ..Row::new(worker.id.to_string(), cells, keys) }

@@ -27,6 +27,8 @@ pub(in super::super) struct ExportArgs {
 struct Exported {
     jobs: u64,
     redacted: u64,
+    /// Whether the reader of the output has closed it, as `head` does. Then it is unknown how much it has read.
+    is_cut: bool,
 }
 
 pub(in super::super) async fn export(app: &App<'_>, args: &ExportArgs) -> Result<Exit, CliError> {
@@ -46,6 +48,10 @@ pub(in super::super) async fn export(app: &App<'_>, args: &ExportArgs) -> Result
             write(operator, &filter, newest.id, progress.as_ref()).await?
         }
     };
+    if exported.is_cut {
+        output::complain("warning: the export is not complete: the reader of the output has closed it");
+        return Ok(Exit::Fine);
+    }
     if !app.json {
         output::complain(&format!("exported {}", words::exactly(exported.jobs)));
     }
@@ -75,14 +81,18 @@ async fn write(
                 CliError::failed(format!("the arguments of job {} are no JSON: {problem}", job.id))
             })?;
             match out.write_all(line.as_bytes()) {
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(exported),
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                    return Ok(Exported { is_cut: true, ..exported });
+                }
                 written => written?,
             }
             exported.jobs += 1;
             exported.redacted += u64::from(args.are_redacted);
         }
         match out.flush() {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(exported),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                return Ok(Exported { is_cut: true, ..exported });
+            }
             written => written?,
         }
         drop(out);

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::super::act::interrupt;
 use super::super::app::App;
 use super::super::exit::{CliError, Exit};
+use super::super::parse;
 use super::super::progress::Progress;
 use super::super::signals::Signals;
 use super::super::who::Who;
@@ -30,7 +31,7 @@ pub(in super::super) struct ImportArgs {
     #[arg(long, value_enum, default_value_t = Others::Refuse)]
     others: Others,
     /// Leave out the lines before this one
-    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse::line)]
     from_line: u64,
     /// Only check the lines
     #[arg(long)]
@@ -98,7 +99,7 @@ fn said(imported: &Imported) -> String {
             format!("nothing was imported; the lines contain {}\n", words::exactly(*jobs))
         }
         Imported { interrupted: true, next_line, .. } => {
-            format!("interrupted: {jobs} imported; --from-line {next_line} goes on\n")
+            format!("interrupted: {jobs} imported; --from-line {next_line} continues\n")
         }
         Imported { first_id: Some(first), last_id: Some(last), .. } => {
             format!("imported {jobs}, with the ids {first} to {last}\n")
@@ -229,14 +230,14 @@ fn note(imported: &mut Imported, ids: &[JobId], line: u64) {
 fn stopped(problem: &str, imported: &Imported) -> CliError {
     let (jobs, next) = (words::exactly(imported.imported), imported.next_line);
     CliError::failed(format!(
-        "{problem}\n{jobs} were imported before; correct the line, and go on with --from-line {next}"
+        "{problem}\n{jobs} were imported before; correct the line, and continue with --from-line {next}"
     ))
 }
 
 /// The reply of the database was not seen.
 fn unsure(first: u64, last: u64) -> String {
     format!(
-        "Lines {first} to {last} are imported all or not at all; see the newest import in `worker audit`, and go on with --from-line \
+        "Lines {first} to {last} are imported all or not at all; see the newest import in `worker audit`, and continue with --from-line \
          {first} or {}",
         last + 1
     )

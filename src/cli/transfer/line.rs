@@ -106,7 +106,7 @@ pub(super) fn read(line: &[u8], others: Others) -> Result<Option<NewJob>, String
         match others {
             Others::Refuse => {
                 return Err(format!(
-                    "the job is {state}; --others skip leaves such jobs out, --others enqueue enqueues them anew"
+                    "the job is {state}; --others skip leaves such jobs out, --others enqueue enqueues them again"
                 ));
             }
             Others::Skip => return Ok(None),

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use background::{State, WorkerBuilder, job};
+use jobs::WorkerBuilder;
+use jobs::prelude::*;
 
 /// A state that the set-up provides to the handlers.
 #[derive(Clone, Debug)]
@@ -65,6 +66,12 @@ pub async fn refund(millis: u64) {
 #[job(sequence("orders", by(order_id)), max_attempts = 1)]
 pub async fn ship(order_id: i64, fails: bool) -> Result<(), std::io::Error> {
     if fails { Err(std::io::Error::other(format!("order {order_id} is lost"))) } else { Ok(()) }
+}
+
+/// Reads a file, as the job in the README does.
+#[job(max_attempts = 2, backoff = "fixed(1s)")]
+pub async fn import_feed(file: String) -> Result<(), std::io::Error> {
+    std::fs::read_to_string(file).map(drop)
 }
 
 /// Succeeds. There is one for each user.

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use background::Job as _;
 use fixture_app::{Greet, Wait};
+use jobs::Job as _;
 use serde_json::{Value, json};
 
 use crate::support::{Db, Prepared, Run, Terminal, worker};
@@ -85,7 +85,11 @@ on_each_database! {
         assert_eq!((by("bert"), by("anna")), (2, 14), "each operation begins and ends: {audit}");
         let none = json(&db, &["delete", "--kind", "nothing", "--yes"]);
         assert_eq!((&none["changed"], &none["operation"]), (&json!(0), &Value::Null));
-        assert!(run(&db, &["delete", "--kind", "nothing"]).succeeded().stdout.starts_with("no job matches state:"));
+        let unknown = run(&db, &["delete", "--kind", "nothing"]).succeeded();
+        assert!(unknown.stdout.starts_with("no job matches state:"), "{unknown:#?}");
+        assert!(unknown.stderr.contains("this program has no job of kind `nothing`"), "{unknown:#?}");
+        let known = run(&db, &["retry", "--kind", "ship", "--yes"]).succeeded();
+        assert!(known.stdout.starts_with("no job matches") && !known.stderr.contains("has no job of kind"), "{known:#?}");
     }
 
     fn all_means_all_jobs_to_which_the_command_applies(db) {
@@ -121,7 +125,7 @@ on_each_database! {
         let db = db.migrated();
         three(&db);
         let asked = run(&db, &["cancel", "--kind", "greet"]).exited(1);
-        let asked = asked.complained(&["cancel 3 jobs that match", "Write `yes` to go on", "nothing was changed", "--yes", "RUN AT"]);
+        let asked = asked.complained(&["cancel 3 jobs that match", "Write `yes` to continue", "nothing was changed", "--yes", "RUN AT"]);
         assert_eq!(asked.stdout, "");
         for (args, answer) in [(&["cancel", "--kind", "greet"][..], "no\n"), (&["delete", "--kind", "greet"], "yes\n"), (&["queues", "purge", "mail"], "yes\n"), (&["queues", "purge", "mail"], "mai\n")] {
             prepared(&db, args).run_with_input(answer).exited(1).complained(&["nothing was changed", answer.trim()]);
@@ -227,7 +231,7 @@ on_each_database! {
         await_some_changed(&db);
         command.signal("INT");
         let run_ = command.ended(Duration::from_secs(10)).exited(1);
-        for part in ["interrupted", "workers go on with it", "worker operations resume 1", "worker operations cancel 1"] {
+        for part in ["interrupted", "workers continue it", "worker operations resume 1", "worker operations cancel 1"] {
             assert!(run_.stdout.contains(part), "{part}: {run_:#?}");
         }
         let open = json(&db, &["operations", "show", "1"]);
@@ -310,7 +314,7 @@ fn a_terminal_shows_a_bar_and_ctrl_c_leaves_the_rest_to_the_workers() {
     let terminal = Terminal::open(120, 40);
     let program = env!("CARGO_BIN_EXE_fixture-worker");
     terminal.keys(&[&format!("clear; DATABASE_URL='{}' {program} cancel --kind wait --batch 10", db.url), "Enter"]);
-    terminal.await_text("Write `yes` to go on:");
+    terminal.await_text("Write `yes` to continue:");
     terminal.keys(&["yes", "Enter"]);
     terminal.await_screen("the bar", |screen| screen.contains("[=") && screen.contains("of 3,000 jobs"));
     assert!(terminal.screen().contains("operation 1 has begun; Ctrl-C leaves the rest of it to the workers"));

@@ -1,9 +1,9 @@
-//! `check` fails if something would keep jobs from running, and tells what to do.
+//! `check` fails if something would keep jobs from running, and says what to do.
 
 use std::time::Duration;
 
-use background::Job as _;
 use fixture_app::{Greet, Wait};
+use jobs::Job as _;
 use serde_json::Value;
 
 use crate::support::{Db, Run, worker};
@@ -44,7 +44,7 @@ on_each_database! {
         assert!(text.starts_with("warning: 1 job is due and no worker is alive") && text.ends_with("0 errors and 1 warning\n"), "{text}");
     }
 
-    fn a_queue_that_nobody_serves_is_an_error(db) {
+    fn a_queue_without_a_worker_is_an_error(db) {
         let db = db.migrated();
         db.enqueue(Greet { name: "x".to_owned() }.delay(Duration::from_secs(60)));
         let run = db.run(&["check", "--queues", "default", "--json"]).exited(1);

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use background::migrations::POSTGRES;
+use jobs::migrations::POSTGRES;
 
 use crate::support::{Run, Scratch, worker};
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use background::metrics::{Metric, MetricType, names};
+use jobs::metrics::{Metric, MetricType, names};
 use serde_json::Value;
 
 /// What a query may contain that is no metric and no label of ours.

@@ -4,9 +4,9 @@ use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
-use background::Job as _;
-use background::migrations::POSTGRES;
 use fixture_app::{Greet, Wait};
+use jobs::Job as _;
+use jobs::migrations::POSTGRES;
 
 use crate::support::{Db, Scratch};
 

@@ -37,9 +37,9 @@ on_each_database! {
         std::thread::sleep(Duration::from_secs(1));
         assert_eq!(state(&db, id), "held");
         let why = text(&db, &["why", &number]);
-        assert!(why.contains("limit `stripe` allows 5 at once (set by ada to 0 at ") && why.contains("worker limits reset stripe"), "{why}");
+        assert!(why.contains("limit `stripe` allows 0 at once for all jobs ") && why.contains("(set by ada to 0 at ") && why.contains("worker limits reset stripe"), "{why}");
         let shown = text(&db, &["show", &number]);
-        assert!(shown.contains("5 at once of `stripe`, key []; set by ada to 0 at "), "{shown}");
+        assert!(shown.contains("5 at once of `stripe`, all jobs; set by ada to 0 at "), "{shown}");
         let listed = json(&db, &["limits"]);
         assert_eq!((&listed[0]["name"], &listed[0]["declared"], &listed[0]["held"]["jobs"]), (&json!("stripe"), &json!([5]), &json!(1)));
         assert_eq!((&listed[0]["set"]["most"], &listed[0]["set"]["by"], &listed[0]["set"]["reason"]), (&json!(0), &json!("ada"), &json!("the bank is closed")));
@@ -68,6 +68,7 @@ on_each_database! {
         run(&db, &["limits", "set", "", "1"]).exited(2).complained(&["must not be empty"]);
         // The program says that it is a sequence, although no job of it is there.
         run(&db, &["limits", "set", "orders", "3"]).exited(2).complained(&["`orders` is a sequence"]);
+        run(&db, &["limits", "reset", "orders"]).exited(2).complained(&["`orders` is a sequence"]);
         assert!(json(&db, &["limits"])[0]["set"].is_null());
         let unknown = run(&db, &["limits", "set", "strype", "3"]).succeeded().stderr;
         assert!(unknown.contains("has no limit `strype`"), "{unknown}");
@@ -87,20 +88,25 @@ on_each_database! {
         let halted = json(&db, &["sequences"])[0].clone();
         assert_eq!((&halted["name"], &halted["key"], &halted["job"], &halted["waiting"]), (&json!("orders"), &json!("[7]"), &json!(first), &json!(2)));
         let why = text(&db, &["why", &ids[0].to_string()]);
-        assert!(why.contains("sequence `orders` is halted for the key [7] since") && why.contains("worker sequences skip orders '[7]'"), "{why}");
+        assert!(why.contains("sequence `orders` is halted for key [7] since") && why.contains("worker sequences skip orders '[7]'"), "{why}");
+        let shown = text(&db, &["show", &first.to_string()]);
+        let line = format!("halts        `orders`, key [7]: 2 jobs wait behind it; `worker why {first}` says what to do");
+        assert!(shown.contains(&line), "{shown}");
+        assert_eq!(json(&db, &["show", &first.to_string()])["halts"]["waiting"], json!(2));
         let findings = run(&db, &["doctor", "--json"]).json();
         assert!(findings.to_string().contains("halted_sequence"), "{findings}");
 
         let other = run(&db, &["sequences", "skip", "orders", "[8]"]).exited(1).stdout;
         assert!(other.contains("sequence `orders`, key [8]: not halted"), "{other}");
-        let skipped = text(&db, &["sequences", "skip", "orders", "[7]", "--actor", "ada"]);
-        assert_eq!(skipped, "sequence `orders`, key [7]: goes on without the discarded job\n");
+        let skipped = text(&db, &["sequences", "skip", "orders", "7", "--actor", "ada"]);
+        assert_eq!(skipped, "sequence `orders`, key [7]: continues without the discarded job\n");
         db.await_state(ids[0], "completed");
         db.await_state(ids[1], "completed");
         assert_eq!(json(&db, &["sequences"]), json!([]));
         let audit = json(&db, &["audit"])[0].clone();
         assert_eq!((&audit["action"], &audit["actor"], &audit["target"]), (&json!("skip"), &json!("ada"), &json!("sequence orders")));
         assert_eq!(state(&db, first), "discarded");
+        assert!(json(&db, &["show", &first.to_string()])["halts"].is_null(), "the sequence is not halted any more");
 
         // A retry runs the discarded job again, which fails and halts the sequence again.
         text(&db, &["retry", &first.to_string()]);
@@ -128,7 +134,7 @@ on_each_database! {
         let none = run(&db, &["release-slot", &number]).exited(1).stdout;
         assert_eq!(none, format!("job {id} has no limit slot; nothing was changed\n"));
         db.execute(&format!("insert into jobs.slot (job_id, limit_name, limit_key) values ({id}, 'stripe', '[]')"));
-        assert_eq!(text(&db, &["release-slot", &number, "--actor", "ada"]), format!("the slot of job {id} in the limit `stripe`, key [], is free\n"));
+        assert_eq!(text(&db, &["release-slot", &number, "--actor", "ada"]), format!("the slot of job {id} in the limit `stripe`, all jobs, is free\n"));
         let audit = json(&db, &["audit"])[0].clone();
         assert_eq!((&audit["action"], &audit["actor"], &audit["target"]), (&json!("release_slot"), &json!("ada"), &json!(format!("job {id}"))));
         run(&db, &["release-slot", "x"]).exited(2).complained(&["is not the id of a job"]);

@@ -46,10 +46,10 @@ on_each_database! {
         assert_eq!(db.json(&["show", &id.to_string()])["frozen"]["reason"], "restored for ticket 7");
         assert_eq!(db.json(&["check"])["findings"][0]["code"], "frozen");
 
-        assert_eq!(db.run(&["thaw"]).succeeded().stdout, "thawed: workers claim again\n");
+        assert_eq!(as_anna(&db, &["thaw"]).succeeded().stdout, "thawed: workers claim again\n");
         db.await_state(id, "completed");
         worker.await_line("the database was thawed");
-        assert_eq!(db.run(&["thaw"]).succeeded().stdout, "it was not frozen\n");
+        assert_eq!(as_anna(&db, &["thaw"]).succeeded().stdout, "it was not frozen\n");
         assert_eq!(db.json(&["stats"])["frozen"], Value::Null);
     }
 
@@ -68,7 +68,7 @@ on_each_database! {
         let again = db.run(&["freeze", "--reason", "another", "--actor", "carl"]).succeeded().stdout;
         assert!(again.contains("already") && again.contains("by bert: an incident"), "{again}");
         let thawed = Instant::now();
-        db.run(&["thaw"]).succeeded();
+        as_anna(&db, &["thaw"]).succeeded();
         waiting.iter().for_each(|id| drop(db.await_state(*id, "completed")));
         assert!(thawed.elapsed() < Duration::from_secs(15), "{:?}", thawed.elapsed());
     }
@@ -81,7 +81,7 @@ on_each_database! {
         lost.kill();
         let waiting: Vec<i64> = (0..2500).step_by(500).map(|_| db.enqueue(greet())).collect();
         db.run(&["freeze", "--reason", "restored", "--actor", "anna"]).succeeded();
-        let thawed = db.run(&["thaw", "--cancel-jobs"]).succeeded().stdout;
+        let thawed = as_anna(&db, &["thaw", "--cancel-jobs"]).succeeded().stdout;
         assert_eq!(thawed, format!("cancelled {} jobs; schedules continue from now\nthawed: workers claim again\n", waiting.len() + 1));
         let new = db.enqueue(greet());
         let _worker = db.start(&["--lease", "1s"]);
@@ -93,14 +93,42 @@ on_each_database! {
         let db = db.migrated();
         assert!(db.run(&["freeze"]).exited(2).stderr.contains("--reason"));
         db.run(&["freeze", "--reason", " ", "--actor", "anna"]).exited(2).complained(&["--reason must not be empty"]);
-        let nobody = ["SUDO_USER", "USER", "LOGNAME", "USERNAME"];
-        let run = nobody.iter().fold(worker("fixture-worker"), |worker, name| worker.env(name, ""));
-        let run = run.args(["freeze", "--reason", "x"]).env("DATABASE_URL", &db.url).run();
-        run.exited(2).complained(&["write --actor NAME"]);
+        // In a container without a user.
+        let nobody = || {
+            let names = ["SUDO_USER", "USER", "LOGNAME", "USERNAME"];
+            names.iter().fold(worker("fixture-worker"), |worker, name| worker.env(name, "")).env("DATABASE_URL", &db.url)
+        };
+        for args in [&["freeze", "--reason", "x"][..], &["thaw"], &["environment", "set", "x"], &["environment", "unset"], &["queues", "pause", "mail"]] {
+            nobody().args(args).run().exited(2).complained(&["who makes this change?", "write --actor NAME, or set JOBS_ACTOR"]);
+        }
+        let frozen = nobody().args(["freeze", "--reason", "x"]).env("JOBS_ACTOR", "cleo").run().succeeded().stdout;
+        assert!(frozen.contains("by cleo: x"), "{frozen}");
+    }
+
+    fn changes_of_the_whole_database_are_in_the_audit(db) {
+        let db = db.migrated();
+        let id = db.enqueue(greet());
+        as_anna(&db, &["environment", "set", "staging"]).succeeded();
+        as_anna(&db, &["freeze", "--reason", "a restore is checked"]).succeeded();
+        as_anna(&db, &["thaw", "--cancel-jobs", "--actor", "bert"]).succeeded();
+        as_anna(&db, &["environment", "unset"]).succeeded();
+        let audit = db.json(&["audit"]);
+        let rows: Vec<String> = audit.as_array().unwrap().iter().rev().map(|row| format!("{} {} {}", row["actor"], row["action"], row["target"]).replace('"', "")).collect();
+        let cancelled = format!("bert cancel job {id}");
+        assert_eq!(rows, [
+            "anna set_environment the database",
+            "anna freeze the database",
+            cancelled.as_str(),
+            "bert forget_missed_ticks all schedules",
+            "bert thaw the database",
+            "anna set_environment the database",
+        ]);
+        let text = db.run(&["audit"]).succeeded().stdout;
+        assert!(text.contains("a restore is checked") && text.contains(r#""environment":"staging""#), "{text}");
     }
 
     fn a_freeze_needs_the_schema_of_this_version(db) {
-        let commands = [&["freeze", "--reason", "x", "--actor", "anna"][..], &["thaw"], &["environment"], &["environment", "set", "x"]];
+        let commands = [&["freeze", "--reason", "x", "--actor", "anna"][..], &["thaw", "--actor", "anna"], &["environment"], &["environment", "set", "x", "--actor", "anna"]];
         for args in commands {
             db.run(args).exited(4).complained(&["migrate"]);
         }
@@ -125,7 +153,7 @@ on_each_database! {
 
     fn workers_of_another_environment_do_not_start(db) {
         let db = db.migrated();
-        db.run(&["environment", "set", "production"]).succeeded();
+        as_anna(&db, &["environment", "set", "production"]).succeeded();
         assert_eq!(db.run(&["environment"]).succeeded().stdout, "production\n");
         let id = db.enqueue(greet());
         let foreign = in_environment(&db, "staging", &[]).exited(1);
@@ -142,33 +170,33 @@ on_each_database! {
 
     fn a_copy_is_adopted_with_its_jobs_or_without(db) {
         let db = db.migrated();
-        db.run(&["environment", "set", "production"]).succeeded();
+        as_anna(&db, &["environment", "set", "production"]).succeeded();
         let id = db.enqueue(greet());
-        let unsure = db.run(&["environment", "set", "staging"]).exited(1);
+        let unsure = as_anna(&db, &["environment", "set", "staging"]).exited(1);
         unsure.complained(&["1 job of `production`", "--cancel-jobs", "--keep-jobs"]);
-        let kept = db.run(&["environment", "set", "staging", "--keep-jobs"]).succeeded().stdout;
+        let kept = as_anna(&db, &["environment", "set", "staging", "--keep-jobs"]).succeeded().stdout;
         assert!(kept.starts_with("this database belongs to `staging`"), "{kept}");
         assert_eq!(state(&db, id), "available");
-        let cancelled = db.json(&["environment", "set", "test", "--cancel-jobs"]);
+        let cancelled = as_anna(&db, &["environment", "set", "test", "--cancel-jobs", "--json"]).succeeded().json();
         assert_eq!((&cancelled["environment"], &cancelled["cancelled"]), (&Value::from("test"), &Value::from(1)));
         assert_eq!(state(&db, id), "cancelled");
         // No job waits any more, so no choice is needed.
-        db.run(&["environment", "set", "other"]).succeeded();
-        db.run(&["environment", "unset"]).succeeded();
+        as_anna(&db, &["environment", "set", "other"]).succeeded();
+        as_anna(&db, &["environment", "unset"]).succeeded();
         assert_eq!(db.json(&["environment"])["environment"], Value::Null);
     }
 
     fn a_database_at_work_is_not_taken_from_its_workers(db) {
         let db = db.migrated();
-        db.run(&["environment", "set", "production"]).succeeded();
+        as_anna(&db, &["environment", "set", "production"]).succeeded();
         let mut worker = db.start(&["--environment", "production", "--lease", "2s"]);
         let id = db.enqueue(Charge { card: "x".to_owned() });
         db.await_state(id, "discarded");
-        let refused = db.run(&["environment", "set", "staging", "--cancel-jobs"]).exited(1);
+        let refused = as_anna(&db, &["environment", "set", "staging", "--cancel-jobs"]).exited(1);
         refused.complained(&["1 worker is at work on this database of `production`", "is the URL right?"]);
         assert_eq!(db.run(&["environment"]).succeeded().stdout, "production\n");
         worker.kill();
         std::thread::sleep(Duration::from_millis(2200));
-        db.run(&["environment", "set", "staging"]).succeeded();
+        as_anna(&db, &["environment", "set", "staging"]).succeeded();
     }
 }

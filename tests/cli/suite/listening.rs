@@ -22,7 +22,7 @@ fn address(worker: &mut Running) -> String {
 fn until(what: &str, mut check: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !check() {
-        assert!(begun.elapsed() < LIMIT, "in vain: {what}");
+        assert!(begun.elapsed() < LIMIT, "waited {LIMIT:?}, and this did not happen: {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+#[path = "../../page/mod.rs"]
+mod page;
 #[macro_use]
 mod support;
 
@@ -16,7 +18,6 @@ mod flow_control;
 mod freezing;
 mod guide;
 mod helping;
-mod jobs;
 mod listening;
 mod long_attempt;
 mod options;
@@ -24,9 +25,12 @@ mod restoring;
 mod roles;
 mod run;
 mod schema;
+mod serving;
 mod settings;
+mod showing;
 mod standby;
 mod startup;
+mod summaries;
 mod tail;
 mod top;
 mod transferring;

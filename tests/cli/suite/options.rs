@@ -1,4 +1,4 @@
-//! Mistyped options are refused before anything is done: exit code 2, and a line that tells what to write.
+//! Mistyped options are refused before anything is done: exit code 2, and a line that says what to write.
 
 use crate::support::{Scratch, worker};
 
@@ -18,7 +18,8 @@ fn refused_variable(name: &str, value: &str, part: &str) {
 fn bad_durations_are_explained() {
     refused(&["--poll", "30"], &["--poll", "write 30s"]);
     refused(&["run", "--grace", "soon"], &["--grace", "not a duration"]);
-    refused(&["run", "--lease", "0s"], &["--lease", "longer than nothing"]);
+    refused(&["run", "--lease", "0s"], &["--lease", "longer than 0"]);
+    refused(&["doctor", "--objective", "1.5m"], &["--objective", "whole numbers with units"]);
 }
 
 #[test]
@@ -31,7 +32,21 @@ fn bad_queues_are_explained() {
 #[test]
 fn bad_numbers_are_explained() {
     refused(&["--concurrency", "0"], &["--concurrency", "whole number from 1"]);
-    refused(&["--max-crashes", "0"], &["--max-crashes"]);
+    refused(&["--max-crashes", "0"], &["--max-crashes", "from 1 to 65535"]);
+    for limit in ["0", "-1", "abc", "1.5"] {
+        refused(&["list", "--limit", limit], &["--limit", &format!("{limit:?} is not a whole number from 1")]);
+    }
+    for priority in ["99999", "high"] {
+        let says = format!("{priority:?} is not a priority: it is a whole number from -32768 to 32767");
+        refused(&["list", "--priority", priority], &["--priority", &says]);
+        refused(&["reprioritise", "--all", "--to", priority], &["--to", &says]);
+    }
+    refused(&["failures", "retry", "x"], &["\"x\" is not a fingerprint", "worker failures"]);
+    refused(&["import", "--from-line", "0", "jobs.jsonl"], &["--from-line", "whole number from 1"]);
+    refused(
+        &["schedules", "add", "a", "b", "--cron", "* * * * * *", "--max-attempts", "0"],
+        &["--max-attempts", "from 1 to 32767"],
+    );
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use background::Job as _;
 use fixture_app::{Charge, Greet, Wait};
+use jobs::Job as _;
 
 use crate::support::{Db, Run, Running, Scratch, worker};
 
@@ -74,7 +74,7 @@ struct Original {
 
 /// Prepares a database of `production` with jobs in all states. Its worker has just been killed.
 fn original(db: &Db) -> Original {
-    db.run(&["environment", "set", "production"]).succeeded();
+    db.run(&["environment", "set", "production", "--actor", "anna"]).succeeded();
     let large = "x".repeat(5000);
     let (completed, discarded) = (db.enqueue(greet(&large)), db.enqueue(Charge { card: "c".to_owned() }));
     let mut first = start_in(db, "production", &["--lease", "2s"]);
@@ -156,7 +156,7 @@ fn round_trip(dump_with: &[&str], restore_with: &[&str]) {
 /// Waits until the workers of the dump count as dead, whose heartbeats are part of the dump, and renames the copy.
 fn adopt(copy: &Db, args: &[&str]) -> Run {
     std::thread::sleep(Duration::from_millis(2200));
-    copy.run(&[&["environment", "set", "staging"], args].concat()).succeeded()
+    copy.run(&[&["environment", "set", "staging", "--actor", "anna"], args].concat()).succeeded()
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn a_frozen_database_is_frozen_in_the_copy() {
     worker.await_line("by anna: dumped for a look");
     std::thread::sleep(Duration::from_secs(1));
     assert_eq!(copy.json(&["show", &id.to_string()])["state"], "available");
-    copy.run(&["thaw"]).succeeded();
+    copy.run(&["thaw", "--actor", "anna"]).succeeded();
     copy.await_state(id, "completed");
     // The original is still frozen.
     assert!(db.run(&["stats"]).succeeded().stdout.contains("frozen since"));
@@ -215,7 +215,7 @@ fn a_frozen_database_is_frozen_in_the_copy() {
 fn a_running_worker_does_not_touch_jobs_that_are_restored_into_its_database() {
     let (scratch, db, staging) = (Scratch::new(), Db::postgres().migrated(), Db::postgres().migrated());
     let original = original(&db);
-    staging.run(&["environment", "set", "staging"]).succeeded();
+    staging.run(&["environment", "set", "staging", "--actor", "anna"]).succeeded();
     let mut worker = start_in(&staging, "staging", &["--poll", "50ms", "--lease", "2s"]);
     staging.await_state(staging.enqueue(greet("own")), "completed");
 
@@ -226,7 +226,7 @@ fn a_running_worker_does_not_touch_jobs_that_are_restored_into_its_database() {
     let waiting = staging.count("jobs.ready");
     assert_eq!(waiting, i64::try_from(WAITING + 1).unwrap(), "those that wait, and the later one");
 
-    let said = staging.run(&["environment", "set", "staging", "--cancel-jobs"]).succeeded().stdout;
+    let said = staging.run(&["environment", "set", "staging", "--cancel-jobs", "--actor", "anna"]).succeeded().stdout;
     assert!(said.starts_with(&format!("cancelled {} jobs", WAITING + 2)), "{said}");
     staging.await_state(staging.enqueue(greet("own")), "completed");
     assert_eq!(staging.json(&["show", &original.waiting[0].to_string()])["state"], "cancelled");
@@ -235,7 +235,7 @@ fn a_running_worker_does_not_touch_jobs_that_are_restored_into_its_database() {
 #[test]
 fn a_copied_file_is_left_alone_elsewhere() {
     let (db, scratch) = (Db::sqlite().migrated(), Scratch::new());
-    db.run(&["environment", "set", "production"]).succeeded();
+    db.run(&["environment", "set", "production", "--actor", "anna"]).succeeded();
     let id = db.enqueue(greet("x"));
     db.execute("pragma wal_checkpoint(truncate)");
     let file = scratch.path().join("copy.db");
@@ -245,7 +245,7 @@ fn a_copied_file_is_left_alone_elsewhere() {
         worker("fixture-worker").args(args).env("DATABASE_URL", &url).env("JOBS_ENVIRONMENT", "staging")
     };
     on_copy(&[]).run().exited(1).complained(&["belongs to the environment `production`"]);
-    on_copy(&["environment", "set", "staging", "--cancel-jobs"]).run().succeeded();
+    on_copy(&["environment", "set", "staging", "--cancel-jobs", "--actor", "anna"]).run().succeeded();
     let mut worker = on_copy(&[]).start();
     worker.await_line("worker started");
     let show = on_copy(&["show", &id.to_string(), "--json"]).run().succeeded().json();

@@ -1,7 +1,7 @@
 //! `migrate`: up, down, status and the printed SQL.
 
-use background::migrations::POSTGRES;
 use fixture_app::Greet;
+use jobs::migrations::POSTGRES;
 use serde_json::{Value, json};
 
 use crate::support::{Db, worker};

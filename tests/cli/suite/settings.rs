@@ -86,6 +86,37 @@ on_each_database! {
         assert_eq!(json(&db, &["queues", "drain", "default"])["running"], 0);
     }
 
+    fn each_queue_is_listed_with_who_serves_it(db) {
+        let db = db.migrated();
+        assert_eq!(run(&db, &["queues"]).succeeded().stdout, "no queue has jobs or settings, and no live worker serves one\n");
+        db.enqueue_many("greet", "lost", 3);
+        run(&db, &["queues", "pause", "reports", "--actor", "ada"]).succeeded();
+        run(&db, &["queues", "slots", "default", "1", "--actor", "ada"]).succeeded();
+        let _worker = db.start(&["--queues", "mail=2,default=4"]);
+        let id = worker_id(&db);
+        let rows = |listed: &Value| -> Vec<String> {
+            let row = |queue: &Value| format!("{} {} {} {} {}", queue["name"], queue["jobs"]["available"]["jobs"], queue["workers"], queue["quiet"], queue["total_slots"]);
+            listed.as_array().unwrap().iter().map(|queue| row(queue).replace('"', "")).collect()
+        };
+        assert_eq!(rows(&json(&db, &["queues"])), ["default 0 1 0 1", "lost 3 0 0 0", "mail 0 1 0 2", "reports 0 0 0 0"]);
+        let text = run(&db, &["queues"]).succeeded().stdout;
+        assert!(text.contains("jobs wait in queue `lost`, and no worker claims them: `worker run --queues lost`"), "{text}");
+        // All commands have the slots that apply now.
+        for command in [&["workers"][..], &["workers", "show", &id], &["stats"]] {
+            let text = run(&db, command).succeeded().stdout;
+            assert!(text.contains("default=1, mail=2"), "{command:?}: {text}");
+        }
+        run(&db, &["workers", "quiet", &id, "--actor", "ada"]).succeeded();
+        assert_eq!(rows(&json(&db, &["queues"]))[2], "mail 0 0 1 0");
+        assert!(run(&db, &["queues"]).succeeded().stdout.contains("nobody, 1 quiet"));
+        for command in ["workers", "stats"] {
+            let text = run(&db, &[command]).succeeded().stdout;
+            assert!(text.contains("asked to be quiet by ada"), "{text}");
+        }
+        let warned = run(&db, &["queues", "resume", "mail", "--actor", "ada"]).succeeded();
+        assert!(warned.stderr.contains("was asked to be quiet or to stop"), "{warned:#?}");
+    }
+
     fn slots_are_set_and_given_back(db) {
         let db = db.migrated();
         let set = run(&db, &["queues", "slots", "mail", "3", "--actor", "ada"]).succeeded();
@@ -149,6 +180,10 @@ on_each_database! {
         assert_eq!(json(&db, &["retention", "unset", "discarded", "--kind", "charge"])["changed"], true);
         assert_eq!(json(&db, &["retention", "unset", "discarded", "--kind", "charge"])["changed"], false);
         run(&db, &["retention", "set", "running", "1d"]).exited(2).complained(&["completed, cancelled or discarded"]);
+        for command in [&["retention", "set", "failed", "1d"][..], &["retention", "unset", "failed"]] {
+            let refused = run(&db, command).exited(2).complained(&["\"failed\" is not a state", "completed, cancelled or discarded"]);
+            refused.never_said("available");
+        }
         run(&db, &["retention", "set", "completed", "soon"]).exited(2).complained(&["not a duration", "forever"]);
         // An operator's cancel follows it, too.
         let id = db.enqueue(greet());
@@ -166,7 +201,15 @@ on_each_database! {
         let db = db.migrated();
         let add = ["schedules", "add", "greet Bo", "greet", "--cron", "0 30 2 * * *", "--timezone", "Europe/Paris", "--args", r#"{"name":"Bo"}"#, "--priority", "-2", "--actor", "ada"];
         assert!(run(&db, &add).succeeded().stdout.contains("schedule `greet Bo`: it ticks from now on"));
-        run(&db, &add).exited(1).complained(&["there is a schedule \"greet Bo\" already"]);
+        let exists = [
+            "the schedule `greet Bo` exists already: it enqueues jobs of kind `greet` at `0 30 2 * * *` (Europe/Paris); nothing was changed",
+            "`worker schedules change \"greet Bo\"` changes when it ticks",
+        ];
+        run(&db, &add).exited(1).complained(&exists);
+        let other = ["schedules", "add", "greet Bo", "charge", "--cron", "0 0 4 * * *", "--actor", "bert"];
+        run(&db, &other).exited(1).complained(&exists).never_said("0 0 4");
+        let kept = json(&db, &["schedules", "show", "greet Bo"]);
+        assert_eq!((&kept["kind"], &kept["expression"], &kept["added_by"], &kept["priority"]), (&Value::from("greet"), &Value::from("0 30 2 * * *"), &Value::from("ada"), &Value::from(-2)));
         let text = run(&db, &["schedules"]).succeeded().stdout;
         assert!(text.contains("0 30 2 * * * in Europe/Paris") && text.contains("added by      ada"), "{text}");
         assert_eq!(json(&db, &["schedules", "show", "greet Bo"])["next"].as_array().unwrap().len(), 5);
@@ -227,6 +270,7 @@ on_each_database! {
         assert!(unknown.stderr.contains("no job of kind `gret`"), "{}", unknown.stderr);
         run(&db, &["schedules", "change", "mine"]).exited(2).complained(&["--cron"]);
         run(&db, &["schedules", "change", "mine", "--cron", "soon"]).exited(2).complained(&["cron expression"]);
+        run(&db, &["schedules", "change", "mine", "--cron", "61 * * * *"]).exited(2).complained(&["minute 61", "`min hour day month weekday`", "\"0 2 * * *\""]);
         for command in ["show", "pause", "resume", "trigger", "remove", "reset"] {
             run(&db, &["schedules", command, "other"]).exited(1).complained(&["there is no schedule \"other\""]);
         }

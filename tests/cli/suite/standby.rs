@@ -8,8 +8,8 @@ use crate::support::{Scratch, worker};
 fn a_standby_is_found_and_named() {
     let postgres =
         Postgres { bin: std::env::var_os("JOBS_TEST_PG_BIN").expect("`cargo xtask test` sets it").into(), libpq: None };
-    let desk = Scratch::new();
-    let server = Server::at(desk.path(), &postgres).unwrap().quiet();
+    let dir = Scratch::new();
+    let server = Server::at(dir.path(), &postgres).unwrap().quiet();
     server.prepare().unwrap();
     let run =
         |port: u16, args: &[&str]| worker("fixture-worker").args(args).env("DATABASE_URL", Server::url(port)).run();

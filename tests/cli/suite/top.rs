@@ -112,6 +112,6 @@ fn top_needs_a_terminal() {
     let db = Db::sqlite().migrated();
     db.run(&["top"]).exited(2).complained(&["needs a terminal", "stats --json"]);
     let run = worker("fixture-worker").args(["top", "--interval", "0s"]).env("DATABASE_URL", &db.url).run();
-    run.exited(2).complained(&["must be longer than nothing"]);
+    run.exited(2).complained(&["must be longer than 0"]);
     assert_eq!(db.json(&["stats"])["rates"], json!([]));
 }

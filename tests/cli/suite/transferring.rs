@@ -3,8 +3,8 @@
 use std::fs;
 use std::time::Duration;
 
-use background::{Job as _, Limit};
 use fixture_app::{Charge, Greet, LogIn};
+use jobs::{Job as _, Limit};
 use serde_json::{Value, json};
 
 use crate::support::{Db, Run, Scratch, worker};
@@ -127,6 +127,13 @@ on_each_database! {
         assert!(skipped.starts_with("imported 1 job,") && skipped.ends_with("left out 1 job that ran or had ended\n"), "{skipped}");
         assert_eq!(import(&db, &[&file, "--others", "enqueue", "--json"]).succeeded().json()["imported"], 2);
         assert_eq!(db.json(&["list", "--count", "--state", "available"])["jobs"], 4);
+    }
+
+    fn an_export_whose_reader_has_gone_does_not_say_that_it_is_complete(db) {
+        let db = db.migrated();
+        db.enqueue(Greet { name: "ann".to_owned() });
+        let export = worker("fixture-worker").args(["export"]).env("DATABASE_URL", &db.url).run_into_closed_pipe().succeeded();
+        export.complained(&["the export is not complete"]).never_said("exported 1 job");
     }
 
     fn secret_arguments_are_in_no_export(db) {

@@ -1,15 +1,17 @@
-//! Queues that no code names: they are served, and a message tells so.
+//! Queues that no code names: they are served, and a message says so. Variables that no code reads.
 
-use background::Job as _;
 use fixture_app::Greet;
+use jobs::Job as _;
 use std::time::Duration;
+
+use crate::support::worker;
 
 on_each_database! {
     fn a_queue_known_only_from_sql_is_served_with_a_note(db) {
         let db = db.migrated();
         let id = db.enqueue(Greet { name: "x".to_owned() }.queue("bulk"));
         let mut worker = db.start(&["--queues", "bulk=5"]);
-        worker.await_line("found waiting greet. These kinds may run there: block, charge, greet, log_in, refund, send_newsletter, ship, wait, welcome, write");
+        worker.await_line("found waiting greet. These kinds may run there: block, charge, greet, import_feed, log_in, refund, send_newsletter, ship, wait, welcome, write");
         db.await_state(id, "completed");
         worker.signal("TERM");
         let run = worker.ended(Duration::from_secs(30)).succeeded();
@@ -27,6 +29,17 @@ on_each_database! {
         let warnings: Vec<_> = run.stderr.lines().filter(|line| line.contains("WARN")).collect();
         assert_eq!(warnings.len(), 1, "{run:#?}");
         assert!(warnings[0].contains("`mial`") && warnings[0].contains("adhoc, default, mail"), "{run:#?}");
+    }
+
+    fn a_misspelt_variable_is_warned_of(db) {
+        let db = db.migrated();
+        let mut worker =
+            worker("fixture-worker").env("DATABASE_URL", &db.url).env("JOBS_CONCURENCY", "3").env("JOBS_POLL", "1s").start();
+        worker.await_line("JOBS_CONCURENCY is unknown and has no effect; did you mean JOBS_CONCURRENCY?");
+        worker.await_line("worker started");
+        worker.signal("TERM");
+        let run = worker.ended(Duration::from_secs(30)).succeeded();
+        assert!(!run.stderr.contains("JOBS_POLL"), "{run:#?}");
     }
 
     fn jobs_that_this_program_cannot_run_are_named(db) {

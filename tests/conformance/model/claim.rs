@@ -32,6 +32,25 @@ impl ModelState {
         claimed
     }
 
+    /// Leases these jobs, which have just got a slot. Returns whether they were available and the claim wants them.
+    pub(super) fn claim_passed_on(&mut self, claim: &Claim, ids: &mut [JobId]) -> bool {
+        for wanted in &claim.wanted {
+            let of_queue = ids.iter().filter(|id| self.jobs[id].queue == &*wanted.queue);
+            let at_risk = of_queue.clone().filter(|id| self.jobs[id].is_at_risk()).count();
+            if of_queue.count() > wanted.total() || at_risk > wanted.slots {
+                return false;
+            }
+        }
+        let is_wanted = |id: &JobId| {
+            let job = &self.jobs[id];
+            claim.wanted.iter().any(|wanted| self.waiting(claim, &wanted.queue, false).any(|(other, _)| other == *id))
+                && job.flow.limit().is_some()
+        };
+        let all = ids.iter().all(is_wanted) && (ids.is_empty() || self.workers.contains_key(&claim.worker));
+        self.lease(ids, claim.worker);
+        all
+    }
+
     /// Leases the best due quarantined job for which there is a slot, and returns it. Returns `None` if the limit is
     /// reached: one such job per four workers, and at least one.
     pub(super) fn claim_quarantined(&mut self, claim: &Claim) -> Option<JobId> {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use diesel_jobs_core::{Enqueued, JobId, JobState};
 
 use super::state::{Job, ModelState};
-use super::step::{Flow, New, User};
+use super::step::{Flow, LimitKey, New, User};
 use super::world::{Divergence, World, agree, answered};
 use crate::fixture::Fixture;
 
@@ -30,14 +30,21 @@ pub(super) struct Key {
 impl ModelState {
     /// Admits held jobs as far as their limits allow it. Returns how many.
     pub(super) fn admit(&mut self) -> usize {
-        let held = |job: &&Job| job.held;
-        let flows: Vec<Flow> = self.jobs.values().filter(held).map(|job| job.flow).collect();
+        self.forget_last_tenants();
+        let flows: Vec<Flow> = self.jobs.values().filter(|job| job.held).map(|job| job.flow).collect();
         let mut admitted = BTreeSet::new();
+        for limit in flows.iter().filter_map(|flow| flow.limit()).collect::<BTreeSet<LimitKey>>() {
+            let in_order = self.in_order(limit);
+            let has_tenants = in_order.iter().any(|id| matches!(self.jobs[id].flow, Flow::Fair(..)));
+            admitted.extend(if has_tenants {
+                self.in_turns(limit, &in_order)
+            } else {
+                in_order.into_iter().take(self.free(limit)).collect()
+            });
+        }
         for flow in flows {
-            match flow {
-                Flow::Limit(key, most) => admitted.extend(self.free_jobs(key, most)),
-                Flow::Sequence(key, _) => admitted.extend(self.next_in_sequence(key)),
-                Flow::Free => {}
+            if let Flow::Sequence(key, _) = flow {
+                admitted.extend(self.next_in_sequence(key));
             }
         }
         for id in &admitted {
@@ -57,13 +64,23 @@ impl ModelState {
         job.held && job.run_at <= self.now && !self.paused.contains(job.queue) && !self.frozen
     }
 
-    fn free_jobs(&self, key: &str, most: u32) -> Vec<JobId> {
-        let of_key = |job: &Job| matches!(job.flow, Flow::Limit(own, _) if own == key);
-        let slots = self.jobs.values().filter(|job| of_key(job) && job.has_limit_slot()).count();
-        let held = self.jobs.iter().filter(|(_, job)| of_key(job) && self.may_start(job));
+    /// The held jobs of this limit that may start, best first.
+    pub(super) fn in_order(&self, limit: LimitKey) -> Vec<JobId> {
+        let held = self.jobs.iter().filter(|(_, job)| job.flow.limit() == Some(limit) && self.may_start(job));
         let mut held: Vec<_> = held.map(|(id, job)| (Reverse(job.priority), job.run_at, *id)).collect();
         held.sort();
-        held.into_iter().map(|(.., id)| id).take((most as usize).saturating_sub(slots)).collect()
+        held.into_iter().map(|(.., id)| id).collect()
+    }
+
+    /// The jobs that have a slot of this limit, the oldest first.
+    pub(super) fn with_slot(&self, limit: LimitKey) -> Vec<JobId> {
+        let with_slot = self.jobs.iter().filter(|(_, job)| job.flow.limit() == Some(limit) && job.has_limit_slot());
+        with_slot.map(|(id, _)| *id).collect()
+    }
+
+    /// How many slots of this limit are free.
+    pub(super) fn free(&self, limit: LimitKey) -> usize {
+        (limit.2 as usize).saturating_sub(self.with_slot(limit).len())
     }
 
     /// The job that has the slot, if it is held, else the one with the lowest id. A job that may not start stops those behind it.
@@ -144,14 +161,19 @@ impl ModelState {
 impl Job {
     /// Whether it has a limit, no sequence, and a slot.
     fn has_limit_slot(&self) -> bool {
-        let is_limited = matches!(self.flow, Flow::Limit(..));
-        is_limited && (self.state == JobState::Running || self.state == JobState::Available && !self.held)
+        self.flow.limit().is_some()
+            && (self.state == JobState::Running || self.state == JobState::Available && !self.held)
     }
 }
 
 impl<F: Fixture> World<'_, F> {
     pub(super) async fn admit(&mut self) -> Result<(), Divergence> {
-        let mut admitted = 0;
+        self.admit_after(0).await
+    }
+
+    /// The passes after a finish that has already made this many jobs available.
+    pub(super) async fn admit_after(&mut self, passed_on: usize) -> Result<(), Divergence> {
+        let mut admitted = passed_on;
         for pass in 0.. {
             if pass == PASSES {
                 return Err("passes of admission do not end".to_owned());

@@ -1,17 +1,19 @@
-//! Random lives of jobs, on a storage and on a small model of it. After any steps in any order, both must be in the
+//! Random sequences of operations, on a storage and on a small model of it. After any steps in any order, both must be in the
 //! same state.
 //!
 //! [`strategy`] generates sequences of [`step`]s. [`world`] runs them on both, and compares all jobs after each step.
 //! If they differ, the sequence is shortened as far as possible and printed. Correct the error, and add the sequence to
 //! [`regressions`].
 //!
-//! `PROPTEST_CASES=1000` runs more lives than each normal run. `PROPTEST_RNG_SEED` repeats a run.
+//! `PROPTEST_CASES=1000` runs more sequences than each normal run. `PROPTEST_RNG_SEED` repeats a run.
 
 mod ageing;
 mod claim;
 mod compare;
+mod fair;
 mod finish;
 mod flow;
+mod full;
 mod operate;
 pub(crate) mod regressions;
 mod rescue;
@@ -27,7 +29,7 @@ use tokio::sync::Mutex;
 
 use crate::fixture::Fixture;
 
-/// The number of lives, unless `PROPTEST_CASES` is set.
+/// The number of sequences, unless `PROPTEST_CASES` is set.
 const LIVES: u32 = 40;
 /// The limits for shortening a sequence: milliseconds, and attempts.
 const SHRINK_FOR: u32 = 180_000;

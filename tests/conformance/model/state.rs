@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use diesel_jobs_core::{Failure, FailureKind, JobId, JobState, Keep, Lease, WorkerId, flags};
 
 use super::flow::{Key, Turn};
-use super::step::{Flow, User};
+use super::step::{Flow, LimitKey, User};
 
 /// All that a storage stores about jobs and workers.
 #[derive(Default)]
@@ -25,6 +25,8 @@ pub(super) struct ModelState {
     pub(super) effects: i64,
     /// The job that has the slot of each sequence.
     pub(super) turns: BTreeMap<&'static str, Turn>,
+    /// The tenant of which a job was admitted last, for each limit with tenants.
+    pub(super) last_tenants: BTreeMap<LimitKey, &'static str>,
     /// The job that has each unique key, by kind and user.
     pub(super) keys: BTreeMap<(&'static str, User), Key>,
 }
@@ -82,7 +84,7 @@ impl Job {
         (Reverse(self.priority), self.run_at, id)
     }
 
-    /// The state that users see. It tells why a job waits.
+    /// The state that users see. It says why a job waits.
     pub(super) fn state_at(&self, now: DateTime<Utc>) -> JobState {
         match self.state {
             JobState::Available if self.run_at > now && self.attempt > 0 => JobState::Retrying,
@@ -102,6 +104,8 @@ impl Job {
         let flow = match self.flow {
             Flow::Free => 0,
             Flow::Limit(..) => flags::LIMITED,
+            Flow::Full(..) => flags::LIMITED | flags::ON_FULL,
+            Flow::Fair(..) => flags::LIMITED | flags::FAIR,
             Flow::Sequence(..) => flags::LIMITED | flags::SEQUENCE,
         };
         flow | if self.unique.is_some() { flags::UNIQUE } else { 0 }

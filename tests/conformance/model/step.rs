@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use chrono::SubsecRound as _;
 use diesel_jobs_core::{
-    Keep, Limit, NewJob, OnConflict, OnDiscard, Replace, RunAt, Sequence, Transition, Unique, Until,
+    Keep, Limit, NewJob, OnConflict, OnDiscard, OnFull, Replace, RunAt, Sequence, Transition, Unique, Until,
 };
 
 use crate::bench::{cancel, discard, retry_in};
@@ -19,15 +19,19 @@ pub(super) enum Step {
     RolledBack(Vec<New>),
     /// Passes of admission, until there is nothing more to do.
     Admit,
+    /// The same, and then the end of jobs that do not wait although their limit is full.
+    EndFull,
     Claim(Ask),
     ClaimQuarantined(Ask),
     /// Finishes several attempts in one batch.
     Finish(Vec<(Pick, End)>),
-    /// A transactional handler, on one of the available connections. With `None` it fails.
-    Transact(Pick, usize, Option<End>),
+    /// The same between passes of admission. It may pass slots on, and claim the jobs that get them.
+    FinishAndPassOn(Vec<(Pick, End)>, Option<Ask>),
+    /// A transactional handler of one job or of a batch, on one of the available connections. Without the flag it fails.
+    Transact(Vec<(Pick, End)>, usize, bool),
     /// A completion in a transaction of the application, which commits if the flag is set.
     CompleteIn(Pick, bool),
-    /// So many minutes pass.
+    /// This many minutes pass.
     Pass(u64),
     /// The worker's last heartbeat becomes very old, and another worker starts in its place.
     Die(Who),
@@ -67,10 +71,45 @@ pub(super) struct New {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flow {
     Free,
-    /// So many at once.
+    /// This many at once.
     Limit(&'static str, u32),
+    /// The same, and what happens with a job that finds this limit full.
+    Full(&'static str, u32, OnFull),
+    /// The same, and the tenant of the job.
+    Fair(&'static str, u32, &'static str),
     /// One after the other. The flag says whether a discarded job halts the others.
     Sequence(&'static str, bool),
+}
+
+/// The name and the key of a limit, and how many jobs may run at once.
+pub(super) type LimitKey = (&'static str, &'static str, u32);
+
+impl Flow {
+    /// The limit. `None` for a sequence.
+    pub(super) const fn limit(self) -> Option<LimitKey> {
+        match self {
+            Self::Limit(key, most) => Some(("limit", key, most)),
+            Self::Full(key, most, OnFull::Discard) => Some(("discards", key, most)),
+            Self::Full(key, most, _) => Some(("cancels", key, most)),
+            Self::Fair(key, most, _) => Some(("fair", key, most)),
+            Self::Free | Self::Sequence(..) => None,
+        }
+    }
+
+    /// The limit, the sequence or the tenant of a new job.
+    fn of(self, job: NewJob) -> NewJob {
+        let limit = self.limit().map(|(name, key, most)| Limit::new(name, most).key(key));
+        match (self, limit) {
+            (Self::Sequence(key, halts), _) => {
+                let on_discard = if halts { OnDiscard::Halt } else { OnDiscard::Skip };
+                job.sequenced(Sequence::new("sequence").key(key).on_discard(on_discard)).unwrap()
+            }
+            (Self::Full(_, _, rule), Some(limit)) => job.limited(limit.on_full(rule)).unwrap(),
+            (Self::Fair(_, _, tenant), Some(limit)) => job.limited(limit.fair_by(tenant)).unwrap(),
+            (_, Some(limit)) => job.limited(limit).unwrap(),
+            (_, None) => job,
+        }
+    }
 }
 
 /// A unique key. All jobs with the same key have the same rule.
@@ -173,14 +212,7 @@ impl New {
             // millisecond ahead of it.
             When::At(delay) => RunAt::At(chrono::Utc::now().trunc_subsecs(3) + chrono::TimeDelta::minutes(delay)),
         };
-        let job = match self.flow {
-            Flow::Free => job,
-            Flow::Limit(key, most) => job.limited(Limit::new("limit", most).key(key)).unwrap(),
-            Flow::Sequence(key, halts) => {
-                let on_discard = if halts { OnDiscard::Halt } else { OnDiscard::Skip };
-                job.sequenced(Sequence::new("sequence").key(key).on_discard(on_discard)).unwrap()
-            }
-        };
+        let job = self.flow.of(job);
         match self.unique {
             Some(user) => job.unique(user.rule()).unwrap(),
             None => job,

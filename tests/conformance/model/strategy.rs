@@ -2,7 +2,7 @@
 //! ones. Delays are as long as a few steps of time, so that these steps matter. All delays are multiples of twenty
 //! minutes, and leases last ninety. So the result never depends on how long a statement takes.
 
-use diesel_jobs_core::Keep;
+use diesel_jobs_core::{Keep, OnFull};
 use proptest::collection::vec;
 use proptest::option::weighted;
 use proptest::prelude::*;
@@ -33,6 +33,7 @@ fn phrase() -> impl Strategy<Value = Vec<Step>> {
         4 => (pass(), ask()).prop_map(|(pass, ask)| vec![pass, Step::Claim(ask)]),
         8 => ask().prop_map(|ask| vec![Step::Admit, Step::Claim(ask)]),
         8 => (ask(), finish()).prop_map(|(ask, finish)| vec![Step::Admit, Step::Claim(ask), finish, Step::Admit]),
+        6 => (vec(new(), 1..4), ask()).prop_map(|(new, ask)| vec![Step::EndFull, Step::Claim(ask), Step::EnqueueAll(new), Step::EndFull]),
     ]
 }
 
@@ -42,10 +43,11 @@ fn step() -> impl Strategy<Value = Step> {
         5 => vec(new(), 0..6).prop_map(Step::EnqueueAll),
         2 => vec(new(), 1..4).prop_map(Step::RolledBack),
         6 => Just(Step::Admit),
+        5 => Just(Step::EndFull),
         12 => ask().prop_map(Step::Claim),
         3 => ask().prop_map(Step::ClaimQuarantined),
         10 => finish(),
-        4 => (pick(), 0..2_usize, weighted(0.8, end())).prop_map(|(pick, conn, end)| Step::Transact(pick, conn, end)),
+        6 => (batch(), 0..2_usize, proptest::bool::weighted(0.8)).prop_map(|(batch, conn, works)| Step::Transact(batch, conn, works)),
         2 => (pick(), any::<bool>()).prop_map(|(pick, commit)| Step::CompleteIn(pick, commit)),
         3 => pass(),
         2 => who().prop_map(Step::Die),
@@ -65,7 +67,19 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn finish() -> impl Strategy<Value = Step> {
-    vec((pick(), end()), 1..4).prop_map(Step::Finish)
+    prop_oneof![
+        1 => vec((pick(), end()), 1..4).prop_map(Step::Finish),
+        1 => (vec((pick(), end()), 1..4), proptest::option::of(ask())).prop_map(|(batch, next)| Step::FinishAndPassOn(batch, next)),
+    ]
+}
+
+/// One job, a batch whose leases all stand, or any leases.
+fn batch() -> impl Strategy<Value = Vec<(Pick, End)>> {
+    prop_oneof![
+        2 => vec((pick(), end()), 1),
+        2 => vec((any_of_many().prop_map(Pick::Standing), end()), 2..5),
+        1 => vec((pick(), end()), 2..4),
+    ]
 }
 
 fn rescue() -> impl Strategy<Value = Step> {
@@ -89,7 +103,9 @@ fn new() -> impl Strategy<Value = New> {
     let unique = weighted(0.2, select(User::ALL.to_vec()));
     (queue(), kind, priority, when, 1..4_u16, large, flow(), unique).prop_map(
         |(queue, kind, priority, when, max_attempts, large, flow, unique)| New {
-            queue,
+            // A pass takes paused jobs out of the turns of their tenants, and leaves some turns to the next pass. The model has no passes. So either all
+            // jobs with tenants are paused, or none.
+            queue: if matches!(flow, Flow::Fair(..)) { "default" } else { queue },
             kind,
             priority,
             when,
@@ -106,6 +122,8 @@ fn flow() -> impl Strategy<Value = Flow> {
     prop_oneof![
         6 => Just(Flow::Free),
         2 => select(vec![Flow::Limit("x", 1), Flow::Limit("y", 2)]),
+        2 => select(vec![Flow::Full("x", 1, OnFull::Discard), Flow::Full("x", 1, OnFull::CancelOldest), Flow::Full("y", 2, OnFull::CancelOldest)]),
+        2 => select(&["p", "q", "r"][..]).prop_map(|tenant| Flow::Fair("x", 2, tenant)),
         3 => (select(&["x", "y"][..]), any::<bool>()).prop_map(|(key, halts)| Flow::Sequence(key, halts)),
     ]
 }

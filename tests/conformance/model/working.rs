@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diesel_jobs_core::storage::{Claim, RescuePolicy, Transacted, Transaction, Wanted};
+use diesel_jobs_core::storage::{Claim, Finished, RescuePolicy, Transacted, Transaction, Wanted};
 use diesel_jobs_core::{ClaimedJob, Finish, JobId, Keep, Lease, Retention, Transition};
 use diesel_jobs_storage::CompleteError;
 use tokio_util::sync::CancellationToken;
@@ -117,6 +117,50 @@ impl<F: Fixture> World<'_, F> {
     }
 
     pub(super) async fn finish(&mut self, batch: &[(Pick, End)]) -> Result<(), Divergence> {
+        self.finish_batch(batch, None).await.map(drop)
+    }
+
+    /// A finish that passes slots on. Together with the passes of admission before and after it, it admits the same jobs as those passes alone.
+    pub(super) async fn finish_and_pass_on(
+        &mut self,
+        batch: &[(Pick, End)],
+        next: Option<&Ask>,
+    ) -> Result<(), Divergence> {
+        self.admit().await?;
+        let next = next.map(|ask| {
+            let worker = batch.iter().find_map(|(pick, _)| self.lease(*pick)).map(|lease| lease.worker);
+            let claim = self.ask(ask);
+            Claim { worker: worker.unwrap_or(claim.worker), ..claim }
+        });
+        let Finished { passed_on, claimed, .. } = self.finish_batch(batch, Some(next.as_ref())).await?;
+        self.admit_after(passed_on + claimed.len()).await?;
+        match next {
+            None => agree("how many jobs were claimed", &0, &claimed.len()),
+            Some(next) => self.take_passed_on(&next, claimed),
+        }
+    }
+
+    /// Checks that a claim of these jobs would have been possible.
+    fn take_passed_on(&mut self, next: &Claim, claimed: Vec<ClaimedJob>) -> Result<(), Divergence> {
+        let mut ids = Vec::new();
+        for job in &claimed {
+            let id = job.lease.job;
+            // The time of the start is not known before.
+            self.model.jobs.get_mut(&id).ok_or_else(|| format!("job {id} is unknown"))?.run_at = job.run_at;
+            ids.push(id);
+        }
+        if !self.model.claim_passed_on(next, &mut ids) {
+            return Err(format!("these jobs were claimed, and {next:?} does not want them: {ids:?}"));
+        }
+        self.take(next, &ids, claimed)
+    }
+
+    /// With `passes_on` it passes slots on, and claims for the given claim.
+    async fn finish_batch(
+        &mut self,
+        batch: &[(Pick, End)],
+        passes_on: Option<Option<&Claim>>,
+    ) -> Result<Finished, Divergence> {
         let mut finishes: Vec<Finish> = Vec::new();
         for (pick, end) in batch {
             let Some(lease) = self.lease(*pick) else { continue };
@@ -126,36 +170,59 @@ impl<F: Fixture> World<'_, F> {
             let transition = sent.map_or_else(|| end.transition(), |sent| sent.transition.clone());
             finishes.push(Finish { lease, transition });
         }
-        let mut moved = answered("finish", self.db.storage.finish(&finishes).await)?;
-        moved.sort();
+        let mut finished = match passes_on {
+            Some(next) => answered("finish", self.db.storage.finish_and_pass_on(&finishes, next).await)?,
+            None => {
+                Finished { moved: answered("finish", self.db.storage.finish(&finishes).await)?, ..Finished::default() }
+            }
+        };
+        finished.moved.sort();
         let mut expected: Vec<JobId> = Vec::new();
         for Finish { lease, transition } in &finishes {
             expected.extend(self.model.finish(*lease, transition).then_some(lease.job));
         }
         expected.sort();
-        agree("the finished jobs", &expected, &moved)
+        agree("the finished jobs", &expected, &finished.moved)?;
+        Ok(finished)
     }
 
-    pub(super) async fn transact(&mut self, pick: Pick, connection: usize, end: Option<End>) -> Result<(), Divergence> {
-        let Some(lease) = self.lease(pick) else { return Ok(()) };
+    /// Without any of its leases, the whole transaction is rolled back.
+    pub(super) async fn transact(
+        &mut self,
+        batch: &[(Pick, End)],
+        connection: usize,
+        works: bool,
+    ) -> Result<(), Divergence> {
+        let (mut leases, mut transitions) = (Vec::<Lease>::new(), Vec::new());
+        for (pick, end) in batch {
+            let Some(lease) = self.lease(*pick) else { continue };
+            if leases.iter().all(|other| other.job != lease.job) {
+                leases.push(lease);
+                transitions.push(end.transition());
+            }
+        }
+        if leases.is_empty() {
+            return Ok(());
+        }
         let provided = F::provided();
         let (_, connection, body) = provided[connection % provided.len()];
-        let transition = end.map(End::transition);
-        let act = Act::new(EFFECT, transition.clone().ok_or("it did not work"));
+        let act = Act::of_batch(EFFECT, if works { Ok(transitions.clone()) } else { Err("it did not work") });
         let transaction =
-            Transaction { connection, leases: [lease].into(), body: body(act), abort: CancellationToken::new() };
+            Transaction { connection, leases: leases.clone().into(), body: body(act), abort: CancellationToken::new() };
         let ended = self.db.storage.transact(transaction).await;
-        let stands = self.model.held(lease).is_some();
-        match (&transition, &ended) {
-            (Some(transition), Transacted::Committed(written)) if stands && [transition.clone()][..] == written[..] => {
+        let stand = leases.iter().all(|lease| self.model.held(*lease).is_some());
+        match &ended {
+            Transacted::Committed(written) if works && stand && *written == transitions => {
                 self.model.effects += 1;
-                self.model.finish(lease, transition);
+                for (lease, transition) in leases.iter().zip(&transitions) {
+                    self.model.finish(*lease, transition);
+                }
                 Ok(())
             }
-            (_, Transacted::LeaseLost) if !stands => Ok(()),
-            // A storage that checks the lease only at the end has not checked it.
-            (None, Transacted::RolledBack(_)) => Ok(()),
-            _ => Err(format!("the transaction under {lease:?}, which stands: {stands}, ended with {ended:?}")),
+            Transacted::LeaseLost if !stand => Ok(()),
+            // A storage that checks the leases only at the end has not checked them.
+            Transacted::RolledBack(_) if !works => Ok(()),
+            _ => Err(format!("the transaction under {leases:?}, which stand: {stand}, ended with {ended:?}")),
         }
     }
 

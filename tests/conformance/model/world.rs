@@ -93,10 +93,12 @@ impl<'f, F: Fixture> World<'f, F> {
             Step::EnqueueAll(new) => self.enqueue(new, true).await,
             Step::RolledBack(new) => self.roll_back(new).await,
             Step::Admit => self.admit().await,
+            Step::EndFull => self.end_full().await,
             Step::Claim(ask) => self.claim(ask).await,
             Step::ClaimQuarantined(ask) => self.claim_quarantined(ask).await,
             Step::Finish(batch) => self.finish(batch).await,
-            Step::Transact(pick, connection, end) => self.transact(*pick, *connection, *end).await,
+            Step::FinishAndPassOn(batch, next) => self.finish_and_pass_on(batch, next.as_ref()).await,
+            Step::Transact(batch, connection, works) => self.transact(batch, *connection, *works).await,
             Step::CompleteIn(pick, commit) => self.complete_in(*pick, *commit).await,
             Step::Pass(time) => self.pass(*time).await,
             Step::Die(who) => self.die(*who).await,
@@ -123,12 +125,12 @@ impl<'f, F: Fixture> World<'f, F> {
                 agree("whether it was frozen now", &!std::mem::replace(&mut self.model.frozen, true), &frozen)
             }
             Step::Thaw => {
-                let thawed = answered("thaw", self.db.operator.thaw().await)?;
+                let thawed = answered("thaw", self.db.operator.thaw("the model").await)?;
                 agree("whether it was thawed now", &std::mem::take(&mut self.model.frozen), &thawed)
             }
             Step::CancelAll => {
                 let everything = self.model.now + chrono::TimeDelta::days(1);
-                let cancelled = self.db.operator.cancel_enqueued_before(everything, 10_000).await;
+                let cancelled = self.db.operator.cancel_enqueued_before(everything, 10_000, "the model").await;
                 agree("how many were cancelled", &self.model.cancel_all(), &answered("cancelling all", cancelled)?)
             }
             Step::Prune(limit) => self.prune(*limit).await,

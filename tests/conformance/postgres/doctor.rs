@@ -37,14 +37,28 @@ fn faults_of_tables_are_named_and_repaired() {
         )
         .await;
         plant(&f, "update jobs.worker set heartbeat_at = now() + interval '1 hour'", "future_heartbeat").await;
-        // The age counts from a number of the future, modulo 2^32.
-        plant(
-            &f,
-            "update pg_database set datfrozenxid = ((txid_current() - 1100000000) & 4294967295)::text::xid
-             where datname = current_database()",
-            "wraparound",
-        )
-        .await;
+    });
+}
+
+/// The server's autovacuum computes the planted number again whenever it comes by, so it is planted until it is seen.
+#[test]
+fn an_old_transaction_number_is_named_and_repaired() {
+    run::<Postgres, _>(async |f: Postgres| {
+        // It becomes 1,100,000,000 transactions old. Numbers are computed modulo 2^32.
+        let plant = "update pg_database set datfrozenxid = ((txid_current() - 1100000000) & 4294967295)::text::xid
+             where datname = current_database()";
+        none(f.database(), "wraparound").await;
+        let mut planted = 0;
+        let repair = loop {
+            owner(&f).await.batch_execute(plant).await.unwrap();
+            planted += 1;
+            if let Some(finding) = found(f.database(), "wraparound").await.pop() {
+                break finding.repair;
+            }
+            assert!(planted < 20, "the planted number is never seen");
+        };
+        owner(&f).await.batch_execute(&repair).await.unwrap();
+        none(f.database(), "wraparound").await;
     });
 }
 

@@ -8,7 +8,7 @@ use super::Postgres;
 use crate::bench::*;
 use crate::fixture::{Fixture, run};
 
-/// The statement of the first attempt has read that its lease stands. Before it writes, the second attempt begins and
+/// The statement of the first attempt has read that its lease is valid. Before it writes, the second attempt begins and
 /// stores its output.
 #[test]
 fn an_attempt_never_replaces_the_output_of_a_later_one() {

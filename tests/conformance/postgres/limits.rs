@@ -178,7 +178,7 @@ fn jobs_without_a_limit_touch_no_table_of_limits() {
     run::<Postgres, _>(async |f: Postgres| {
         let db = f.database();
         let worker = worker(db).await;
-        let away = ["held", "slot", "nudge", "rate", "admission", "unique_key"]
+        let away = ["held", "slot", "nudge", "rate", "fair_turn", "admission", "unique_key", "expiry"]
             .map(|table| format!("alter table jobs.{table} rename to {table}_away;"));
         f.client().await.execute(&away.concat()).await.unwrap();
         for (_, mut client) in f.clients().await {
@@ -320,11 +320,31 @@ fn a_pass_beside_many_jobs_that_may_not_start_is_short() {
 }
 
 #[test]
+fn a_held_job_that_has_a_slot_already_starts() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let db = f.database();
+        let ids = enqueue_all(&f, vec![limited("x"); 3]).await;
+        // Somebody has made an available job held, and has left its slot.
+        let slot = format!(
+            "insert into jobs.slot (job_id, limit_name, limit_key) select id, limit_name, limit_key from jobs.held where id = {}",
+            ids[0]
+        );
+        f.client().await.execute(&slot).await.unwrap();
+        let found = db.storage.admit(false).await.unwrap();
+        assert_eq!((found.admitted, found.refused), (1, 0), "{found:?}");
+        // It has one slot and not two, so a sweep finds a free one.
+        assert_eq!(db.storage.admit(true).await.unwrap().admitted, 1);
+        check(&f).await;
+    });
+}
+
+#[test]
 fn a_pass_that_finds_nothing_writes_nothing() {
     run::<Postgres, _>(async |f: Postgres| {
         let db = f.database();
         for sweeps in [true, false] {
-            assert_eq!(db.storage.admit(sweeps).await.unwrap(), Admission::default());
+            let nothing = Admission { holds: sweeps.then_some(false), ..Admission::default() };
+            assert_eq!(db.storage.admit(sweeps).await.unwrap(), nothing);
             // A pass that locks the row inserts it first.
             assert_eq!(f.client().await.number("select count(*) as number from jobs.admission").await, 0);
         }

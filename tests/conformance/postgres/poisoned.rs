@@ -1,5 +1,5 @@
 //! Rows that the database refuses to move, because they were inserted by hand or because a sequence was set back. They
-//! are moved to `jobs.dead_letter`, and all other jobs go on.
+//! are moved to `jobs.dead_letter`, and all other jobs continue.
 
 use std::time::Duration;
 

@@ -48,10 +48,11 @@ fn sql_refuses_rates_that_cannot_be() {
             ("rate => 5, per => '367 days'", "needs `per`"),
             ("rate => 5, per => '1s', burst => 0", "burst of job a must be"),
             ("rate => 5, per => '1s', burst => 10001", "burst of job a must be"),
+            ("rate => 1, per => '366 days', burst => 101", "within a hundred years"),
             ("rate => 10001, per => '1s'", "more than 10000 starts in a second"),
-            ("rate => 5, per => '1s', concurrency => 2", "not several"),
-            ("rate => 5, per => '1s', sequence => 'halt'", "not several"),
-            ("rate => 5, per => '1s', by => '{x}'", "no key of a limit"),
+            ("rate => 5, per => '1s', concurrency => 2", "and the others in `limits`"),
+            ("rate => 5, per => '1s', sequence => 'halt'", "and the others in `limits`"),
+            ("rate => 5, per => '1s', by => '{x}'", "which job a does not have"),
         ] {
             let refused = client.execute(&format!("select jobs.enqueue('a', '{{}}', {arguments})")).await.unwrap_err();
             assert!(refused.to_string().contains(problem), "{arguments}: {refused}");

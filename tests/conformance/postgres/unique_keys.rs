@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use diesel_async::{AsyncConnection, AsyncPgConnection, SimpleAsyncConnection};
 use diesel_jobs_core::{Enqueued, NewJob, OnConflict, Replace, Unique, Until};
-use diesel_jobs_storage::{Enqueue, EnqueueError};
+use diesel_jobs_storage::{Enqueue, EnqueueError, enqueue_all};
 
 use super::Postgres;
 use crate::bench::*;
@@ -22,9 +22,16 @@ async fn session(f: &Postgres) -> AsyncPgConnection {
 
 /// Waits until a session of this database waits for a lock.
 async fn one_waits(f: &Postgres) {
+    many_wait(f, 1).await;
+}
+
+/// Waits until this many sessions of this database wait for locks.
+async fn many_wait(f: &Postgres, sessions: i64) {
     let blocked = "select count(*) as number from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
     let mut client = f.client().await;
-    while client.number(blocked).await == 0 {
+    let begun = std::time::Instant::now();
+    while client.number(blocked).await != sessions {
+        assert!(begun.elapsed() < MINUTE, "{sessions} sessions should wait for locks");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
@@ -47,7 +54,7 @@ fn an_enqueue_waits_for_the_open_transaction_of_a_rival() {
     });
 }
 
-/// Otherwise the job could run without what the transaction has written, and nobody would run it again.
+/// Otherwise the job could run without what the transaction has written, and it would not run again.
 #[test]
 fn a_job_that_an_open_transaction_relies_on_does_not_start() {
     run::<Postgres, _>(async |f: Postgres| {
@@ -100,6 +107,37 @@ fn a_finish_does_not_wait_for_an_enqueue_that_takes_the_key() {
     });
 }
 
+/// A key is released and taken again while a bulk waits, so the order of the keys is lost. The bulk then takes them one by one.
+#[test]
+fn a_bulk_begins_again_after_a_deadlock() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let user = |number: usize| of(&format!(r#"{{"user":{number}}}"#), RULE.until(Until::Started));
+        let first = [enqueue(&f, user(0)).await, enqueue(&f, user(1)).await];
+        let (mut bulk, mut other, mut late) = (session(&f).await, session(&f).await, session(&f).await);
+        late.batch_execute(&format!("begin; select from jobs.ready where id = {} for update", first[0])).await.unwrap();
+        let bulk = tokio::spawn(async move { enqueue_all(&mut bulk, (0..4).map(user)).await });
+        one_waits(&f).await;
+        // The bulk has the keys of users 2 and 3. The other session gives up the key of user 1, and waits for that of user 2.
+        let release =
+            format!("set deadlock_timeout = '1 h'; begin; delete from jobs.unique_key where job_id = {}", first[1]);
+        other.batch_execute(&release).await.unwrap();
+        let rival = tokio::spawn(async move { (user(2).enqueue(&mut other).await, other) });
+        many_wait(&f, 2).await;
+        late.batch_execute("commit").await.unwrap();
+        let (second, mut other) = rival.await.unwrap();
+        let second = second.unwrap();
+        assert!(second.is_new());
+        one_waits(&f).await;
+        late.batch_execute("set lock_timeout = '10 s'").await.unwrap();
+        let third = user(3).enqueue(&mut late).await.expect("the bulk takes no key before those that precede it");
+        other.batch_execute("commit").await.unwrap();
+        let answers = bulk.await.unwrap().unwrap();
+        assert!(answers[1].is_new());
+        let others = [answers[0], answers[2], answers[3]].map(|answer| (answer.is_existing(), answer.id()));
+        assert_eq!(others, [first[0], second.id(), third.id()].map(|id| (true, id)));
+    });
+}
+
 #[test]
 fn sql_and_rust_make_the_same_keys() {
     run::<Postgres, _>(async |f: Postgres| {
@@ -131,7 +169,9 @@ fn sql_and_rust_make_the_same_keys() {
         let mut client = f.client().await;
         for (options, message) in [
             ("unique_by => '{user}', on_conflict => 'error'", "already"),
-            ("unique_by => '{user}', on_conflict => 'drop'", "keep, replace or error"),
+            ("unique_by => '{user}', on_conflict => 'drop'", "keep, replace, run_again or error"),
+            ("unique_by => '{user}', on_conflict => 'run_again', unique_until => 'started'", "waits for the end"),
+            ("unique_by => '{user}', on_conflict => 'run_again', sequence => 'halt'", "makes a sequence"),
             ("unique_by => '{user}', unique_until => 'ended'", "started or finished"),
             ("unique_by => '{user}', unique_within => interval '0'", "longer than 0"),
             ("unique_by => '{nobody}'", "nobody"),
@@ -141,5 +181,27 @@ fn sql_and_rust_make_the_same_keys() {
             let error = client.execute(&statement).await.unwrap_err().to_string();
             assert!(error.contains(message), "{options}: {error}");
         }
+    });
+}
+
+#[test]
+fn a_job_that_sql_enqueues_runs_again() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let again = RULE.on_conflict(OnConflict::RunAgain);
+        let first = of(r#"{"user": 9, "note": 1}"#, again).enqueue(&mut session(&f).await).await.unwrap().id();
+        let mut client = f.client().await;
+        let mut sql = async |note: u8| {
+            let args = format!(r#"{{"user": 9, "note": {note}}}"#);
+            let options = "unique_by => '{user}', on_conflict => 'run_again'";
+            client.number(&format!("select jobs.enqueue('a', '{args}', {options}) as number")).await
+        };
+        assert_eq!(sql(2).await, first.0);
+        let worker = worker(f.database()).await;
+        crate::limiting::admit(f.database()).await;
+        assert_eq!(ids(&claim(f.database(), worker, 99).await), [first]);
+        let second = sql(3).await;
+        let found = of(r#"{"user": 9, "note": 4}"#, again).enqueue(&mut session(&f).await).await.unwrap();
+        assert!(second != first.0 && found.is_replaced() && found.id().0 == second);
+        assert_eq!(crate::limiting::admit(f.database()).await, 0, "the first one runs");
     });
 }

@@ -82,6 +82,10 @@ impl Fixture for Sqlite {
         Database::open(&self.url(), 4).await.unwrap()
     }
 
+    async fn client(&self) -> Box<dyn Client> {
+        Box::new(self.connect())
+    }
+
     async fn clients(&self) -> Vec<(&'static str, Box<dyn Client>)> {
         let mut wrapped = Wrapped::establish(&self.file).await.unwrap();
         wrapped.execute("pragma busy_timeout = 10000").await.unwrap();
@@ -113,8 +117,19 @@ impl Fixture for Sqlite {
 
     const VIEW: &'static str = "jobs_job_view";
 
-    const TABLES: &'static [&'static str] =
-        &["job", "job_error", "worker", "queue", "installation", "output", "slot", "nudge", "rate", "unique_key"];
+    const TABLES: &'static [&'static str] = &[
+        "job",
+        "job_error",
+        "worker",
+        "queue",
+        "installation",
+        "output",
+        "slot",
+        "nudge",
+        "rate",
+        "fair_turn",
+        "unique_key",
+    ];
 
     const EPOCH: &'static str = "0";
 
@@ -122,7 +137,7 @@ impl Fixture for Sqlite {
         let passed = time.as_micros();
         format!(
             "update jobs_job set run_at = case when flags & 2 then run_at else run_at - {passed} end, due_at = due_at - {passed}, enqueued_at = enqueued_at - {passed},
-                 claimed_at = claimed_at - {passed}, finished_at = finished_at - {passed}, expires_at = expires_at - {passed};
+                 claimed_at = claimed_at - {passed}, finished_at = finished_at - {passed}, expires_at = expires_at - {passed}, start_by = start_by - {passed};
              update jobs_job_error set at = at - {passed};
              update jobs_rate set full_at = full_at - {passed}, next_at = next_at - {passed};
              update jobs_worker set started_at = started_at - {passed}, heartbeat_at = heartbeat_at - {passed}"

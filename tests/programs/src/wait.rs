@@ -7,7 +7,7 @@ pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// Calls `check` repeatedly until it returns something, which must happen within the limit.
 pub async fn until<T>(what: &str, check: impl AsyncFnMut() -> Option<T>) -> T {
-    try_until(check).await.unwrap_or_else(|| panic!("waited {LIMIT:?} in vain for {what}"))
+    try_until(check).await.unwrap_or_else(|| panic!("waited {LIMIT:?}, and this did not happen: {what}"))
 }
 
 /// The same, but returns `None` if it does not happen within the limit.

@@ -39,7 +39,9 @@ pub fn run<T: Future<Output = ()>>(db: impl Future<Output = Db>, claim: impl FnO
 
 /// Waits for a future, and panics after `limit`.
 pub async fn within<T>(limit: Duration, what: &str, future: impl IntoFuture<Output = T>) -> T {
-    tokio::time::timeout(limit, future).await.unwrap_or_else(|_| panic!("waited {limit:?} in vain for {what}"))
+    tokio::time::timeout(limit, future)
+        .await
+        .unwrap_or_else(|_| panic!("waited {limit:?}, and this did not happen: {what}"))
 }
 
 /// Calls `check` repeatedly until it returns something. It is for what sends no signal, such as rows in a database.

@@ -21,7 +21,7 @@ fn no_name() {}
 #[job(queue = "mail" priority = 3)]
 fn no_comma() {}
 
-// Two slips in one place are told together, and the uses below have nothing to add.
+// Two errors in one place are reported together, and the uses below add no error.
 #[job(retries = 3, timeout = 30)]
 fn two_slips(number: i64) {
     let _ = number;

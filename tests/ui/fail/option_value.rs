@@ -50,4 +50,22 @@ fn retain_nothing() {}
 #[job(retain = true)]
 fn retain_flag() {}
 
+#[job(expires = "0s")]
+fn expires_at_once() {}
+
+#[job(expires = 10)]
+fn expires_number() {}
+
+#[job(expires = "10 years")]
+fn expires_years() {}
+
+#[job(concurrency(limit = 5, on_full = "x"))]
+fn on_full_word() {}
+
+#[job(rate(limit = 5, per = "1m", on_full = "cancel_oldest"))]
+fn on_full_of_a_rate() {}
+
+#[job(concurrency("a", limit = 5, on_full = "discard"), concurrency("b", limit = 9))]
+fn on_full_of_several() {}
+
 fn main() {}

@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant};
 
 use axum::http::{Method, StatusCode};
-use diesel_jobs::JobState;
+use diesel_jobs::{JobState, NewJob};
 use support::Db;
 
-use crate::client::Client;
+use crate::client::{Client, dashboard};
+use crate::jobs::registry;
 use crate::seed::seed;
 
 async fn odd_paths_are_not_found(db: Db) {
@@ -111,7 +112,7 @@ async fn too_much_is_refused_at_once(db: Db) {
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
 }
 
-/// Each stream renders its page again and again, so their number is limited. The script asks for the page instead.
+/// Each stream renders its page repeatedly, so their number is limited. The script asks for the page instead.
 async fn the_number_of_event_streams_is_limited(db: Db) {
     seed(&db).await;
     let client = Client::of(db.database());
@@ -131,6 +132,59 @@ async fn the_number_of_event_streams_is_limited(db: Db) {
     assert_eq!(client.begin(Method::GET, "/events?page=/help", "", &[]).await.status(), StatusCode::OK);
 }
 
+/// PostgreSQL fails if it is asked for a text with a NUL character. No page asks it.
+async fn a_nul_character_is_refused_wherever_it_stands(db: Db) {
+    let jobs = seed(&db).await;
+    let client = Client::of(db.database());
+    // So that there is a last sample.
+    client.page("").await;
+    let queries = [
+        "?range=%00",
+        "?%00=1h",
+        "/jobs?kind=a%00b",
+        "/jobs?error=%00",
+        "/jobs?q=kind%3Aa%00",
+        "/jobs?before=%00",
+        "/queues?name=%00",
+        "/queues/drain?queue=%00",
+        "/kinds?name=%00",
+        "/limits?after=a%00&key=b",
+        "/limits?after=a&key=%00",
+        "/operations?before=%00",
+        "/confirm?action=queue-pause&name=a%00",
+        "/confirm?action=sequence-skip&name=a&key=%00",
+        "/confirm?action=retry&all=yes&filter=kind%3A%00",
+        "/confirm?action=%00",
+    ];
+    for path in queries {
+        let answer = client.get(path).await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{path}: {}", answer.body);
+        let page = answer.page();
+        page.shows("contains a NUL character (%00)");
+        page.hides("The last sample");
+    }
+    for form in [
+        "action=queue-pause&name=a%00",
+        "action=queue-pause&name=mail&reason=%00",
+        "action=sequence-skip&name=orders&key=%00",
+        "action=limit-set&name=%00&most=1",
+        "action=schedule-add&name=a%00&kind=b&cron=0+*+*+*+*",
+        "action=schedule-trigger&name=%00",
+        "action=kind-resume&name=%00",
+        "action=queue-purge&name=mail&name_typed=%00",
+        "action=cancel&all=yes&filter=kind%3A%00",
+    ] {
+        let answer = client.post("/confirm", form).await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{form}: {}", answer.body);
+        answer.page().shows("contains a NUL character (%00)");
+    }
+    assert_eq!(client.get("/jobs/%00").await.status, StatusCode::NOT_FOUND);
+    // What the storage refuses without asking the database says nothing about the database either.
+    let long = "x".repeat(300);
+    let answer = client.post("/confirm", &format!("action=move&id={}&queue={long}", jobs.scheduled)).await;
+    answer.page().hides("The last sample");
+}
+
 /// Equality of a secret argument could otherwise be tried out value by value.
 async fn secret_arguments_cannot_be_searched(db: Db) {
     seed(&db).await;
@@ -144,7 +198,46 @@ async fn secret_arguments_cannot_be_searched(db: Db) {
         assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{path}");
         answer.page().shows("card is a secret argument");
     }
-    assert_eq!(client.get("/jobs?q=args.order%3A7").await.status, StatusCode::OK);
+    // A list is hidden as a whole, so its places cannot be searched either.
+    let list = db.enqueue(NewJob::raw("charge", r#"[7, "4111-secret-card"]"#)).await;
+    client.page(&format!("/jobs/{list}")).await.hides("4111");
+    for q in ["args.1%3A4111-secret-card", "args.-1%3A4111-secret-card", "kind%3Acharge+args.01%3A4111-secret-card"] {
+        for path in [format!("/jobs?q={q}"), format!("/confirm?action=cancel&all=yes&filter={q}")] {
+            let answer = client.get(&path).await;
+            assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{path}");
+            answer.page().shows("may be the place of a secret argument of the kind charge");
+        }
+        let answer = client.post("/confirm", &format!("action=cancel&all=yes&filter={q}")).await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{q}");
+    }
+    let found = client.page("/jobs?q=args.order%3A7").await;
+    assert_eq!(found.texts("tbody", "th").len(), 1);
+}
+
+/// Only a program that knows a kind knows which of its arguments are secret. So a dashboard without the kind hides all.
+async fn arguments_of_unknown_kinds_are_hidden_and_not_searched(db: Db) {
+    let id = db.enqueue(NewJob::raw("login", r#"{"user": "ada", "password": "hunter2"}"#)).await;
+    let client = Client::of(db.database());
+    let page = client.page(&format!("/jobs/{id}")).await;
+    for text in ["password", "[redacted]", "does not know which arguments are secret, and hides all"] {
+        page.shows(text);
+    }
+    page.hides("hunter2");
+    page.hides("ada\"");
+    let found = async |client: &Client, q: &str| client.page(&format!("/jobs?q={q}")).await.texts("tbody", "th").len();
+    assert_eq!(found(&client, "args.password%3Ahunter2").await, 0, "only known kinds are searched");
+    let answer = client.get("/jobs?q=kind%3Alogin+args.password%3Ahunter2").await;
+    assert_eq!(answer.status, StatusCode::BAD_REQUEST);
+    answer.page().shows("does not know the kind login");
+    // The number of a tab says as little.
+    client.page("/jobs?q=args.password%3Ahunter2").await.shows("all0");
+    // The application may know better.
+    let open = Client::on(dashboard(db.database().clone(), registry()).show_arguments_of_unknown_kinds());
+    let page = open.page(&format!("/jobs/{id}")).await;
+    page.shows("hunter2");
+    page.shows("does not know which arguments are secret, and shows all");
+    assert_eq!(found(&open, "args.password%3Ahunter2").await, 1);
+    assert_eq!(found(&open, "kind%3Alogin+args.password%3Ahunter2").await, 1);
 }
 
 support::on_each_database! {
@@ -153,5 +246,7 @@ support::on_each_database! {
     only_a_post_changes_something,
     too_much_is_refused_at_once,
     the_number_of_event_streams_is_limited,
+    a_nul_character_is_refused_wherever_it_stands,
     secret_arguments_cannot_be_searched,
+    arguments_of_unknown_kinds_are_hidden_and_not_searched,
 }

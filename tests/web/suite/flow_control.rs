@@ -1,8 +1,10 @@
-//! What the pages show of limits, sequences, slots and unique keys, and what they change.
+//! What the pages show of limits, rates, sequences, slots and unique keys, and what they change.
+
+use std::time::Duration;
 
 use axum::http::StatusCode;
 use diesel_jobs::storage::Action;
-use diesel_jobs::{JobState, Limit, NewJob, Sequence, Unique};
+use diesel_jobs::{JobState, Limit, NewJob, Rate, Sequence, Unique};
 use support::Db;
 
 use crate::client::Client;
@@ -71,7 +73,18 @@ async fn a_halted_sequence_is_shown_and_skipped_or_retried(db: Db) {
     }
     assert!(page.values("a", "href").any(|href| href == format!("/admin/jobs/jobs/{first}")));
     assert!(["retry", "sequence-skip"].iter().all(|name| page.values("button", "value").any(|value| value == *name)));
+    // The page of the discarded job says it, too, with both actions.
+    let at = format!("/jobs/{first}");
+    let page = client.page(&at).await;
+    page.shows("This job halts the sequence orders for key [\"a<b>\"]: 1 job waits behind it.");
+    assert_eq!(page.texts("section.why", "button"), ["Retry this job", "Continue without it"]);
+    let reader = client.with_rights("read").page(&at).await;
+    reader.shows("This job halts the sequence orders");
+    assert_eq!(reader.all("button").count(), 0);
+    let page = client.page("/limits").await;
     // The number of a sequence cannot be set.
+    assert!(!page.values("button", "value").any(|value| value == "limit-set"));
+    page.shows("a sequence: one at once");
     let answer = client.post("/confirm", "action=limit-set&name=orders&most=3").await;
     assert_eq!(answer.status, StatusCode::BAD_REQUEST);
     answer.page().shows("is a sequence");
@@ -79,18 +92,35 @@ async fn a_halted_sequence_is_shown_and_skipped_or_retried(db: Db) {
     let retry = format!("action=retry&id={first}&name=orders&key=%5B%22a%3Cb%3E%22%5D");
     client.page(&format!("/confirm?{retry}")).await.shows("Retry 1 job?");
     client.post("/confirm", &retry).await.page().shows("1 job");
+    client.page(&at).await.hides("halts the sequence");
     halt().await;
 
     let skip = format!("action=sequence-skip&id={first}&name=orders&key=%5B%22a%3Cb%3E%22%5D");
     let page = client.page(&format!("/confirm?{skip}")).await;
-    page.shows("Go on with the sequence orders");
+    page.shows("Continue the sequence orders");
     assert!(page.values("a", "href").any(|href| href == format!("/admin/jobs/jobs/{first}")));
     assert_eq!(client.post("/confirm", &skip).await.status, StatusCode::SEE_OTHER);
     client.page("/limits").await.shows("No sequence is halted.");
     client.page(&format!("/confirm?{skip}")).await.shows("There is nothing to do.");
-    client.post("/confirm", &skip).await.page().shows("is not halted for the key");
+    client.post("/confirm", &skip).await.page().shows("is not halted for key");
+    client.page(&at).await.hides("halts the sequence");
     assert_eq!((db.storage().admit(true).await.unwrap().admitted, audited(&db, "skip").await), (1, 1));
     assert_eq!(db.record(second).await.state, JobState::Available);
+}
+
+async fn a_rate_is_shown_with_the_time_of_its_next_token(db: Db) {
+    let client = Client::of(db.database());
+    client.page("/limits").await.shows("No job waits for a token.");
+    let rated = || NewJob::raw("call", "{}").rated(Rate::new("api", 6, Duration::from_secs(3600)).key("a<b>")).unwrap();
+    db.enqueue(rated()).await;
+    let held = db.enqueue(rated()).await;
+    assert_eq!(db.storage().admit(true).await.unwrap().admitted, 1);
+    let page = client.page("/limits").await;
+    for text in ["api", "a<b>", "6 in 1h, 1 at once", "in 10 min"] {
+        page.shows(text);
+    }
+    db.database().operator.cancel(held).await.unwrap();
+    client.page("/limits").await.shows("No job waits for a token.");
 }
 
 async fn a_slot_that_a_job_does_not_need_is_released(db: Db) {
@@ -109,8 +139,8 @@ async fn a_slot_that_a_job_does_not_need_is_released(db: Db) {
     db.execute(&format!("insert into jobs.slot (job_id, limit_name, limit_key) values ({id}, 'stripe', '[\"ada\"]')"))
         .await;
     assert!(offers().await);
-    client.page(&format!("/confirm?{form}")).await.shows("does not need its slot of the limit stripe");
-    client.post("/confirm", &form).await.page().shows(&format!("The limit slot of job {id} is free"));
+    client.page(&format!("/confirm?{form}")).await.shows("does not need its slots: stripe, key [\"ada\"]. The");
+    client.post("/confirm", &form).await.page().shows(&format!("The limit slots of job {id} are free"));
     assert!(!offers().await);
     assert_eq!(audited(&db, "release_slot").await, 1);
     assert_eq!(client.post("/confirm", "action=release-slot").await.status, StatusCode::BAD_REQUEST);
@@ -135,9 +165,25 @@ async fn the_unique_key_of_a_job_is_shown_and_released(db: Db) {
     assert_eq!((audited(&db, "release_key").await, db.record(id).await.state), (1, JobState::Available));
 }
 
+/// A number that was not counted to its end says so, in the same way on all pages.
+async fn numbers_that_are_not_counted_to_the_end_say_so(db: Db) {
+    db.conn().await.enqueue_all((0..1004).map(|_| limited())).await;
+    assert_eq!(db.storage().admit(true).await.unwrap().admitted, 2);
+    let client = Client::of(db.database());
+    for path in ["/limits", "/help"] {
+        let page = client.page(path).await;
+        let plus = page.all("span").find(|span| span.attributes.get("class").is_some_and(|class| class == "plus"));
+        let plus = plus.unwrap_or_else(|| panic!("{path}: {}", page.text));
+        assert_eq!(plus.text, "1,000+", "{path}");
+        assert!(plus.attributes["title"].starts_with("This many or more"), "{path}");
+    }
+}
+
 support::on_each_database! {
+    numbers_that_are_not_counted_to_the_end_say_so,
     a_limit_is_set_and_reset,
     a_halted_sequence_is_shown_and_skipped_or_retried,
+    a_rate_is_shown_with_the_time_of_its_next_token,
     a_slot_that_a_job_does_not_need_is_released,
     the_unique_key_of_a_job_is_shown_and_released,
 }

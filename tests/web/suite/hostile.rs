@@ -84,7 +84,7 @@ pub(crate) fn strings() -> Vec<String> {
     strings
 }
 
-/// Jobs that have such a string in every place, five strings in each. The last failure is added by SQL.
+/// Enqueues jobs with five of the strings each: kind, queue, tag, argument, and the text of a failure, which SQL inserts.
 pub(crate) async fn plant(db: &Db) {
     let jobs: Vec<NewJob> = strings()
         .chunks(5)

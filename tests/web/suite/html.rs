@@ -67,6 +67,7 @@ const ATTRIBUTES: &[&str] = &[
     "action",
     "aria-current",
     "aria-hidden",
+    "aria-invalid",
     "aria-label",
     "aria-labelledby",
     "autocomplete",

@@ -9,17 +9,17 @@ use crate::client::Client;
 use crate::seed::seed;
 
 /// A server of this test's own, which it may stop.
-fn server(desk: &std::path::Path) -> Server {
+fn server(dir: &std::path::Path) -> Server {
     let bin = std::env::var_os("JOBS_TEST_PG_BIN").expect("`cargo xtask test` sets it").into();
-    let server = Server::at(desk, &Postgres { bin, libpq: None }).unwrap().quiet();
+    let server = Server::at(dir, &Postgres { bin, libpq: None }).unwrap().quiet();
     server.prepare().unwrap();
     server
 }
 
 #[tokio::test]
 async fn while_the_server_is_stopped_the_last_sample_is_shown() {
-    let desk = tempfile::tempdir().unwrap();
-    let server = server(desk.path());
+    let dir = tempfile::tempdir().unwrap();
+    let server = server(dir.path());
     let port = server.launch(None, "").unwrap();
     let database = Database::open(&Server::url(port), 0).await.unwrap();
     database.migrator.up().await.unwrap();

@@ -289,6 +289,14 @@ async fn a_slash_at_the_end_leads_to_the_page(db: Db) {
 async fn all_that_match_are_changed_by_an_operation(db: Db) {
     let jobs = seed(&db).await;
     let client = Client::of(db.database());
+    // Conditions under another name are not taken for none.
+    for form in ["action=cancel&all=yes&q=kind%3Acharge", "action=cancel&all=yes&kind=charge", "action=delete&all=yes"]
+    {
+        let answer = client.post("/confirm", form).await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{form}");
+        answer.page().shows("The form has no filter.");
+    }
+    assert_eq!(db.record(jobs.available).await.state, JobState::Available);
     let form = "action=cancel&all=yes&filter=kind%3Acharge";
     let page = client.page(&format!("/confirm?{form}")).await;
     page.shows("Cancel 1 job?");

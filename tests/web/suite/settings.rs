@@ -189,7 +189,7 @@ async fn long_lists_of_names_are_bounded_and_searched(db: Db) {
 async fn a_schedule_is_added_changed_and_removed(db: Db) {
     let client = Client::of(db.database());
     let form = "action=schedule-add&name=hourly&kind=report&timezone=Europe%2FParis&catch_up=last&args=%7B%22day%22%3A%22x%22%7D&queue=slow";
-    // A mistake is said, and what was written stands in the form again.
+    // The mistake is named, and the form has the values that were written.
     for (mistake, text) in [
         ("cron=every+hour", "every hour"),
         ("cron=", "The cron expression is missing."),
@@ -215,7 +215,14 @@ async fn a_schedule_is_added_changed_and_removed(db: Db) {
     // Another operator who adds the same one is told.
     let answer = client.post("/confirm", &add).await;
     assert_eq!(answer.status, StatusCode::BAD_REQUEST);
-    answer.page().shows("There is a schedule \"hourly\" already.");
+    let page = answer.page();
+    page.shows("The schedule hourly exists already: it enqueues jobs of kind report at 0 * * * * (Europe/Paris).");
+    page.shows("To change when it ticks, press Change on the page Schedules.");
+    assert!(page.values("input", "value").any(|value| value == "slow"), "what was written is kept");
+    let other = client.post("/confirm", &format!("{form}&cron=30+*+*+*+*").replace("kind=report", "kind=charge")).await;
+    assert_eq!(other.status, StatusCode::BAD_REQUEST);
+    let stored = db.database().operator.list_schedules().await.unwrap().0.remove(0);
+    assert_eq!((stored.kind.as_str(), stored.expression.as_str()), ("report", "0 * * * *"), "it is as it was");
 
     let page = client.page("/confirm?action=schedule-change&name=hourly").await;
     assert!(page.values("input", "value").any(|value| value == "0 * * * *"));
@@ -238,7 +245,7 @@ async fn a_setting_that_cannot_be_stored_is_refused_with_what_was_written(db: Db
     let answer = client.post("/confirm", &format!("action=queue-pause&name=mail&reason={long}")).await;
     assert_eq!(answer.status, StatusCode::BAD_REQUEST);
     let page = answer.page();
-    page.shows("the reason must not be longer than 500 characters");
+    page.shows("The reason must not be longer than 500 characters.");
     assert!(page.values("input", "value").any(|value| value == long));
     client.page("/queues").await.hides("paused since");
 }

@@ -4,10 +4,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod backlog;
+mod busy_polling;
 mod fleet;
+mod floors;
 mod mixed;
 mod order;
 mod pickup;
 mod recovery;
+mod shutdown;
 mod table;
 mod wrong_queues;

@@ -1,11 +1,13 @@
-//! Order: strict with one worker at concurrency 1, by priority. A long job at the head does not delay the others.
+//! Order: strict with one worker at concurrency 1, by priority. A long job at the head does not delay the others, and a
+//! delayed job starts at its time.
 
 use std::time::{Duration, Instant};
 
-use diesel_jobs::{Job as _, JobContext, State, job};
+use chrono::{TimeDelta, Utc};
+use diesel_jobs::{Job as _, JobContext, JobState, State, job};
 use support::{Db, Probe, Running, registry};
 
-use crate::table::{alone, print, row};
+use crate::table::{alone, alone_on, print, row};
 
 #[job]
 async fn step(ctx: &JobContext, State(probe): State<Probe>) {
@@ -65,4 +67,30 @@ fn a_long_job_at_the_head_does_not_delay_the_others() {
         events.open(1);
         assert_eq!(worker.stop().await.completed, 201);
     });
+}
+
+/// The poll interval of this worker is far too long to match the time by chance.
+async fn a_delayed_job_is_neither_early_nor_late(db: Db) {
+    let (probe, mut events) = Probe::new();
+    let worker = Running::start(db.worker(registry![Step]).state(probe).poll(Duration::from_secs(20)));
+    let now = db.enqueue(Step {}).await;
+    assert_eq!(events.next().await.job, now, "the worker is up");
+    // Both are enqueued while the worker is idle, the later one first.
+    let mut conn = db.conn().await;
+    let later = conn.enqueue(Step {}.run_at(Utc::now() + TimeDelta::milliseconds(900))).await;
+    let sooner = conn.enqueue(Step {}.delay(Duration::from_millis(500))).await;
+    for id in [sooner, later] {
+        assert_eq!(events.next().await.job, id);
+        let job = db.await_state(id, JobState::Completed).await;
+        let (run_at, claimed_at) = (job.run_at, job.claimed_at.unwrap());
+        assert!(claimed_at >= run_at, "{claimed_at} is early for {run_at}");
+        assert!(claimed_at - run_at < TimeDelta::milliseconds(400), "{claimed_at} is late for {run_at}");
+        assert!(run_at - job.enqueued_at > TimeDelta::milliseconds(400), "{run_at} is not the time asked for");
+    }
+    worker.stop().await;
+}
+
+alone_on! {
+    on_postgres by postgres { a_delayed_job_is_neither_early_nor_late }
+    on_sqlite by sqlite { a_delayed_job_is_neither_early_nor_late }
 }

@@ -32,3 +32,16 @@ macro_rules! row {
 }
 
 pub(crate) use row;
+
+/// Makes one `#[test]` per function, for each of these types of database. Each waits until it is alone.
+macro_rules! alone_on {
+    ($($module:ident by $db:ident { $($claim:ident),+ $(,)? })+) => {
+        $(mod $module {
+            $(#[test] fn $claim() {
+                let _alone = crate::table::alone();
+                support::run(support::Db::$db(), super::$claim);
+            })+
+        })+
+    };
+}
+pub(crate) use alone_on;

@@ -1,4 +1,4 @@
-//! Mistakes of users: each has an error message that names it and tells what to do. No message repeats a secret.
+//! Mistakes of users: each has an error message that names it and says what to do. No message repeats a secret.
 
 use std::future::Future as _;
 use std::sync::Arc;

@@ -13,7 +13,7 @@ use diesel_jobs::{FailureKind, IntoNewJob as _, JobBuilder, JobId, JobState, Lay
 use serde::{Deserialize, Serialize};
 use support::{Db, Events, Probe, Process, Running, registry};
 
-/// What the handler does with a job. The number tells the jobs apart.
+/// What the handler does with a job. Each job has another number.
 #[derive(Serialize, Deserialize)]
 struct Args {
     number: i64,
@@ -38,11 +38,11 @@ macro_rules! kind {
 }
 
 kind!(AsyncPg, "batch", connection = AsyncPgConnection);
-kind!(AsyncPgInTime, "in_time", connection = AsyncPgConnection, timeout = "300ms");
+kind!(AsyncPgInTime, "in_time", connection = AsyncPgConnection, timeout = "2s");
 kind!(Pg, "batch", blocking = true, connection = PgConnection);
-kind!(PgInTime, "in_time", blocking = true, connection = PgConnection, timeout = "300ms");
+kind!(PgInTime, "in_time", blocking = true, connection = PgConnection, timeout = "2s");
 kind!(Sqlite, "batch", blocking = true, connection = SqliteConnection);
-kind!(SqliteInTime, "in_time", blocking = true, connection = SqliteConnection, timeout = "300ms");
+kind!(SqliteInTime, "in_time", blocking = true, connection = SqliteConnection, timeout = "2s");
 
 /// The SQL of the effect of a job.
 fn effect(ctx: &JobContext) -> String {
@@ -182,7 +182,7 @@ async fn the_writes_and_all_ends_are_committed_together(db: Db, kind: Kind) {
     assert_eq!(db.effects("written").await, 3);
 }
 
-/// The writes of a job that is answered as failed stay.
+/// The writes of a job that the handler reports as failed are committed.
 async fn each_job_has_an_end_of_its_own(db: Db, kind: Kind) {
     let ids = enqueue(&db, kind.job, &["", "snooze", "refuse", "fatal"]).await;
     let (worker, mut events) = start(&db, kind);
@@ -315,7 +315,7 @@ async fn a_timeout_rolls_back_and_is_one_of_each_job(db: Db, kind: Kind) {
     events.expect("1 2").await;
     if !db.is_postgres() {
         // The handler holds SQLite's only write lock, and a thread cannot be stopped.
-        tokio::time::sleep(Duration::from_millis(600)).await;
+        tokio::time::sleep(Duration::from_millis(2500)).await;
         events.open(1);
     }
     for id in &ids {
@@ -343,11 +343,11 @@ async fn a_shutdown_releases_all_jobs_and_rolls_back(db: Db, kind: Kind) {
 }
 
 /// Raises a serialization failure at the first two of these events.
-async fn trouble(db: &Db, trigger: &str) {
+async fn raise_conflict(db: &Db, trigger: &str) {
     db.execute(&format!(
-        "create sequence trouble;
-         create function trouble() returns trigger language plpgsql as $$ begin
-             if nextval('trouble') <= 2 then raise exception 'in the way' using errcode = '40001'; end if;
+        "create sequence conflicts_raised;
+         create function raise_conflict() returns trigger language plpgsql as $$ begin
+             if nextval('conflicts_raised') <= 2 then raise exception 'raised by the test' using errcode = '40001'; end if;
              return null;
          end $$;
          {trigger}"
@@ -357,7 +357,7 @@ async fn trouble(db: &Db, trigger: &str) {
 
 async fn runs_three_times(db: Db, kind: Kind, trigger: &str, told: usize) {
     let ids = enqueue(&db, kind.job, &["", "", ""]).await;
-    trouble(&db, trigger).await;
+    raise_conflict(&db, trigger).await;
     let (worker, mut events) = start(&db, kind);
     for id in ids {
         assert_eq!(db.await_state(id, JobState::Completed).await.attempt, 1);
@@ -372,18 +372,19 @@ async fn runs_three_times(db: Db, kind: Kind, trigger: &str, told: usize) {
 }
 
 async fn a_conflict_in_the_handler_costs_no_attempt(db: Db, kind: Kind) {
-    let trigger = "create trigger trouble after insert on effect for each statement execute function trouble()";
+    let trigger =
+        "create trigger raise_conflict after insert on effect for each statement execute function raise_conflict()";
     runs_three_times(db, kind, trigger, 1).await;
 }
 
 async fn a_conflict_in_our_finish_costs_no_attempt(db: Db, kind: Kind) {
-    let trigger = "create trigger trouble before delete on jobs.running for each statement execute function trouble()";
+    let trigger = "create trigger raise_conflict before delete on jobs.running for each statement execute function raise_conflict()";
     runs_three_times(db, kind, trigger, 3).await;
 }
 
 async fn a_conflict_at_the_commit_costs_no_attempt(db: Db, kind: Kind) {
-    let trigger = "create constraint trigger trouble after insert on jobs.finished deferrable initially deferred
-        for each row execute function trouble()";
+    let trigger = "create constraint trigger raise_conflict after insert on jobs.finished deferrable initially deferred
+        for each row execute function raise_conflict()";
     runs_three_times(db, kind, trigger, 3).await;
 }
 

@@ -6,7 +6,7 @@ use diesel_jobs::prelude::*;
 use diesel_jobs::{FailureKind, JobId, JobState, NewJob};
 use support::{Db, Events, Probe, Running, registry};
 
-/// What the handler does with a job. The number tells the jobs apart.
+/// What the handler does with a job. Each job has another number.
 #[derive(serde::Serialize, serde::Deserialize, Job)]
 #[job(batch(max = 4), max_attempts = 5, backoff = "fixed(1h)", timeout = "20s")]
 struct Index {
@@ -50,7 +50,7 @@ impl HandleBatch for Slow {
 
 /// Jobs with the same index run together.
 #[derive(serde::Serialize, serde::Deserialize, Job)]
-#[job(batch(max = 3, wait = "2s", by(index)))]
+#[job(batch(max = 3, wait = "8s", by(index)))]
 struct Gathered {
     index: String,
     number: i64,
@@ -173,18 +173,19 @@ async fn jobs_with_another_value_run_in_another_batch(db: Db) {
 /// The other slots are free, and do not begin batches of their own meanwhile.
 async fn a_batch_that_is_not_full_waits_for_more_jobs(db: Db) {
     let (worker, mut events) = start(&db, 4);
-    let begun = Instant::now();
     let mut conn = db.conn().await;
-    for number in 1..=3 {
+    for number in 1..=2 {
         conn.enqueue(gathered("a", number)).await;
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
+    let begun = Instant::now();
+    conn.enqueue(gathered("a", 3)).await;
     events.expect("a1 a2 a3").await;
     assert!(begun.elapsed() < Duration::from_millis(1900), "a full batch does not wait: {:?}", begun.elapsed());
     let begun = Instant::now();
     let last = conn.enqueue(gathered("b", 1)).await;
     events.expect("b1").await;
-    assert!(begun.elapsed() >= Duration::from_secs(2), "it waits for its time: {:?}", begun.elapsed());
+    assert!(begun.elapsed() >= Duration::from_secs(8), "it waits for its time: {:?}", begun.elapsed());
     db.await_state(last, JobState::Completed).await;
     worker.stop().await;
 }
@@ -193,6 +194,8 @@ async fn a_worker_that_stops_does_not_wait_for_more_jobs(db: Db) {
     let (worker, mut events) = start(&db, 1);
     let id = db.conn().await.enqueue(gathered("a", 1)).await;
     db.await_state(id, JobState::Running).await;
+    // The reply to the claim may still be under way. A worker that stops releases a job that it has just received.
+    tokio::time::sleep(Duration::from_millis(300)).await;
     let begun = Instant::now();
     worker.stop().await;
     assert!(begun.elapsed() < Duration::from_millis(1500), "{:?}", begun.elapsed());

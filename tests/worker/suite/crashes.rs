@@ -92,7 +92,7 @@ async fn handlers_that_block_every_thread_for_several_leases_keep_them(db: Db) {
     drop((busy, sweeper));
 }
 
-async fn a_job_that_takes_its_workers_down_is_discarded_after_max_crashes(db: Db) {
+async fn a_job_that_crashes_its_workers_is_discarded_after_max_crashes(db: Db) {
     let id = db.enqueue(Crash {}).await;
     // A worker that died is started again, as by a supervisor.
     for _ in 0..2 {
@@ -110,18 +110,18 @@ async fn a_job_that_takes_its_workers_down_is_discarded_after_max_crashes(db: Db
     assert_eq!(last.ended(Duration::from_secs(10)).code, 0);
 }
 
-async fn whoever_was_with_a_job_that_takes_workers_down_is_run(db: Db) {
-    let innocent = db.conn().await.enqueue_all((0..3).map(|_| Linger { millis: 300 })).await;
-    let guilty = db.enqueue(Crash {}).await;
+async fn jobs_beside_a_job_that_crashes_workers_run(db: Db) {
+    let others = db.conn().await.enqueue_all((0..3).map(|_| Linger { millis: 300 })).await;
+    let crashing = db.enqueue(Crash {}).await;
     let start = || Process::worker(env!("CARGO_BIN_EXE_worker-app"), db.url(), ["--lease", "1s", "--max-crashes", "2"]);
     // First all four run in one process. Then each runs alone, the one that crashes last.
     for _ in 0..2 {
         assert_ne!(start().ended(Duration::from_secs(30)).code, 0, "the job took it down");
     }
     let last = start();
-    let job = db.await_state(guilty, JobState::Discarded).await;
+    let job = db.await_state(crashing, JobState::Discarded).await;
     assert_eq!((job.attempt, job.crashes), (2, 2));
-    for id in innocent {
+    for id in others {
         let job = db.await_state(id, JobState::Completed).await;
         assert_eq!((job.attempt, job.crashes), (2, 1));
     }
@@ -130,9 +130,9 @@ async fn whoever_was_with_a_job_that_takes_workers_down_is_run(db: Db) {
 }
 
 support::on_each_database! {
-    whoever_was_with_a_job_that_takes_workers_down_is_run,
+    jobs_beside_a_job_that_crashes_workers_run,
     jobs_of_a_killed_worker_run_elsewhere_within_the_lease_and_five_seconds,
     a_worker_that_slept_through_its_lease_is_refused_and_goes_on_under_a_new_id,
     handlers_that_block_every_thread_for_several_leases_keep_them,
-    a_job_that_takes_its_workers_down_is_discarded_after_max_crashes,
+    a_job_that_crashes_its_workers_is_discarded_after_max_crashes,
 }

@@ -61,7 +61,7 @@ async fn undecodable_arguments_wait_for_a_newer_program_and_not_for_ever(db: Db)
     assert!((job.run_at - failures[0].at).num_seconds() >= 10, "{} {failures:?}", job.run_at);
 }
 
-async fn a_kind_this_worker_does_not_know_is_left_alone_and_blocks_nobody(db: Db) {
+async fn a_job_of_an_unknown_kind_is_not_claimed_and_blocks_no_job(db: Db) {
     let mut strange = NewJob::raw("written_by_a_newer_version", r#"{"secret": 1}"#);
     strange.priority = 1000;
     let mut conn = db.conn().await;
@@ -79,5 +79,5 @@ async fn a_kind_this_worker_does_not_know_is_left_alone_and_blocks_nobody(db: Db
 support::on_each_database! {
     arguments_that_do_not_fit_are_a_stored_failure_that_does_not_repeat_them,
     undecodable_arguments_wait_for_a_newer_program_and_not_for_ever,
-    a_kind_this_worker_does_not_know_is_left_alone_and_blocks_nobody,
+    a_job_of_an_unknown_kind_is_not_claimed_and_blocks_no_job,
 }

@@ -13,12 +13,12 @@ async fn mail_a_customer() {}
 /// Makes the database look like another one: it does not contain the worker, and has another environment and jobs of
 /// its own.
 async fn replaced_by_one_of(db: &Db, environment: &str) {
-    db.database().operator.set_environment(Some(environment)).await.unwrap();
+    db.database().operator.set_environment(Some(environment), "anna").await.unwrap();
     db.execute("delete from jobs.worker").await;
 }
 
 async fn a_worker_whose_database_is_replaced_by_one_of_another_environment_claims_nothing(db: Db) {
-    db.database().operator.set_environment(Some("staging")).await.unwrap();
+    db.database().operator.set_environment(Some("staging"), "anna").await.unwrap();
     let worker = Running::start(db.worker(registry![MailACustomer]).lease(LEASE).environment("staging"));
     let own = db.enqueue(MailACustomer {}).await;
     db.await_state(own, JobState::Completed).await;
@@ -31,13 +31,13 @@ async fn a_worker_whose_database_is_replaced_by_one_of_another_environment_claim
     assert_eq!(db.number("select count(*) as number from jobs.worker").await, 0);
 
     // The worker has not ended. It goes on when it has its own database again.
-    db.database().operator.set_environment(Some("staging")).await.unwrap();
+    db.database().operator.set_environment(Some("staging"), "anna").await.unwrap();
     db.await_state(customers, JobState::Completed).await;
     worker.stop().await;
 }
 
 async fn a_worker_of_another_environment_is_refused_before_it_is_on_the_list(db: Db) {
-    db.database().operator.set_environment(Some("production")).await.unwrap();
+    db.database().operator.set_environment(Some("production"), "anna").await.unwrap();
     let id = db.enqueue(MailACustomer {}).await;
     for environment in [None, Some("staging")] {
         let worker = db.worker(registry![MailACustomer]);
@@ -56,7 +56,7 @@ async fn a_worker_that_runs_until_nothing_is_left_ends_on_a_frozen_database(db: 
     db.database().operator.freeze("anna", "a test").await.unwrap();
     db.work(registry![MailACustomer]).await;
     assert_eq!(db.record(id).await.state, JobState::Available);
-    db.database().operator.thaw().await.unwrap();
+    db.database().operator.thaw("anna").await.unwrap();
     db.work(registry![MailACustomer]).await;
     assert_eq!(db.record(id).await.state, JobState::Completed);
 }

@@ -124,20 +124,26 @@ async fn a_handler_that_hangs_after_complete_in_and_rolls_back_holds_up_nobody(d
     hangs_after_complete_in(db, false).await;
 }
 
-/// Keeps a worker so busy that it wants to clear the idle flag in its row.
+/// Keeps a worker so busy that it wants to clear the idle flag in its row: jobs wait for it all the time.
 async fn busy_for(db: &Db, time: Duration) {
+    const WAITING: usize = 200;
     let (mut conn, begun) = (db.conn().await, Instant::now());
     while begun.elapsed() < time {
-        conn.enqueue(Linger { millis: 0 }).await;
-        tokio::time::sleep(Duration::from_millis(3)).await;
+        if conn.number("select count(*) as number from jobs.ready").await < i64::try_from(WAITING).unwrap() {
+            conn.enqueue_all((0..WAITING).map(|_| Linger { millis: 20 })).await;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
 async fn a_long_lock_on_the_workers_row_is_logged(db: Db) {
     const TOLD: &str = "another session has locked the row of this worker";
-    // The heartbeat also updates this row. With this lease it does not wait for the lock during the test.
-    let start = || Process::worker(env!("CARGO_BIN_EXE_worker-app"), db.url(), ["run", "--lease", "60s"]);
-    for (locked, is_told) in [(Duration::from_secs(3), false), (Duration::from_secs(8), true)] {
+    // The heartbeat also updates this row. With this lease it does not wait for the lock during the test. The worker serves
+    // one queue, so that each claim finds jobs. With a second, empty queue, claims without jobs would show that the worker is
+    // not busy.
+    let args = ["run", "--queues", "default", "--lease", "60s"];
+    let start = || Process::worker(env!("CARGO_BIN_EXE_worker-app"), db.url(), args);
+    for (locked, is_told) in [(Duration::from_secs(1), false), (Duration::from_secs(15), true)] {
         let mut worker = start();
         worker.await_line("worker started");
         db.await_number(1, "select count(*) as number from jobs.worker where idle").await;

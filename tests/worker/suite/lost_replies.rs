@@ -1,28 +1,31 @@
 //! The database executes a statement and the reply is lost on the way. What was done must not wait for ever.
 
 use std::any::TypeId;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 use diesel_jobs::storage::{
-    Admission, Cancelled, Claim, DeclaredSchedule, Heartbeat, Limits, Loaded, Loading, Notifications, OperationId,
-    OperationRecord, Operations, Overrides, RescanReason, Rescanned, RescuePolicy, Rescued, Sampling, Schedules,
-    Statistics, Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
+    Admission, Cancelled, Claim, Connections, DeclaredSchedule, EndedByLimit, ExpiredJob, Finished, Heartbeat, Limits,
+    Loaded, Loading, Notifications, OperationId, OperationRecord, Operations, Overrides, Registration, RescanReason,
+    Rescanned, RescuePolicy, Rescued, Sampling, Schedules, Statistics, Storage, StorageResult, StoredSchedule,
+    Transacted, Transaction, WorkerInfo,
 };
 use diesel_jobs::{Installation, JobContext, JobId, JobState, NewJob, State, StorageError, Worker, WorkerId, job};
 use diesel_jobs_core::history::{Fold, HistoryBatch};
-use diesel_jobs_core::{ClaimedJob, DiscardRule, Finish, ProgressReport, Transition};
-use support::{Db, Probe, Running, registry};
+use diesel_jobs_core::{ClaimedJob, DiscardRule, Finish, ProgressReport, Retention, Transition};
+use support::{Conn, Db, Probe, Running, registry};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// A storage that loses replies, so many times, after the work was done.
+/// A storage that loses replies, this many times, after the work was done.
 struct Lossy {
     inner: Arc<dyn Storage>,
     claims: AtomicUsize,
     finishes: AtomicUsize,
+    /// Those of finishes that have claimed jobs.
+    claiming_finishes: AtomicUsize,
     /// Executes the lost claims only after this time, when the worker has long searched for what they may have left.
     late: Option<Duration>,
     /// Holds back the reply to a claim that returned jobs until it is released. It does so once.
@@ -30,12 +33,14 @@ struct Lossy {
     holds_back: Arc<AtomicBool>,
     /// A late claim is not executed yet. Meanwhile other claims return nothing, so that the job is left for it.
     under_way: Arc<AtomicBool>,
-    /// Refuses so many completions, whatever is tried,
+    /// Refuses this many completions, whatever is tried,
     refusals: AtomicUsize,
     /// but only those of these jobs, if there are any here.
     refused: Vec<JobId>,
     /// How many it has refused.
     refused_so_far: Arc<AtomicUsize>,
+    /// Before the reply of the first poll without jobs arrives, this statement is executed, and the rescanner makes a rescan.
+    after_empty_poll: Mutex<Option<(Conn, &'static str)>>,
 }
 
 impl Lossy {
@@ -44,6 +49,7 @@ impl Lossy {
             inner: db.storage(),
             claims: claims.into(),
             finishes: finishes.into(),
+            claiming_finishes: 0.into(),
             late: None,
             held_back: None,
             holds_back: Arc::default(),
@@ -51,6 +57,7 @@ impl Lossy {
             refusals: 0.into(),
             refused: Vec::new(),
             refused_so_far: Arc::default(),
+            after_empty_poll: Mutex::default(),
         }
     }
 }
@@ -104,20 +111,20 @@ impl Storage for Lossy {
         lost(&self.finishes, self.inner.finish(batch).await?)
     }
 
+    async fn finish_and_pass_on(&self, batch: &[Finish], next: Option<&Claim>) -> StorageResult<Finished> {
+        if next.is_none() {
+            return Ok(Finished { moved: self.finish(batch).await?, is_free: true, ..Finished::default() });
+        }
+        let finished = self.inner.finish_and_pass_on(batch, next).await?;
+        if finished.claimed.is_empty() { Ok(finished) } else { lost(&self.claiming_finishes, finished) }
+    }
+
     fn name(&self) -> &'static str {
         self.inner.name()
     }
 
-    fn provides(&self, connection: TypeId) -> bool {
-        self.inner.provides(connection)
-    }
-
     async fn check_schema(&self) -> StorageResult<Installation> {
         self.inner.check_schema().await
-    }
-
-    async fn register(&self, worker: &WorkerInfo) -> StorageResult<()> {
-        self.inner.register(worker).await
     }
 
     async fn cancelled(&self, jobs: &[JobId]) -> StorageResult<Vec<Cancelled>> {
@@ -128,20 +135,14 @@ impl Storage for Lossy {
         self.inner.store_progress(reports).await
     }
 
-    async fn declare_discard_rules(&self, kinds: &[String], rules: &[DiscardRule]) -> StorageResult<()> {
-        self.inner.declare_discard_rules(kinds, rules).await
-    }
-
-    async fn deregister(&self, worker: WorkerId) -> StorageResult<()> {
-        self.inner.deregister(worker).await
-    }
-
-    async fn open_heartbeat(&self, worker: WorkerId) -> StorageResult<Box<dyn Heartbeat>> {
-        self.inner.open_heartbeat(worker).await
-    }
-
     async fn next_due(&self, claim: &Claim, within: Duration) -> StorageResult<Option<Duration>> {
-        self.inner.next_due(claim, within).await
+        let due = self.inner.next_due(claim, within).await?;
+        let then = if due.is_none() { self.after_empty_poll.lock().unwrap().take() } else { None };
+        if let Some((mut conn, sql)) = then {
+            conn.execute(sql).await;
+            assert_eq!(self.inner.rescan(claim, RescanReason::Requested).await?, Rescanned::Found);
+        }
+        Ok(due)
     }
 
     async fn rescan(&self, claim: &Claim, reason: RescanReason) -> StorageResult<Rescanned> {
@@ -156,20 +157,46 @@ impl Storage for Lossy {
         self.inner.leases(worker, among).await
     }
 
-    async fn transact(&self, transaction: Transaction) -> Transacted {
-        self.inner.transact(transaction).await
-    }
-
-    async fn load(&self, loading: Loading) -> Loaded {
-        self.inner.load(loading).await
-    }
-
     async fn rescue(&self, policy: RescuePolicy) -> StorageResult<Rescued> {
         self.inner.rescue(policy).await
     }
 
     async fn prune(&self, limit: usize) -> StorageResult<usize> {
         self.inner.prune(limit).await
+    }
+}
+
+#[async_trait::async_trait]
+impl Registration for Lossy {
+    async fn register(&self, worker: &WorkerInfo) -> StorageResult<()> {
+        self.inner.register(worker).await
+    }
+
+    async fn declare_discard_rules(&self, kinds: &[String], rules: &[DiscardRule]) -> StorageResult<()> {
+        self.inner.declare_discard_rules(kinds, rules).await
+    }
+
+    async fn deregister(&self, worker: WorkerId) -> StorageResult<()> {
+        self.inner.deregister(worker).await
+    }
+
+    async fn open_heartbeat(&self, worker: WorkerId) -> StorageResult<Box<dyn Heartbeat>> {
+        self.inner.open_heartbeat(worker).await
+    }
+}
+
+#[async_trait::async_trait]
+impl Connections for Lossy {
+    fn provides(&self, connection: TypeId) -> bool {
+        self.inner.provides(connection)
+    }
+
+    async fn transact(&self, transaction: Transaction) -> Transacted {
+        self.inner.transact(transaction).await
+    }
+
+    async fn load(&self, loading: Loading) -> Loaded {
+        self.inner.load(loading).await
     }
 }
 
@@ -203,6 +230,14 @@ impl Operations for Lossy {
 impl Limits for Lossy {
     async fn admit(&self, sweeps: bool) -> StorageResult<Admission> {
         self.inner.admit(sweeps).await
+    }
+
+    async fn expire(&self, keep: Duration) -> StorageResult<Vec<ExpiredJob>> {
+        self.inner.expire(keep).await
+    }
+
+    async fn end_full(&self, retention: Retention) -> StorageResult<Vec<EndedByLimit>> {
+        self.inner.end_full(retention).await
     }
 
     async fn next_held(&self, claim: &Claim) -> StorageResult<Option<Duration>> {
@@ -290,6 +325,44 @@ async fn a_claim_under_an_id_that_was_declared_dead_runs_no_job(db: Db) {
 
 async fn a_finish_whose_answer_was_lost_is_not_a_lost_lease(db: Db) {
     five_jobs_run_once(db, 0, 2, None).await;
+}
+
+#[job(concurrency("bank", limit = 2))]
+async fn once_in_turn(ctx: &JobContext, State(probe): State<Probe>) {
+    probe.say(ctx, "ran");
+}
+
+/// The jobs that the statement has claimed are unknown to the worker.
+#[test]
+fn jobs_that_a_finish_has_claimed_run_although_its_answer_was_lost() {
+    support::run(Db::postgres(), async |db| {
+        let (probe, mut events) = Probe::new();
+        let ids = db.conn().await.enqueue_all((0..40).map(|_| OnceInTurn {})).await;
+        let lossy = Lossy { claiming_finishes: 3.into(), ..Lossy::losing(&db, 0, 0) };
+        let lossy = Arc::new(lossy);
+        let worker = Worker::builder(lossy.clone()).registry(registry![OnceInTurn]).state(probe).concurrency(2);
+        let worker = Running::start(worker.poll(Duration::from_millis(50)).lease(Duration::from_secs(30)));
+        for id in ids {
+            let job = db.await_state(id, JobState::Completed).await;
+            assert_eq!((job.attempt, job.crashes), (1, 0));
+        }
+        assert_eq!(lossy.claiming_finishes.load(Ordering::SeqCst), 0, "three answers were lost");
+        assert_eq!((worker.stop().await.leases_lost, events.rest().len()), (0, 40));
+    });
+}
+
+/// A job that was enqueued an hour ago becomes visible, below the scan floor. The rescanner finds it before the rescan of the worker that wants
+/// to end.
+#[test]
+fn a_worker_that_runs_until_nothing_is_left_runs_what_its_rescanner_has_found() {
+    support::run(Db::postgres(), async |db| {
+        const PLANT: &str = "insert into jobs.ready (kind, queue, args, run_at) values ('once', 'default', '{}', now() - interval '1 hour')";
+        let (probe, mut events) = Probe::new();
+        let lossy = Lossy { after_empty_poll: Mutex::new(Some((db.conn().await, PLANT))), ..Lossy::losing(&db, 0, 0) };
+        let worker = Worker::builder(Arc::new(lossy)).registry(registry![Once]).state(probe).build().unwrap();
+        let stats = support::within(support::LIMIT, "nothing to be left", worker.run_until_empty()).await.unwrap();
+        assert_eq!((stats.completed, events.rest().len()), (1, 1));
+    });
 }
 
 async fn outcomes_that_the_database_refuses_for_good_discard_their_jobs_and_hold_nobody_up(db: Db) {

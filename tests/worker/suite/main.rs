@@ -6,11 +6,10 @@
 #[macro_use]
 mod each_connection;
 
-mod ahead;
 mod bad_input;
 mod batch_transactions;
 mod batches;
-mod busy_polling;
+mod becoming_idle;
 mod canary;
 mod cancelling;
 mod clock_steps;
@@ -23,8 +22,8 @@ mod daylight;
 mod decoding;
 mod enqueueing;
 mod environments;
-mod falling_asleep;
-mod floors;
+mod expiring;
+mod fair;
 mod from_sql;
 mod history;
 mod layers;
@@ -33,11 +32,14 @@ mod loading;
 mod locked_rows;
 mod lost_replies;
 mod on_discarded;
+mod on_full;
 mod operations;
 mod order;
 mod outages;
 mod outcomes;
 mod panics;
+mod passing_on;
+mod prefetching;
 mod preparing;
 mod progress;
 mod rates;

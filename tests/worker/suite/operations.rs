@@ -27,7 +27,7 @@ async fn an_operation_survives_its_workers_and_changes_each_job_once(db: Db) {
     loop {
         let mut worker = start();
         let before = progress().await;
-        // A worker looks for operations every five seconds. It is killed after its first steps.
+        // A worker searches for operations every five seconds. It is killed after its first steps.
         while progress().await.changed == before.changed && progress().await.finished_at.is_none() {
             assert!(begun.elapsed() < Duration::from_secs(100), "{:?}", progress().await);
             tokio::time::sleep(Duration::from_millis(5)).await;

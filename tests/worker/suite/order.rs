@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use chrono::{TimeDelta, Utc};
-use diesel_jobs::{Job as _, JobContext, JobState, State, job};
+use diesel_jobs::{Job as _, JobContext, State, job};
 use support::{Db, Probe, Running, registry};
 use tokio::sync::Barrier;
 
@@ -85,27 +85,6 @@ async fn higher_priorities_run_first_and_ties_in_the_order_of_their_time(db: Db)
     assert_eq!(ran, expected.into_iter().map(|(_, id)| id).collect::<Vec<_>>());
 }
 
-/// The poll interval of this worker is far too long to match the time by chance.
-async fn a_delayed_job_is_neither_early_nor_late(db: Db) {
-    let (probe, mut events) = Probe::new();
-    let worker = Running::start(db.worker(registry![Tells]).state(probe).poll(Duration::from_secs(20)));
-    let now = db.enqueue(Tells {}).await;
-    assert_eq!(events.next().await.job, now, "the worker is up");
-    // Both are enqueued while the worker is idle, the later one first.
-    let mut conn = db.conn().await;
-    let later = conn.enqueue(Tells {}.run_at(Utc::now() + TimeDelta::milliseconds(900))).await;
-    let sooner = conn.enqueue(Tells {}.delay(Duration::from_millis(500))).await;
-    for id in [sooner, later] {
-        assert_eq!(events.next().await.job, id);
-        let job = db.await_state(id, JobState::Completed).await;
-        let (run_at, claimed_at) = (job.run_at, job.claimed_at.unwrap());
-        assert!(claimed_at >= run_at, "{claimed_at} is early for {run_at}");
-        assert!(claimed_at - run_at < TimeDelta::milliseconds(400), "{claimed_at} is late for {run_at}");
-        assert!(run_at - job.enqueued_at > TimeDelta::milliseconds(400), "{run_at} is not the time asked for");
-    }
-    worker.stop().await;
-}
-
 async fn a_time_in_the_past_is_now(db: Db) {
     let (probe, mut events) = Probe::new();
     let id = db.enqueue(Tells {}.run_at(Utc::now() - TimeDelta::days(400))).await;
@@ -133,6 +112,5 @@ support::on_each_database! {
     an_idle_queue_beside_does_not_make_a_busy_one_wait_for_polls,
     each_queue_runs_as_many_as_it_may_and_no_more,
     higher_priorities_run_first_and_ties_in_the_order_of_their_time,
-    a_delayed_job_is_neither_early_nor_late,
     a_time_in_the_past_is_now,
 }

@@ -66,7 +66,7 @@ async fn jobs_of_a_paused_kind_are_passed_over_and_found_after_the_resume(db: Db
     assert!(operator.pause_kind("quick", "ada", None).await.unwrap());
     tokio::time::sleep(SECOND).await;
     let waiting = db.conn().await.enqueue_all((0..50).map(|_| Quick {})).await;
-    // Other jobs go on, so the scan floors rise above the jobs that are passed over. The lag is two seconds.
+    // Other jobs continue, so the scan floors rise above the jobs that are passed over. The lag is two seconds.
     for _ in 0..8 {
         let other = db.enqueue(Fails {}).await;
         db.await_state(other, JobState::Discarded).await;

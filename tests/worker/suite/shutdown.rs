@@ -39,22 +39,6 @@ async fn a_drain_lets_running_jobs_end_and_takes_no_new_ones(db: Db) {
     assert_eq!(db.number("select count(*) as number from jobs.worker").await, 0, "the worker deregistered");
 }
 
-async fn unfinished_jobs_are_released_after_the_grace_period(db: Db) {
-    let (probe, mut events) = Probe::new();
-    let ids = db.conn().await.enqueue_all((0..3).map(|_| Held {})).await;
-    let worker = Running::start(db.worker(registry![Held]).state(probe).grace(Duration::from_millis(200)));
-    for _ in 0..3 {
-        events.expect("started").await;
-    }
-    let asked = Instant::now();
-    assert_eq!(worker.stop().await.released, 3);
-    assert!(asked.elapsed() < Duration::from_millis(1200), "grace + 1 s, but it took {:?}", asked.elapsed());
-    for id in ids {
-        let (job, failures) = db.show(id).await;
-        assert_eq!((job.state, job.attempt, failures.len()), (JobState::Available, 0, 0));
-    }
-}
-
 async fn a_handler_that_listens_is_asked_to_stop_and_its_error_is_no_failure(db: Db) {
     let (probe, mut events) = Probe::new();
     let id = db.enqueue(Polite {}).await;
@@ -107,7 +91,6 @@ async fn a_released_job_is_run_by_the_next_worker(db: Db) {
 
 support::on_each_database! {
     a_drain_lets_running_jobs_end_and_takes_no_new_ones,
-    unfinished_jobs_are_released_after_the_grace_period,
     a_handler_that_listens_is_asked_to_stop_and_its_error_is_no_failure,
     a_second_request_ends_the_grace_period,
     a_blocked_thread_does_not_delay_the_shutdown,

@@ -69,6 +69,8 @@ async fn each_verb_has_a_span_with_its_time(db: Db) {
     let run = tokio::task::spawn_blocking(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let _guard = subscriber::set_default(tracing_subscriber::registry().with(listening));
+        // Other tests run on other threads without a subscriber. They may have switched these spans off.
+        tracing::callsite::rebuild_interest_cache();
         runtime.block_on(async {
             let id = db.enqueue(Nothing {}).await;
             let worker = Running::start(db.worker(registry![Nothing]));

@@ -85,7 +85,7 @@ async fn a_slot_that_a_function_keeps_after_its_timeout_is_logged(db: Db) {
     worker.signal("TERM");
     let ended = worker.ended(Duration::from_secs(20));
     let kept = format!(
-        "job {id}: the attempt has ended, but its handler `outlive` goes on and keeps a slot of queue `default`"
+        "job {id}: the attempt has ended, but its handler `outlive` continues and keeps a slot of queue `default`"
     );
     assert!(ended.stderr.contains(&kept), "{}", ended.stderr);
 }

@@ -101,7 +101,7 @@ async fn async_pg(
     on_async_pg(conn, then, ctx, probe).await
 }
 
-#[job(max_attempts = 2, backoff = "fixed(1h)", timeout = "300ms")]
+#[job(max_attempts = 2, backoff = "fixed(1h)", timeout = "2s")]
 async fn async_pg_in_time(
     conn: &mut AsyncPgConnection,
     then: Then,
@@ -116,7 +116,7 @@ fn pg(conn: &mut PgConnection, then: Then, ctx: &JobContext, State(probe): State
     on_a_thread(then, ctx, &probe, conn, |ctx, conn| ctx.complete_in(conn), "jobs.running")
 }
 
-#[job(max_attempts = 2, backoff = "fixed(1h)", timeout = "300ms")]
+#[job(max_attempts = 2, backoff = "fixed(1h)", timeout = "2s")]
 fn pg_in_time(
     conn: &mut PgConnection,
     then: Then,
@@ -136,7 +136,7 @@ fn sqlite(
     on_a_thread(then, ctx, &probe, conn, |ctx, conn| ctx.complete_in(conn), "jobs_job")
 }
 
-#[job(max_attempts = 2, backoff = "fixed(1h)", timeout = "300ms")]
+#[job(max_attempts = 2, backoff = "fixed(1h)", timeout = "2s")]
 fn sqlite_in_time(
     conn: &mut SqliteConnection,
     then: Then,
@@ -250,7 +250,7 @@ async fn a_timeout_rolls_back(db: Db, kind: Kind) {
     if !db.is_postgres() {
         // The handler holds SQLite's only write lock. Nothing can be recorded before it ends, and a thread cannot be
         // stopped.
-        tokio::time::sleep(Duration::from_millis(600)).await;
+        tokio::time::sleep(Duration::from_millis(2500)).await;
         events.open(1);
     }
     db.await_number(1, "select count(*) as number from jobs.job_error").await;

@@ -90,17 +90,17 @@ impl Recorder {
 }
 
 async fn write(url: String, mut said: mpsc::Receiver<Said>) {
-    let mut line = None;
+    let mut session = None;
     let mut batch = Vec::with_capacity(BATCH);
     while said.recv_many(&mut batch, BATCH).await > 0 {
         loop {
             let written = async {
-                let (client, insert) = match line.take() {
+                let (client, insert) = match session.take() {
                     Some(open) => open,
                     None => open(&url).await?,
                 };
                 insert_all(&client, &insert, &batch).await?;
-                line = Some((client, insert));
+                session = Some((client, insert));
                 Ok::<_, tokio_postgres::Error>(())
             };
             match written.await {

@@ -109,7 +109,14 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
         }
         died += await_all(fixture, &mut rescuer, &mut alive).await?;
     }
-    let fleet = Fleet::start(fixture, fixture.worker_url(), History::Quick, &["--concurrency", "16"], 1).await?;
+    let fleet = Fleet::start(
+        fixture,
+        fixture.worker_url(),
+        History::Quick,
+        &["--concurrency", "16", "--max-crashes", "1000"],
+        1,
+    )
+    .await?;
     let ledger = load.stop().await?.ledger();
     let drained = fixture.at_rest(REST).await?;
     let mut run = Run::check(fixture, &ledger, Promise::default()).await?;

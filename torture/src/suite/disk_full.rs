@@ -107,7 +107,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     let refused = lines_with(fixture.logs(), "No space left on device")?;
     let most = A_SECOND * WORKERS;
     run.load = format!(
-        "{}, {WORKERS} workers x 16 slots; {contention} requests a second in vain without room, {untold} enqueues failed, {crashes} crashes",
+        "{}, {WORKERS} workers x 16 slots; {contention} failed requests a second without free disk space, {untold} enqueues failed, {crashes} crashes",
         run.load
     );
     run.faults = size.faults;
@@ -118,9 +118,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     run.expect(crashes == size.faults / 2, || {
         format!("the server stopped itself {crashes} times, and should {}", size.faults / 2)
     });
-    run.expect(contention <= most, || {
-        format!("{contention} requests a second were in vain, and at most {most} should be")
-    });
+    run.expect(contention <= most, || format!("{contention} requests a second failed, and at most {most} should"));
     run.expect_within(1.0, RESUME);
     if drained {
         fleet.stop().await?;

@@ -5,10 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use diesel_async::{AsyncConnection as _, AsyncPgConnection};
+use tokio::sync::watch;
 use tokio_postgres::Client;
 use torture::cluster::{self, Cluster, connect};
 use torture::disk::SmallDisk;
@@ -24,13 +25,8 @@ use crate::role::Role;
 pub(super) const START: Duration = Duration::from_secs(30);
 /// The lease of every worker.
 pub(super) const LEASE: Duration = Duration::from_secs(3);
-/// How long a mutant may take to finish its jobs.
-pub(super) const PATIENCE: Duration = Duration::from_secs(20);
-/// How long a mutant may go without a change in the number of open jobs. Rescues, retries and rescans happen much
-/// sooner, and the jobs that are waited for like this take less time.
-const STANDSTILL: Duration = Duration::from_secs(10);
-/// A session counts as left in a transaction after one second.
-const FORGOTTEN: Duration = Duration::from_millis(1200);
+/// The pause until a mutant that was noticed is asked again whether it has changed all of its statements.
+const UNTIL_COMPLETE: Duration = Duration::from_millis(100);
 
 /// The size of a test.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +51,8 @@ pub(super) struct Fixture<'c> {
     mutant: Option<Arc<RunningMutant>>,
     /// The URL at which workers write their history, if that is not the database of their jobs.
     history: Option<String>,
+    /// The first complaint of a [`Watch`](super::watch::Watch).
+    complaint: watch::Sender<Option<String>>,
 }
 
 impl<'c> Fixture<'c> {
@@ -88,6 +86,7 @@ impl<'c> Fixture<'c> {
             started: 0.into(),
             mutant: running,
             history: None,
+            complaint: watch::Sender::new(None),
         };
         fixture.set_up().await?;
         Ok(fixture)
@@ -103,8 +102,9 @@ impl<'c> Fixture<'c> {
         let (database, dir, logs) = (self.database.clone(), self.dir.clone(), self.logs.clone());
         let Self { name, seed, short, jobs, .. } = *self;
         let history = Some(self.url());
+        let (started, complaint) = (0.into(), self.complaint.clone());
         let fixture =
-            Fixture { cluster, name, seed, short, jobs, database, dir, logs, started: 0.into(), mutant, history };
+            Fixture { cluster, name, seed, short, jobs, database, dir, logs, started, mutant, history, complaint };
         fixture.set_up().await?;
         Ok(fixture)
     }
@@ -138,7 +138,7 @@ impl<'c> Fixture<'c> {
         ::cluster::pgbouncer::ensure(&std::path::absolute(self.dir.join("pgbouncer"))?)
     }
 
-    /// Creates an empty disk of so many MiB at a path that servers can access.
+    /// Creates an empty disk of this many MiB at a path that servers can access.
     pub(super) fn small_disk(&self, mebibytes: usize) -> Result<SmallDisk> {
         SmallDisk::mount(&std::path::absolute(self.cluster.home().join("disk"))?, &self.logs, mebibytes)
     }
@@ -171,6 +171,27 @@ impl<'c> Fixture<'c> {
     /// The mutant that is tested instead of the product.
     pub(super) fn mutant(&self) -> Option<&RunningMutant> {
         self.mutant.as_deref()
+    }
+
+    /// Where the first complaint of a watch is written.
+    pub(super) fn first_complaint(&self) -> watch::Sender<Option<String>> {
+        self.complaint.clone()
+    }
+
+    /// Waits until a watch complains of a mutant. Waits for ever if the product is tested: its whole run counts.
+    pub(super) async fn noticed(&self) -> String {
+        let Some(mutant) = &self.mutant else { return std::future::pending().await };
+        let mut complaint = self.complaint.subscribe();
+        loop {
+            // This object is a sender, so the channel is open.
+            let complained = complaint.wait_for(Option::is_some).await.ok().and_then(|complaint| complaint.clone());
+            if let Some(complaint) = complained
+                && mutant.is_complete()
+            {
+                return complaint;
+            }
+            tokio::time::sleep(UNTIL_COMPLETE).await;
+        }
     }
 
     /// The URL of its database through a proxy at this port.
@@ -234,41 +255,6 @@ impl<'c> Fixture<'c> {
 
     fn log(&self, role: &str) -> PathBuf {
         self.logs.join(format!("{role}-{:03}.log", self.started.fetch_add(1, Ordering::Relaxed)))
-    }
-
-    /// Waits until no job waits or runs, and then long enough for open transactions to count as left open. Returns
-    /// `false` if that takes longer than `limit`.
-    pub(super) async fn at_rest(&self, limit: Duration) -> Result<bool> {
-        // A mutant may have lost jobs, so the wait is shorter.
-        match self.mutant {
-            Some(_) => self.rests(limit.min(PATIENCE), STANDSTILL).await,
-            None => self.rests(limit, limit).await,
-        }
-    }
-
-    /// The same, but with the full `limit` for mutants that need the time before they differ from the product.
-    pub(super) async fn at_rest_within(&self, limit: Duration) -> Result<bool> {
-        self.rests(limit, limit).await
-    }
-
-    async fn rests(&self, limit: Duration, standstill: Duration) -> Result<bool> {
-        const OPEN: &str = "select (select count(*) from jobs.held) + (select count(*) from jobs.ready)
-            + (select count(*) from jobs.running)";
-        let conn = self.connect().await?;
-        let begun = Instant::now();
-        let (mut open, mut since) = (number(&conn, OPEN).await?, begun);
-        while open > 0 {
-            if begun.elapsed() > limit || since.elapsed() > standstill {
-                return Ok(false);
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            let now = number(&conn, OPEN).await?;
-            if now != open {
-                (open, since) = (now, Instant::now());
-            }
-        }
-        tokio::time::sleep(FORGOTTEN).await;
-        Ok(true)
     }
 }
 

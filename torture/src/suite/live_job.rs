@@ -11,7 +11,8 @@ use torture::history::{CommitOutcome, fault};
 use torture::workload::handlers::Hog;
 use torture::workload::{Shape, Work};
 
-use super::fixture::{Fixture, History, LEASE, PATIENCE, Size};
+use super::at_rest::PATIENCE;
+use super::fixture::{Fixture, History, LEASE, Size};
 use super::fleet::Fleet;
 use super::run::Run;
 

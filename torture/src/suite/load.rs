@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use torture::workload::{Application, Workload};
 
 /// A running application.
 pub(super) struct Load {
-    task: JoinHandle<Result<Application>>,
+    task: AbortOnDropHandle<Result<Application>>,
     stop: CancellationToken,
 }
 
@@ -18,19 +18,19 @@ impl Load {
     pub(super) fn start(url: String, workload: Workload, pause: Duration) -> Self {
         let stop = CancellationToken::new();
         let stopped = stop.clone();
-        let task = tokio::spawn(async move {
+        let task = AbortOnDropHandle::new(tokio::spawn(async move {
             let mut application = Application::new(url);
-            for deed in workload {
+            for call in workload {
                 if stopped.is_cancelled() {
                     break;
                 }
-                application.perform(&deed).await?;
+                application.perform(&call).await?;
                 if !pause.is_zero() {
                     tokio::time::sleep(pause).await;
                 }
             }
             Ok(application)
-        });
+        }));
         Self { task, stop }
     }
 

@@ -11,7 +11,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use torture::checker::Promise;
 use torture::history::{Record, fault};
 use torture::proxy::Proxy;
-use torture::workload::{Application, Deed, Shape, Work};
+use torture::workload::{Application, EnqueueCall, Shape, Work};
 
 use super::fixture::{Fixture, History, Size, number, slack};
 use super::fleet::Fleet;
@@ -48,7 +48,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
             last = Instant::now();
         }
         let work = Work::new(i64::try_from(job)?, Shape::Async);
-        application.perform(&Deed::Single(work)).await?;
+        application.perform(&EnqueueCall::Single(work)).await?;
         tokio::time::sleep(Duration::from_millis(rng.random_range(CALM_MILLIS))).await;
     }
     let drained = fixture.at_rest(REST).await?;

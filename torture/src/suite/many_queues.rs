@@ -60,7 +60,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
         // A build without optimisation needs longer for ten thousand queues.
         let bar = if slack().is_zero() { PROMPT } else { PROMPT * 3 };
         expect_prompt(&mut run, &format!("in {queues} queues"), &seen, &before, bar);
-        run.expect(load <= IDLE, || {
+        run.expect_in_time(load <= IDLE, || {
             format!("idle workers of {queues} queues take {:.1} % of a processor of the server", load * 100.0)
         });
     }

@@ -1,5 +1,5 @@
-//! Mixed versions: during a deployment, workers of the older version find kinds that they do not have before kinds that
-//! they have, and arguments that they cannot decode. A worker of the newer version is killed while only older workers
+//! Mixed versions, as during a deployment. Jobs of kinds that the older workers do not know come before jobs of kinds that
+//! they know. Other jobs have arguments that they cannot decode. A worker of the newer version is killed while only older workers
 //! can rescue its jobs.
 //!
 //! The older workers do not touch jobs of unknown kinds, and are not delayed by them. An attempt with arguments that
@@ -17,7 +17,8 @@ use torture::process::{Process, Signal};
 use torture::workload::versions::{Amount, Billed, Novel};
 use torture::workload::{Mix, Shape, Work, Workload};
 
-use super::fixture::{Fixture, History, PATIENCE, START, Size, number, slack};
+use super::at_rest::PATIENCE;
+use super::fixture::{Fixture, History, START, Size, number, slack};
 use super::fleet::Fleet;
 use super::load::Load;
 use super::run::{Run, quantile};
@@ -146,7 +147,7 @@ async fn wait_for(conn: &Client, sql: &str, limit: Duration) -> Result<()> {
     };
     match tokio::time::timeout(limit, seen).await {
         Ok(seen) => seen,
-        Err(_) => bail!("waited {limit:?} in vain for: {sql}"),
+        Err(_) => bail!("waited {limit:?}, and this query returned 0: {sql}"),
     }
 }
 

@@ -11,9 +11,6 @@ use torture::proxy::{Proxy, Reworded};
 
 use crate::role::PANICS;
 
-/// The condition on the lease in the statement `complete`, by which all jobs of the test end.
-const COMPLETE: &str = "and r.lease = $2 and r.worker = $3";
-
 /// SQL that replaces a text in a function of the schema.
 macro_rules! edited {
     ($function:literal, $from:literal, $to:literal) => {
@@ -36,7 +33,10 @@ macro_rules! edited {
     };
 }
 
+mod claims;
+mod ends;
 mod flow;
+mod leases;
 
 /// One mutant.
 #[derive(Debug)]
@@ -54,53 +54,15 @@ pub(super) struct Mutant {
 
 /// All mutants.
 pub(super) fn mutants() -> impl Iterator<Item = &'static Mutant> {
-    MUTANTS.iter().chain(flow::MUTANTS)
+    [MUTANTS, leases::MUTANTS, claims::MUTANTS, flow::MUTANTS, ends::MUTANTS].into_iter().flatten()
 }
 
 const MUTANTS: &[Mutant] = &[
     Mutant {
-        name: "no-fence",
-        tests: &["zombies"],
-        fault: "finishes look at the job and not at the lease",
-        reworded: &[(COMPLETE, "and (r.lease = $2 or r.worker = $3 or true)")],
-        server: "",
-    },
-    Mutant {
-        name: "commits-anyway",
-        tests: &["zombies"],
-        fault: "the end of a handler's transaction does not fail when its lease is gone",
-        reworded: &[("left join moved on true", "join moved on true")],
-        server: "",
-    },
-    Mutant {
         name: "effects-apart",
-        tests: &["kill-storm", "crash-points", "server-errors", "disk-full", "pgbouncer"],
+        tests: &["kill-storm", "crash-points", "batches", "server-errors", "disk-full", "pgbouncer"],
         fault: "effects and finish are not one transaction",
         reworded: &[("BEGIN READ WRITE", "select 1")],
-        server: "",
-    },
-    Mutant {
-        name: "forgetful-rescue",
-        tests: &["kill-storm"],
-        fault: "every fifth rescued job is not put back",
-        reworded: &[(
-            "from decided where discard_reason is null\n",
-            "from decided where discard_reason is null and id % 5 <> 0\n",
-        )],
-        server: "",
-    },
-    Mutant {
-        name: "late-rescue",
-        tests: &["black-hole"],
-        fault: "a worker counts as dead after three leases",
-        reworded: &[("heartbeat_at < now() - lease for", "heartbeat_at < now() - 3 * lease for")],
-        server: "",
-    },
-    Mutant {
-        name: "steps-are-deaths",
-        tests: &["clock-steps"],
-        fault: "the rescue does not look at the rescuer's own row",
-        reworded: &[("exists (select from own where is_known and is_young)", "true")],
         server: "",
     },
     Mutant {
@@ -118,76 +80,11 @@ const MUTANTS: &[Mutant] = &[
         server: "",
     },
     Mutant {
-        name: "no-audit",
-        tests: &["unknown-commit"],
-        fault: "nobody looks for leases that a lost reply left behind",
-        reworded: &[(
-            "FROM \"jobs\".\"running\" WHERE (\"jobs\".\"running\".\"worker\" = $1)",
-            "FROM \"jobs\".\"running\" WHERE (\"jobs\".\"running\".\"worker\" = $1) AND false",
-        )],
-        server: "",
-    },
-    Mutant {
         name: "hasty-commit",
         tests: &["database-crash"],
         fault: "commits are acknowledged before they are on the disk",
         reworded: &[],
         server: "alter system set synchronous_commit = off",
-    },
-    Mutant {
-        name: "costly-return",
-        tests: &["deploys"],
-        fault: "a job that goes back has consumed an attempt",
-        reworded: &[("else greatest(attempt - 1, 0) end", "else attempt end")],
-        server: "",
-    },
-    Mutant {
-        name: "late-poll",
-        tests: &["lost-notifications"],
-        fault: "a poll takes due jobs for jobs that are due in a second",
-        reworded: &[("- clock_timestamp()", "- clock_timestamp() + interval '1 second'")],
-        server: "",
-    },
-    Mutant {
-        name: "blames-everybody",
-        tests: &["poison-pill"],
-        fault: "whoever was there when a worker died is discarded at last",
-        reworded: &[
-            ("and r.crashes < $", "and r.crashes < 1000 + $"),
-            ("count(*) > 1 as in_company", "false as in_company"),
-        ],
-        server: "",
-    },
-    Mutant {
-        name: "keeps-bad-rows",
-        tests: &["poisoned-rows"],
-        fault: "what the database refuses to move stays where it is",
-        reworded: &[("select place from culprit where reason is not null", "select place from culprit where false")],
-        server: "",
-    },
-    Mutant {
-        name: "hasty-floors",
-        tests: &["claim-race"],
-        fault: "no claim looks below what was there a moment ago, whose transaction is still under way",
-        reworded: &[(
-            "r.run_at >= scan.floor",
-            "r.run_at >= greatest(scan.floor, now() - interval '300 milliseconds')",
-        )],
-        server: "",
-    },
-    Mutant {
-        name: "no-rescan",
-        tests: &["kill-storm"],
-        fault: "no rescan finds what came back below the scan floors",
-        reworded: &[("r.run_at < wanted.floor", "r.run_at < '-infinity'")],
-        server: "",
-    },
-    Mutant {
-        name: "no-floors",
-        tests: &["pinned-snapshot", "unknown-kinds"],
-        fault: "every claim begins at the bottom",
-        reworded: &[("r.run_at >= scan.floor", "r.run_at >= '-infinity'")],
-        server: "",
     },
     Mutant {
         name: "ticks-for-all",
@@ -203,82 +100,10 @@ const MUTANTS: &[Mutant] = &[
         server: "",
     },
     Mutant {
-        name: "own-clock",
-        tests: &["clocks"],
-        fault: "an hour more or less is nothing to a claim",
-        reworded: &[("r.run_at <= now()", "r.run_at <= now() + interval '1 hour'")],
-        server: "",
-    },
-    Mutant {
-        name: "rescue-by-age",
-        tests: &["live-job", "starvation"],
-        fault: "jobs are rescued by the age of their lease, and not because their worker is dead",
-        reworded: &[(
-            "or exists (select from dead))\n          and (r.worker = any(array(select id from dead))",
-            "or true)\n          and (r.claimed_at < now() - interval '3 seconds'",
-        )],
-        server: "",
-    },
-    Mutant {
-        name: "leaves-things",
-        tests: &["pgbouncer"],
-        fault: "a claim's lock and a claim's setting outlive its transaction",
-        reworded: &[
-            ("pg_try_advisory_xact_lock(1785684595, $", "pg_try_advisory_lock(1785684595, $"),
-            ("set_config('synchronous_commit', 'off', true)", "set_config('synchronous_commit', 'off', false)"),
-        ],
-        server: "",
-    },
-    Mutant {
         name: "as-it-is",
         tests: &["cancelled-futures"],
         fault: "connections go back to their pool with the transaction that was to be rolled back",
         reworded: &[("ROLLBACK", "select 1")],
-        server: "",
-    },
-    Mutant {
-        name: "takes-all-kinds",
-        tests: &["mixed-versions"],
-        fault: "claims do not ask for the kinds that their program knows",
-        reworded: &[("r.kind = any(", "r.kind >= any(")],
-        server: "",
-    },
-    Mutant {
-        name: "takes-all-flags",
-        tests: &["upgrade"],
-        fault: "claims take jobs of a later version, whose columns they do not know",
-        reworded: &[("(r.flags & ~31) = 0", "true")],
-        server: "",
-    },
-    Mutant {
-        name: "looks-into-arguments",
-        tests: &["hostile-payloads"],
-        fault: "claims take the arguments for what PostgreSQL can take apart",
-        reworded: &[("coalesce(args,", "coalesce(args::jsonb::json,")],
-        server: "",
-    },
-    Mutant {
-        name: "weak-lock",
-        tests: &["lock-strength"],
-        fault: "claims lock with less than they need to delete what they locked",
-        reworded: &[("for update skip locked", "for no key update skip locked")],
-        server: "",
-    },
-    Mutant {
-        name: "forgets-claims",
-        tests: &["backend-killer"],
-        fault: "no claim ever waits for the disk",
-        reworded: &[(
-            "or (select set_config('synchronous_commit', 'off', true))",
-            "and false or (select set_config('synchronous_commit', 'off', true))",
-        )],
-        server: "",
-    },
-    Mutant {
-        name: "waits-for-rows",
-        tests: &["locked-row"],
-        fault: "finishes wait for whoever has locked a row",
-        reworded: &[("r.worker = $3 and r.xmax = 0", "r.worker = $3"), ("offset 0 for update skip locked", "offset 0")],
         server: "",
     },
     Mutant {
@@ -287,13 +112,6 @@ const MUTANTS: &[Mutant] = &[
         fault: "the table of waiting jobs has no replica identity",
         reworded: &[],
         server: "alter table jobs.ready replica identity default",
-    },
-    Mutant {
-        name: "other-order",
-        tests: &["plans"],
-        fault: "claims want an order that the index does not have",
-        reworded: &[("order by r.run_at, r.id\n", "order by r.id, r.run_at\n")],
-        server: "",
     },
     Mutant { name: DIES_OF_PANICS, tests: &["panics"], fault: "a panic ends its process", reworded: &[], server: "" },
 ];

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Result;
 use torture::checker::Promise;
 use torture::history::fault;
-use torture::workload::{Application, Deed, Shape, Work};
+use torture::workload::{Application, EnqueueCall, Shape, Work};
 
 use super::fixture::{Fixture, History, Size};
 use super::fleet::Fleet;
@@ -54,7 +54,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     )]
     let millis = (size.jobs as f64 / rate * 1000.0) as u64;
     let slow = Work::new(SLOW, Shape::Transactional).lasting(millis);
-    application.perform(&Deed::Single(slow)).await?;
+    application.perform(&EnqueueCall::Single(slow)).await?;
     conn.batch_execute(&format!(
         "begin;
          insert into jobs.ready (kind, args) select 'nothing', '{{}}' from generate_series(1, {});
@@ -77,7 +77,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     let (before, beside) = (waits(&run.record, 0..BASELINE), run.recovery.clone());
     expect_prompt(&mut run, "beside open writers", &beside, &before, PROMPT);
     let done = share_done(&run.record, numbers, rate);
-    run.expect(done >= SHARE, || format!("{:.0} % of the offered rate was done", done * 100.0));
+    run.expect_in_time(done >= SHARE, || format!("{:.0} % of the offered rate was done", done * 100.0));
     if drained {
         fleet.stop().await?;
     }

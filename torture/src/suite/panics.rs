@@ -25,7 +25,7 @@ const SHORT: Size = Size { jobs: 200, faults: 2 };
 const LONG: Size = Size { jobs: 20_000, faults: 100 };
 const WORKERS: usize = 2;
 const SLOTS: i64 = 8;
-/// Each bomb panics so many times.
+/// Each bomb panics this many times.
 const ATTEMPTS: u16 = 2;
 const BOMBS: i64 = 1_000_000;
 const LAST: i64 = 2_000_000;

@@ -14,7 +14,7 @@ use torture::history::fault;
 use torture::pooler::{Pooler, Setup, left_behind};
 use torture::process::Signal;
 use torture::proxy::Proxy;
-use torture::workload::{Deed, Mix, Shape, Work, Workload};
+use torture::workload::{EnqueueCall, Mix, Shape, Work, Workload};
 
 use super::fixture::{Fixture, History, LEASE, START, Size, slack};
 use super::fleet::Fleet;
@@ -92,7 +92,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     for number in (ALONE..).take(5) {
         // Long enough that all workers sleep again.
         tokio::time::sleep(Duration::from_millis(rng.random_range(CALM_MILLIS))).await;
-        application.perform(&Deed::Single(Work::new(number, Shape::Async))).await?;
+        application.perform(&EnqueueCall::Single(Work::new(number, Shape::Async))).await?;
     }
     drained &= fixture.at_rest(REST).await?;
     let dead = fleet.dead()?;

@@ -30,7 +30,7 @@ const SHORT_RATE: f64 = 100.0;
 const LONG_RATE: f64 = 500.0;
 /// The part of the offered rate that must be done.
 const SHARE: f64 = 0.95;
-/// The median and the 99th percentile of the waits under the snapshot may be so many times those before it,
+/// The median and the 99th percentile of the waits under the snapshot may be this many times those before it,
 const TIMES: f64 = 3.0;
 /// plus this.
 const NOISE: Duration = Duration::from_millis(5);
@@ -81,7 +81,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
         run.expect_within(share, Duration::from_secs_f64(bar) + NOISE);
     }
     let done = share_done(&run.record, pinned_jobs, rate);
-    run.expect(done >= SHARE, || format!("{:.0} % of the offered rate was done", done * 100.0));
+    run.expect_in_time(done >= SHARE, || format!("{:.0} % of the offered rate was done", done * 100.0));
     if drained {
         fleet.stop().await?;
     }

@@ -13,7 +13,7 @@ use anyhow::Result;
 use tokio_postgres::Client;
 use torture::checker::Promise;
 use torture::history::fault;
-use torture::workload::{Application, Deed, Shape, Work};
+use torture::workload::{Application, EnqueueCall, Shape, Work};
 
 use super::fixture::{Fixture, History, Size, number};
 use super::fleet::Fleet;
@@ -24,8 +24,8 @@ use explained::Explained;
 /// The number of jobs under each of the statistics, and the number of other jobs of either sort, in thousands.
 const SHORT: Size = Size { jobs: 60, faults: 100 };
 const LONG: Size = Size { jobs: 2_000, faults: 1_000 };
-/// The limit for the pages of a claim, and for each job beyond the first few: each row is deleted from one table and
-/// its index, and inserted into another.
+/// The limits for the pages of a claim, and for each job beyond the first few. Each row is deleted from one table and its
+/// index, and inserted into another.
 const PAGES: u64 = 200;
 const FEW: u64 = 8;
 const PAGES_EACH: u64 = 20;
@@ -74,7 +74,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
                 priority: i16::try_from(number % 5)?,
                 ..Work::new(number, Shape::ALL[usize::try_from(number % 4)?]).lasting(60)
             };
-            application.perform(&Deed::Single(work)).await?;
+            application.perform(&EnqueueCall::Single(work)).await?;
             tokio::time::sleep(CALM).await;
         }
     }
@@ -146,7 +146,7 @@ async fn write_down_plans(conn: &Client) -> Result<()> {
     Ok(())
 }
 
-/// Inserts so many thousand jobs for later, at the priorities of the others, and as many that have ended.
+/// Inserts this many thousand jobs for later, at the priorities of the others, and as many that have ended.
 async fn fill(conn: &Client, thousands: usize) -> Result<()> {
     conn.batch_execute(&format!(
         "insert into jobs.ready (kind, args, priority, run_at)

@@ -16,7 +16,8 @@ use torture::checker::Promise;
 use torture::history::{Enqueued, fault};
 use torture::workload::Application;
 
-use super::fixture::{Fixture, History, PATIENCE, Size, number};
+use super::at_rest::PATIENCE;
+use super::fixture::{Fixture, History, Size, number};
 use super::fleet::Fleet;
 use super::run::Run;
 use super::steady::{expect_prompt, share_done, steady, waits};
@@ -76,7 +77,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     Ok(run)
 }
 
-/// Inserts all sorts of rows, in so many rounds.
+/// Inserts all sorts of rows, in this many rounds.
 async fn plant(fixture: &Fixture<'_>, conn: &Client, rounds: usize) -> Result<(Vec<BadRow>, Vec<Enqueued>)> {
     let limit = if fixture.mutant().is_some() { PATIENCE } else { REST };
     let (mut bad_rows, mut others) = (Vec::new(), Vec::new());
@@ -104,5 +105,5 @@ fn compare(run: &mut Run, numbers: &Range<i64>, rate: f64) {
     let (before, beside) = (waits(&run.record, 0..BASELINE), run.recovery.clone());
     expect_prompt(run, "beside rows that cannot be moved", &beside, &before, PROMPT);
     let done = share_done(&run.record, numbers.clone(), rate);
-    run.expect(done >= SHARE, || format!("{:.0} % of the offered rate was done", done * 100.0));
+    run.expect_in_time(done >= SHARE, || format!("{:.0} % of the offered rate was done", done * 100.0));
 }

@@ -41,7 +41,7 @@ impl Clock {
         Ok(clock)
     }
 
-    /// Sets the clock to so many seconds ahead.
+    /// Sets the clock to this many seconds ahead.
     pub(super) fn set(&self, seconds: i64) -> Result<()> {
         Ok(self.file.write_all_at(&seconds.to_ne_bytes(), 0)?)
     }

@@ -22,6 +22,7 @@ pub(super) struct Row {
     below: String,
     is_well: bool,
     is_unnoticed: bool,
+    is_only_late: bool,
 }
 
 /// Prints the head of the table.
@@ -50,6 +51,7 @@ impl Row {
                     below: below(fixture, &format!("{error:#}\n")),
                     is_well: false,
                     is_unnoticed: false,
+                    is_only_late: false,
                 };
             }
         };
@@ -59,7 +61,7 @@ impl Row {
             (Some(half), Some(most)) => format!("{half:.2} / {most:.2}"),
             _ => "–".to_owned(),
         };
-        let held = run.violations.is_empty() && run.complaints.is_empty();
+        let held = run.holds();
         let (verdict, is_well) = match fixture.mutant() {
             None if held => ("holds".to_owned(), true),
             None => ("**broken**".to_owned(), false),
@@ -80,12 +82,18 @@ impl Row {
             below,
             is_well,
             is_unnoticed: held && fixture.mutant().is_some_and(|mutant| mutant.is_complete()),
+            is_only_late: fixture.mutant().is_none() && run.is_only_late(),
         }
     }
 
     /// Whether a run on a mutant found nothing wrong.
     pub(super) fn is_unnoticed(&self) -> bool {
         self.is_unnoticed
+    }
+
+    /// Whether the product broke nothing but bounds of time.
+    pub(super) fn is_only_late(&self) -> bool {
+        self.is_only_late
     }
 
     /// Whether the product held its guarantees, or its mutant was noticed.
@@ -102,11 +110,12 @@ impl Row {
 }
 
 fn first_objection(run: &Run) -> String {
-    run.violations.first().map(ToString::to_string).or_else(|| run.complaints.first().cloned()).unwrap_or_default()
+    let others = run.complaints.iter().chain(&run.late).cloned();
+    run.violations.iter().map(ToString::to_string).chain(others).next().unwrap_or_default()
 }
 
 fn objections(run: &Run) -> String {
-    let mut lines = run.complaints.clone();
+    let mut lines = [&*run.complaints, &*run.late].concat();
     lines.extend(run.violations.iter().take(OBJECTIONS).map(ToString::to_string));
     if run.violations.len() > OBJECTIONS {
         lines.push(format!("and {} more", run.violations.len() - OBJECTIONS));

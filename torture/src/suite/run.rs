@@ -19,8 +19,10 @@ pub(super) struct Run {
     pub(super) recovery: Vec<f64>,
     /// The violations that the checker found.
     pub(super) violations: Vec<Violation>,
-    /// Other expectations that do not hold: times, exit codes, counts.
+    /// Other expectations that do not hold: exit codes, counts, what must be seen.
     pub(super) complaints: Vec<String>,
+    /// Bounds of time that do not hold. The machine may be the cause.
+    pub(super) late: Vec<String>,
     /// The record, from which the histories of jobs are printed.
     pub(super) record: Record,
 }
@@ -36,6 +38,11 @@ impl Run {
         Ok(Self { load, violations, record, ..Self::default() })
     }
 
+    /// A run that ended with this complaint.
+    pub(super) fn until(complaint: String) -> Self {
+        Self { load: "until it was noticed".to_owned(), complaints: vec![complaint], ..Self::default() }
+    }
+
     /// Adds the complaint if this does not hold.
     pub(super) fn expect(&mut self, holds: bool, complaint: impl FnOnce() -> String) {
         if !holds {
@@ -43,10 +50,27 @@ impl Run {
         }
     }
 
+    /// Adds the complaint if this bound of time does not hold.
+    pub(super) fn expect_in_time(&mut self, holds: bool, complaint: impl FnOnce() -> String) {
+        if !holds {
+            self.late.push(complaint());
+        }
+    }
+
+    /// Whether everything holds.
+    pub(super) fn holds(&self) -> bool {
+        self.violations.is_empty() && self.complaints.is_empty() && self.late.is_empty()
+    }
+
+    /// Whether nothing but bounds of time does not hold.
+    pub(super) fn is_only_late(&self) -> bool {
+        self.violations.is_empty() && self.complaints.is_empty() && !self.late.is_empty()
+    }
+
     /// Adds a complaint if the quantile `share` of the recovery times is above `bar`.
     pub(super) fn expect_within(&mut self, share: f64, bar: Duration) {
         let (seen, bar) = (quantile(&self.recovery, share).unwrap_or_default(), bar.as_secs_f64());
-        self.expect(seen <= bar, || {
+        self.expect_in_time(seen <= bar, || {
             format!("p{:.0} of the recovery is {seen:.2} s, and should be {bar:.2} s", share * 100.0)
         });
     }

@@ -14,7 +14,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use tokio::task::JoinSet;
 use torture::checker::Promise;
 use torture::history::{CRASH, Enqueued, fault};
-use torture::workload::{Application, Deed, Shape, Work, trouble};
+use torture::workload::{Application, EnqueueCall, Shape, Work, disturb};
 
 use super::fixture::{Fixture, History, Size, number};
 use super::fleet::Fleet;
@@ -30,7 +30,7 @@ const LONG: Size = Size { jobs: 8_000, faults: 140 };
 const WORKERS: usize = 4;
 const DRAINED: Duration = Duration::from_secs(120);
 const CALM_MILLIS: std::ops::Range<u64> = 150..550;
-/// After so many kills the server crashes.
+/// After this many kills the server crashes.
 const KILLS_PER_CRASH: usize = 7;
 /// Each producer has sequences of its own, so their jobs are committed in the order of their ids. The transactions of
 /// the other sequences overtake each other.
@@ -92,7 +92,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     // A job may be in any number of kills, and must still run.
     let args = ["--concurrency", "16", "--poll", "200ms", "--max-crashes", "1000"];
     let mut fleet = Fleet::start(fixture, fixture.worker_url(), History::Durable, &args, WORKERS).await?;
-    let watch = Watch::start(fixture.url(), LOOK, FREE);
+    let watch = Watch::start(fixture, LOOK, FREE);
     let skipping = Skipping::start(fixture);
     let mut producers = JoinSet::new();
     for producer in 0..PRODUCERS {
@@ -165,15 +165,15 @@ async fn produce(url: String, seed: u64, producer: i64, jobs: usize) -> Result<V
             .collect();
         // Most transactions commit at once, some late, and some not at all.
         let late = Duration::from_millis(if rng.random_bool(0.5) { rng.random_range(0..150) } else { 0 });
-        let deed = match rng.random_range(0..10) {
-            0..3 => Deed::Bulk(works),
-            3..9 => Deed::Transaction { works, commit: true, late },
-            _ => Deed::Transaction { works, commit: false, late },
+        let call = match rng.random_range(0..10) {
+            0..3 => EnqueueCall::Bulk(works),
+            3..9 => EnqueueCall::Transaction { works, commit: true, late },
+            _ => EnqueueCall::Transaction { works, commit: false, late },
         };
-        if !matches!(deed, Deed::Transaction { commit: false, .. }) {
-            enqueued += deed.works().len();
+        if !matches!(call, EnqueueCall::Transaction { commit: false, .. }) {
+            enqueued += call.works().len();
         }
-        application.perform(&deed).await?;
+        application.perform(&call).await?;
     }
     Ok(application.ledger())
 }
@@ -184,7 +184,7 @@ fn work(rng: &mut StdRng, producer: i64, number: i64) -> Work {
     let mut work = Work::new(number, shape).lasting(rng.random_range(0..15));
     work.priority = rng.random_range(0..3);
     if rng.random_bool(0.2) {
-        trouble(rng, &mut work);
+        disturb(rng, &mut work);
     }
     if rng.random_bool(0.2) {
         return work.ordered(OVERTAKEN, rng.random_range(0..SHARED), rng.random_bool(0.5));

@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 use torture::history::Record;
-use torture::workload::{Application, Deed, Shape, Work};
+use torture::workload::{Application, EnqueueCall, Shape, Work};
 
 use super::run::Run;
 
@@ -12,10 +12,10 @@ const FIRST: i64 = 9_000_000;
 /// Long enough that all have started before one ends, whichever worker claims them.
 const MILLIS: u64 = 1_500;
 
-/// Enqueues one job for each of so many slots.
+/// Enqueues one job for each of this many slots.
 pub(super) async fn fill(application: &mut Application, slots: i64) -> Result<()> {
     let works = (FIRST..FIRST + slots).map(|number| Work::new(number, Shape::Async).lasting(MILLIS)).collect();
-    application.perform(&Deed::Bulk(works)).await
+    application.perform(&EnqueueCall::Bulk(works)).await
 }
 
 /// Adds a complaint if there was no moment at which all of them ran.

@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 use tokio_postgres::{Client, NoTls};
 use torture::checker::Promise;
 use torture::history::fault;
-use torture::workload::{Application, Deed, Mix, Shape, Work, Workload};
+use torture::workload::{Application, EnqueueCall, Mix, Shape, Work, Workload};
 
 use super::fixture::{Fixture, History, LEASE, Size};
 use super::fleet::Fleet;
@@ -42,7 +42,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     let shapes = [Shape::Transactional, Shape::TransactionalBlocking];
     let holders = shapes.into_iter().cycle().zip(HOLDERS..).take(2 * size.faults);
     let holders = holders.map(|(shape, number)| Work::new(number, shape).lasting(hold)).collect();
-    application.perform(&Deed::Bulk(holders)).await?;
+    application.perform(&EnqueueCall::Bulk(holders)).await?;
     let mix = Mix { transactional: 60, ..Mix::default() };
     let load = Load::start(fixture.url(), Workload::new(fixture.seed, mix, size.jobs), Duration::from_millis(10));
     tokio::time::sleep(LEASE).await;

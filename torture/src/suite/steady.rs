@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_postgres::Client;
 use torture::history::Record;
-use torture::workload::{Application, Deed, Shape, Work};
+use torture::workload::{Application, EnqueueCall, Shape, Work};
 
 use super::fixture::slack;
 use super::run::{Run, quantile};
@@ -24,7 +24,7 @@ pub(super) async fn steady(application: &mut Application, numbers: Range<i64>, r
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
     for number in numbers {
         ticks.tick().await;
-        application.perform(&Deed::Single(Work::new(number, Shape::Async))).await?;
+        application.perform(&EnqueueCall::Single(Work::new(number, Shape::Async))).await?;
     }
     Ok(())
 }
@@ -53,7 +53,7 @@ pub(super) fn expect_prompt(run: &mut Run, what: &str, waits: &[f64], without: &
     let own = Duration::from_secs_f64(3.0 * quantile(without, 0.99).unwrap_or_default()) + NOISE;
     let bar = if slack().is_zero() { bar } else { bar.max(own) };
     let seen = quantile(waits, 0.99).unwrap_or(f64::INFINITY);
-    run.expect(seen <= bar.as_secs_f64(), || {
+    run.expect_in_time(seen <= bar.as_secs_f64(), || {
         format!("p99 of the start of jobs {what} is {seen:.3} s, and should be {:.3} s", bar.as_secs_f64())
     });
 }
@@ -62,7 +62,9 @@ pub(super) fn expect_prompt(run: &mut Run, what: &str, waits: &[f64], without: &
 pub(super) fn expect_times(run: &mut Run, what: &str, waits: &[f64], before: &[f64], times: f64) {
     let bar = times * quantile(before, 0.99).unwrap_or(f64::NAN) + NOISE.as_secs_f64();
     let seen = quantile(waits, 0.99).unwrap_or(f64::INFINITY);
-    run.expect(seen <= bar, || format!("p99 of the start of jobs {what} is {seen:.3} s, and should be {bar:.3} s"));
+    run.expect_in_time(seen <= bar, || {
+        format!("p99 of the start of jobs {what} is {seen:.3} s, and should be {bar:.3} s")
+    });
 }
 
 /// Returns the part of a processor that the server's processes for this database use during `span`.

@@ -8,7 +8,7 @@ use tokio_postgres::Client;
 use torture::history::{Enqueued, fault};
 use torture::process::{Process, Signal};
 use torture::proxy::{Held, Proxy};
-use torture::workload::{Application, Deed, Work};
+use torture::workload::{Application, EnqueueCall, Work};
 
 use super::fixture::{Fixture, History, LEASE, START};
 use super::statements::FINISH;
@@ -37,7 +37,7 @@ impl Suspended {
         let mut process = fixture.worker(&url, History::Durable, &["--concurrency", "16", "--poll", "100ms"])?;
         process.said("worker started", START).await?;
         let mut application = Application::new(fixture.url());
-        application.perform(&Deed::Bulk(works)).await?;
+        application.perform(&EnqueueCall::Bulk(works)).await?;
         tokio::time::timeout(START, held.caught()).await.context("no finish was seen on its way")?;
         fault(conn, "stop", Some(process.id())).await?;
         process.signal(Signal::STOP)?;

@@ -1,9 +1,9 @@
-//! Unique jobs: many connections enqueue jobs with few keys, one by one and in bulk, in transactions that commit late or not at all, while
+//! Unique jobs: many connections enqueue jobs with few keys, one by one and in bulk. Their transactions commit late or not at all. Meanwhile
 //! workers are killed and the server crashes.
 //!
 //! At every moment at most one job has a key. No enqueue fails, except with its connection. What was rolled back never runs. A job that
-//! was replaced or debounced runs with the newest arguments, and no debounced job waits for longer than it may. At the end every key is
-//! free, and no row of a key is left.
+//! was replaced or debounced runs with the newest arguments, and no debounced job waits for longer than it may. A job that runs again starts
+//! after the one before it has ended. At the end every key is free, and no row of a key and no slot is left.
 
 mod rivals;
 mod told;
@@ -32,7 +32,7 @@ const WORKERS: usize = 3;
 const RIVALS: i64 = 6;
 const DRAINED: Duration = Duration::from_secs(60);
 const CALM_MILLIS: std::ops::Range<u64> = 200..700;
-/// After so many kills the server crashes.
+/// After this many kills the server crashes.
 const KILLS_PER_CRASH: usize = 6;
 /// The keys of each rule for which all rivals race.
 const SHARED: i64 = 3;
@@ -48,12 +48,18 @@ const LOOK: &str = "with waiting as (
 select 'two jobs with a key', key, count(*)::text from open where key like 'keep%' or key like 'replace%' group by key having count(*) > 1
 union all
 select 'two jobs with a key that have not started', key, count(*)::text from waiting
-where lease = 0 and (key like 'started%' or key like 'debounce%') group by key having count(*) > 1
+where lease = 0 and (key like 'started%' or key like 'debounce%' or key like 'again%') group by key having count(*) > 1
+union all
+select 'two jobs with a key run', key, count(*)::text from (
+    select args ->> 'key' as key from jobs.running where kind = 'keyed'
+) running where key like 'again%' group by key having count(*) > 1
 union all
 select 'debounced for too long', key, id::text || ' until ' || run_at || ', enqueued at ' || enqueued_at from waiting
 where key like 'debounce%' and lease = 0 and run_at > enqueued_at + interval '1500 milliseconds' and run_at > clock_timestamp()";
 const _: () = assert!(MAX.as_millis() == 1_500, "the query above names the time");
 
+/// As many lines as an error with its details has in the server's log.
+const EXCERPT_LINES: usize = 30;
 /// Errors in the server's log that no statement may cause.
 const NEVER: [&str; 2] = ["deadlock detected", "duplicate key value"];
 
@@ -63,7 +69,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     // A job may be in any number of kills, and must still run.
     let args = ["--concurrency", "16", "--poll", "200ms", "--max-crashes", "1000"];
     let mut fleet = Fleet::start(fixture, fixture.worker_url(), History::Durable, &args, WORKERS).await?;
-    let watch = Watch::start(fixture.url(), LOOK, Duration::MAX);
+    let watch = Watch::start(fixture, LOOK, Duration::MAX);
     let stop = CancellationToken::new();
     let mut rivals = JoinSet::new();
     for place in 0..RIVALS {
@@ -95,6 +101,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     let found = watch.stop().await?;
     let conn = fixture.connect().await?;
     let left = number(&conn, "select count(*) from jobs.unique_key").await?;
+    let slots = number(&conn, "select count(*) from jobs.slot").await?;
     let record = load(&conn).await?;
     complaints.extend(told.complaints(&conn, &record).await?);
     let errors = fixture.cluster.log_since(log)?;
@@ -104,9 +111,11 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     run.expect(dead.is_empty(), || format!("nobody killed processes {dead:?}, and they are gone"));
     run.expect(found.looks > 50, || format!("only {} looks at the keys: nothing was tested", found.looks));
     run.expect(left == 0, || format!("{left} keys are left of jobs that have ended"));
+    run.expect(slots == 0, || format!("{slots} slots are left of jobs that have ended"));
     run.expect(record.open.is_empty(), || format!("sessions are left in a transaction: {:?}", record.open));
     for error in NEVER {
-        run.expect(!errors.contains(error), || format!("the server's log has {error:?}"));
+        let found = excerpt(&errors, error);
+        run.expect(found.is_none(), || format!("the server's log has {error:?}: {}", found.unwrap_or_default()));
     }
     run.complaints.extend(found.complaints);
     run.complaints.extend(complaints);
@@ -117,10 +126,16 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     Ok(run)
 }
 
+/// Returns the first line of a log with this error, and the lines after it, which name the statements and the locks.
+fn excerpt(log: &str, error: &str) -> Option<String> {
+    let lines: Vec<_> = log.lines().skip_while(|line| !line.contains(error)).take(EXCERPT_LINES).collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
 /// All jobs have ended, so each key must be free for a new job. This job then also takes the rows that are left of keys of which a
 /// rollback has kept the end of their job from deleting them.
 async fn every_key_is_free(fixture: &Fixture<'_>, told: &mut Told) -> Result<Vec<String>> {
-    let left = "select count(*) from jobs.unique_key where key ~ 'keep|replace'";
+    let left = "select count(*) from jobs.unique_key where key ~ 'keep|replace|again'";
     let left = number(&fixture.connect().await?, left).await?;
     let mut complaints = Vec::new();
     if left > 0 {

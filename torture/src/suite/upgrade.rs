@@ -21,7 +21,7 @@ use super::run::Run;
 const SHORT: Size = Size { jobs: 400, faults: 1 };
 const LONG: Size = Size { jobs: 20_000, faults: 20 };
 const WORKERS: usize = 2;
-const ARGS: [&str; 4] = ["--concurrency", "8", "--poll", "200ms"];
+const ARGS: [&str; 6] = ["--concurrency", "8", "--poll", "200ms", "--max-crashes", "1000"];
 const CALM: Duration = Duration::from_millis(700);
 const REST: Duration = Duration::from_secs(60);
 /// The migration of the next version, and a trigger in place of an application that uses the column for every other
@@ -37,7 +37,7 @@ const MIGRATION: &str = "alter table jobs.ready add column extra text;
     create trigger use_it before insert on jobs.ready
         for each row when (new.lease = 0 and new.id % 2 = 0) execute function public.use_it()";
 const NEXT: [(&str, &str); 2] =
-    [("flags & ~31)", "flags & ~1055)"), ("enqueued_at, flags, priority", "enqueued_at, flags, extra, priority")];
+    [("flags & ~511)", "flags & ~1535)"), ("enqueued_at, flags, priority", "enqueued_at, flags, extra, priority")];
 const STRIPPED: &str =
     "select count(*) from jobs.finished where id % 2 = 0 and (flags, extra) is distinct from (1024, 'kept ' || id)";
 const FLAGGED: &str = "select count(*) from jobs.finished where flags = 1024";

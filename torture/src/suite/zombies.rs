@@ -1,7 +1,7 @@
 //! Zombies: workers that are suspended for three leases, and then continue with what they were about to write.
 //!
-//! They are suspended at four moments: in a handler, in the transaction of a handler, while a finish is on the way, and
-//! while a commit is on the way. A proxy delays finishes and commits until other workers run the jobs or have run them.
+//! The four moments of the suspension are: in a handler, in the transaction of a handler, after a finish was sent, and after
+//! a commit was sent. A proxy delays finishes and commits until other workers run the jobs or have run them.
 //! No stale write is accepted. A commit whose finish came in time is no stale write.
 
 use std::time::Duration;
@@ -11,7 +11,7 @@ use torture::checker::Promise;
 use torture::history::fault;
 use torture::process::{Process, Signal};
 use torture::proxy::{Held, Proxy};
-use torture::workload::{Application, Deed, Shape, Work};
+use torture::workload::{Application, EnqueueCall, Shape, Work};
 
 use super::fixture::{Fixture, History, LEASE, START, Size, number};
 use super::fleet::Fleet;
@@ -166,7 +166,7 @@ impl Stage<'_> {
             self.next += 1;
             Work::new(self.next, *shape).lasting(millis).and_later(*later)
         });
-        self.application.perform(&Deed::Bulk(works.collect())).await?;
+        self.application.perform(&EnqueueCall::Bulk(works.collect())).await?;
         Ok(())
     }
 }

@@ -7,7 +7,7 @@ use diesel::result::Error as DieselError;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection};
 use diesel_jobs::{Enqueue as _, NewJob, enqueue_all};
 
-use super::mix::Deed;
+use super::mix::EnqueueCall;
 use super::new_job::new_job;
 use crate::history::{CommitOutcome, Enqueued};
 
@@ -36,23 +36,27 @@ impl Application {
         self.ledger
     }
 
-    /// Returns the number of deeds whose outcome it does not know.
+    /// Returns the number of calls whose outcome it does not know.
     pub fn untold(&self) -> usize {
         self.untold
     }
 
-    /// Performs one deed, and records the reply.
-    pub async fn perform(&mut self, deed: &Deed) -> Result<()> {
-        let (works, commit, late) = match deed {
-            Deed::Single(work) => (std::slice::from_ref(work), true, Duration::ZERO),
-            Deed::Transaction { works, commit, late } => (works.as_slice(), *commit, *late),
-            Deed::Bulk(works) => (works.as_slice(), true, Duration::ZERO),
+    /// Performs one call, and records the reply.
+    pub async fn perform(&mut self, call: &EnqueueCall) -> Result<()> {
+        let (works, commit, late) = match call {
+            EnqueueCall::Single(work) => (std::slice::from_ref(work), true, Duration::ZERO),
+            EnqueueCall::Transaction { works, commit, late } => (works.as_slice(), *commit, *late),
+            EnqueueCall::Bulk(works) => (works.as_slice(), true, Duration::ZERO),
         };
         let jobs = works.iter().map(new_job).collect::<Result<Vec<_>, _>>()?;
         let mut conn = self.connection().await;
-        let done = match deed {
-            Deed::Single(_) | Deed::Bulk(_) => tokio::time::timeout(LIMIT, at_once(&mut conn, jobs)).await,
-            Deed::Transaction { .. } => tokio::time::timeout(LIMIT, together(&mut conn, jobs, late, commit)).await,
+        let done = match call {
+            EnqueueCall::Single(_) | EnqueueCall::Bulk(_) => {
+                tokio::time::timeout(LIMIT, at_once(&mut conn, jobs)).await
+            }
+            EnqueueCall::Transaction { .. } => {
+                tokio::time::timeout(LIMIT, together(&mut conn, jobs, late, commit)).await
+            }
         };
         // Without a reply the outcome is unknown, except that a transaction without a commit is rolled back.
         let done = done.unwrap_or(CommitReply {

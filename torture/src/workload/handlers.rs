@@ -13,7 +13,7 @@ use super::work::Work;
 use crate::history::{Recorder, What};
 
 /// The backoff, and the delay of a snooze.
-const SOON: Duration = Duration::from_millis(20);
+pub(super) const SOON: Duration = Duration::from_millis(20);
 
 /// A macro, because the two connections do not share the type of a statement.
 macro_rules! effect {
@@ -141,7 +141,7 @@ pub async fn fuzzed(number: i64, text: String, list: Vec<Option<f64>>, work: Wor
 pub async fn tick() {}
 
 /// Returns how the current attempt ends.
-fn end(work: &Work, ctx: &JobContext) -> What {
+pub(super) fn end(work: &Work, ctx: &JobContext) -> What {
     if work.snoozes && (i64::from(ctx.lease().number) + work.number) % 2 == 0 {
         What::Snooze
     } else if ctx.attempt() <= work.failures {

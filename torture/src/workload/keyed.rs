@@ -30,11 +30,13 @@ pub enum Keeping {
     Started,
     /// The job that is there gets the newest arguments, and waits anew, until it has started.
     Debounce,
+    /// The job that is there gets the newest arguments while it waits. After a running one, another one runs.
+    Again,
 }
 
 impl Keeping {
     /// Each of them.
-    pub const ALL: [Self; 4] = [Self::Keep, Self::Replace, Self::Started, Self::Debounce];
+    pub const ALL: [Self; 5] = [Self::Keep, Self::Replace, Self::Started, Self::Debounce, Self::Again];
 
     /// The beginning of its keys.
     pub const fn name(self) -> &'static str {
@@ -43,12 +45,13 @@ impl Keeping {
             Self::Replace => "replace",
             Self::Started => "started",
             Self::Debounce => "debounce",
+            Self::Again => "again",
         }
     }
 
     /// Whether an enqueue changes the job that is there.
     pub const fn replaces(self) -> bool {
-        matches!(self, Self::Replace | Self::Debounce)
+        matches!(self, Self::Replace | Self::Debounce | Self::Again)
     }
 
     fn rule(self) -> Unique {
@@ -57,6 +60,7 @@ impl Keeping {
             Self::Replace => RULE.on_conflict(OnConflict::Replace(Replace::new().args())),
             Self::Started => RULE.until(Until::Started),
             Self::Debounce => Unique::debounce(QUIET, MAX).by(&["key"]),
+            Self::Again => RULE.on_conflict(OnConflict::RunAgain),
         }
     }
 }
@@ -81,7 +85,8 @@ impl WorkKey {
         let key = format!("{} {}", self.keeping().name(), self.number);
         // A debounced job does not fail. So its time is never that of a retry.
         let fails = version % 5 == 0 && self.keeping() != Keeping::Debounce;
-        let millis = version.unsigned_abs() % 40;
+        // While a job that runs again runs, others must have the time to enqueue the next one.
+        let millis = if self.keeping() == Keeping::Again { 200 } else { 0 } + version.unsigned_abs() % 40;
         let mut job = Keyed { key, version, millis, fails }.unique(self.keeping().rule()).into_new_job()?;
         if matches!(self.keeping(), Keeping::Replace | Keeping::Started) {
             job.run_at = RunAt::After(WAIT);

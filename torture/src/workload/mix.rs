@@ -1,4 +1,4 @@
-//! The order of enqueues, generated from a seed. The same seed gives the same deeds.
+//! The calls that enqueue jobs, generated from a seed. The same seed gives the same calls.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use rand::{RngExt as _, SeedableRng as _};
 
 use super::work::{Shape, Work};
 
-/// One action of the application.
+/// One call of the application that enqueues jobs.
 #[derive(Clone, Debug)]
-pub enum Deed {
+pub enum EnqueueCall {
     /// One job, outside of a transaction.
     Single(Work),
     /// Some jobs, one by one, in a transaction that is committed or rolled back.
@@ -25,7 +25,7 @@ pub enum Deed {
     Bulk(Vec<Work>),
 }
 
-impl Deed {
+impl EnqueueCall {
     /// Its jobs.
     pub fn works(&self) -> &[Work] {
         match self {
@@ -55,10 +55,18 @@ pub struct Mix {
     /// Whether all jobs have limits. Half of them share [`BUSY_KEYS`] keys of the limit `busy`, two at once. The others are
     /// pairs: two jobs with a key of their own, one at once.
     pub limits: bool,
+    /// Whether all jobs have a rate, with [`RATE_KEYS`] keys.
+    pub rates: bool,
 }
 
 /// The number of keys of the limit `busy`.
 pub const BUSY_KEYS: i64 = 20;
+/// The number of keys of jobs with a rate.
+pub const RATE_KEYS: i64 = 8;
+/// The keys of the limit `shared`, which a tenth of the jobs with limits have, too.
+const SHARED_KEYS: i64 = 4;
+/// How many jobs of each of these keys run at once.
+const SHARED_MOST: u32 = 3;
 
 impl Default for Mix {
     fn default() -> Self {
@@ -71,11 +79,12 @@ impl Default for Mix {
             millis: 15,
             bulk: 200,
             limits: false,
+            rates: false,
         }
     }
 }
 
-/// Deeds, until they contain the requested number of jobs.
+/// Calls, until they contain the requested number of jobs.
 #[derive(Debug)]
 pub struct Workload {
     rng: StdRng,
@@ -85,7 +94,7 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Generates deeds with this number of committed jobs. Rolled-back jobs are additional. The numbers begin at one.
+    /// Generates calls with this number of committed jobs. Rolled-back jobs are additional. The numbers begin at one.
     pub fn new(seed: u64, mix: Mix, jobs: usize) -> Self {
         Self { rng: StdRng::seed_from_u64(seed), mix, next: 1, left: jobs }
     }
@@ -121,39 +130,48 @@ impl Workload {
         };
         work.later_millis = work.millis;
         if self.percent(self.mix.troubled) {
-            trouble(&mut self.rng, &mut work);
+            disturb(&mut self.rng, &mut work);
         }
-        match work.number / 2 {
-            _ if !self.mix.limits => work,
+        if self.mix.rates {
+            return work.rated(self.rng.random_range(0..RATE_KEYS));
+        }
+        if !self.mix.limits {
+            return work;
+        }
+        let limited = match work.number / 2 {
             pair if pair % 2 == 0 => work.limited("pair", pair, 1),
             _ => work.limited("busy", self.rng.random_range(0..BUSY_KEYS), 2),
+        };
+        match limited.number % 10 {
+            0 => limited.and_limited("shared", self.rng.random_range(0..SHARED_KEYS), SHARED_MOST),
+            _ => limited,
         }
     }
 }
 
 impl Iterator for Workload {
-    type Item = Deed;
+    type Item = EnqueueCall;
 
-    fn next(&mut self) -> Option<Deed> {
+    fn next(&mut self) -> Option<EnqueueCall> {
         if self.left == 0 {
             return None;
         }
         let most = self.left;
-        let deed = match self.rng.random_range(0..10) {
-            0..4 => Deed::Single(self.work()),
-            4..6 => Deed::Transaction { works: self.works(most.min(5)), commit: true, late: Duration::ZERO },
+        let call = match self.rng.random_range(0..10) {
+            0..4 => EnqueueCall::Single(self.work()),
+            4..6 => EnqueueCall::Transaction { works: self.works(most.min(5)), commit: true, late: Duration::ZERO },
             6..8 => {
-                return Some(Deed::Transaction { works: self.works(5), commit: false, late: Duration::ZERO });
+                return Some(EnqueueCall::Transaction { works: self.works(5), commit: false, late: Duration::ZERO });
             }
-            _ => Deed::Bulk(self.works(most.min(self.mix.bulk))),
+            _ => EnqueueCall::Bulk(self.works(most.min(self.mix.bulk))),
         };
-        self.left -= deed.works().len();
-        Some(deed)
+        self.left -= call.works().len();
+        Some(call)
     }
 }
 
 /// Makes the job fail, snooze, cancel itself or use up its attempts.
-pub fn trouble(rng: &mut StdRng, work: &mut Work) {
+pub fn disturb(rng: &mut StdRng, work: &mut Work) {
     work.panics = rng.random_bool(0.5);
     match rng.random_range(0..10) {
         0..5 => work.failures = rng.random_range(1..=2),
@@ -169,13 +187,13 @@ mod tests {
 
     #[test]
     fn a_seed_gives_the_same_deeds_again_and_the_jobs_that_were_asked_for() {
-        let deeds = |seed| format!("{:?}", Workload::new(seed, Mix::default(), 500).collect::<Vec<_>>());
-        assert_eq!(deeds(7), deeds(7));
-        assert_ne!(deeds(7), deeds(8));
-        let jobs = Workload::new(7, Mix::default(), 500).map(|deed| match deed {
-            Deed::Single(_) => 1,
-            Deed::Transaction { works, commit: true, .. } | Deed::Bulk(works) => works.len(),
-            Deed::Transaction { .. } => 0,
+        let calls = |seed| format!("{:?}", Workload::new(seed, Mix::default(), 500).collect::<Vec<_>>());
+        assert_eq!(calls(7), calls(7));
+        assert_ne!(calls(7), calls(8));
+        let jobs = Workload::new(7, Mix::default(), 500).map(|call| match call {
+            EnqueueCall::Single(_) => 1,
+            EnqueueCall::Transaction { works, commit: true, .. } | EnqueueCall::Bulk(works) => works.len(),
+            EnqueueCall::Transaction { .. } => 0,
         });
         assert_eq!(jobs.sum::<usize>(), 500);
     }

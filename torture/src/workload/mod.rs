@@ -2,6 +2,7 @@
 //! them.
 
 mod application;
+pub mod batched;
 pub mod bombs;
 pub mod handlers;
 pub mod holding;
@@ -15,7 +16,7 @@ pub mod versions;
 mod work;
 
 pub use self::new_job::new_job;
-pub use self::work::{Shape, Work, WorkLimit, WorkSequence};
+pub use self::work::{BURST, RATE, Shape, Work, WorkLimit, WorkSequence};
 pub use application::Application;
-pub use mix::{BUSY_KEYS, Deed, Mix, Workload, trouble};
+pub use mix::{BUSY_KEYS, EnqueueCall, Mix, RATE_KEYS, Workload, disturb};
 pub use poison::Poison;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use diesel_jobs::OnFull;
 use serde::{Deserialize, Serialize};
 
 use crate::history::{CommitOutcome, Ending, Enqueued};
@@ -38,6 +39,18 @@ pub struct WorkLimit {
     pub key: i64,
     /// How many run at once.
     pub most: u32,
+    /// What happens with the job if it finds the limit full.
+    #[serde(default)]
+    pub on_full: OnFull,
+    /// Its tenant. The tenants that wait for the limit take turns.
+    #[serde(default)]
+    pub tenant: Option<i64>,
+}
+
+impl WorkLimit {
+    fn new(name: &str, key: i64, most: u32) -> Self {
+        Self { name: name.to_owned(), key, most, on_full: OnFull::Wait, tenant: None }
+    }
 }
 
 /// The sequence of a job: its jobs run one after the other.
@@ -51,6 +64,11 @@ pub struct WorkSequence {
     pub skips: bool,
 }
 
+/// How many jobs of a rate start in a second.
+pub const RATE: u32 = 50;
+/// How many of them start at once after a quiet time.
+pub const BURST: u32 = 4;
+
 /// What a handler does. By default it succeeds at once.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Work {
@@ -58,6 +76,9 @@ pub struct Work {
     pub number: i64,
     /// How it is run.
     pub shape: Shape,
+    /// Whether it runs in a batch with others, in one transaction. Only for transactional jobs.
+    #[serde(default)]
+    pub batched: bool,
     /// The duration of the first attempt, in ms.
     pub millis: u64,
     /// The duration of later attempts, in ms.
@@ -79,9 +100,15 @@ pub struct Work {
     /// Its limit.
     #[serde(default)]
     pub limit: Option<WorkLimit>,
+    /// A second limit.
+    #[serde(default)]
+    pub second: Option<WorkLimit>,
     /// Its sequence.
     #[serde(default)]
     pub sequence: Option<WorkSequence>,
+    /// The key of its rate.
+    #[serde(default)]
+    pub rate: Option<i64>,
 }
 
 impl Work {
@@ -90,6 +117,7 @@ impl Work {
         Self {
             number,
             shape,
+            batched: false,
             millis: 0,
             later_millis: 0,
             polite: false,
@@ -100,7 +128,9 @@ impl Work {
             max_attempts: 25,
             priority: 0,
             limit: None,
+            second: None,
             sequence: None,
+            rate: None,
         }
     }
 
@@ -116,12 +146,39 @@ impl Work {
 
     /// Sets its limit.
     pub fn limited(self, name: &str, key: i64, most: u32) -> Self {
-        Self { limit: Some(WorkLimit { name: name.to_owned(), key, most }), ..self }
+        Self { limit: Some(WorkLimit::new(name, key, most)), ..self }
+    }
+
+    /// Sets what happens with it if its limit is full.
+    pub fn on_full(mut self, on_full: OnFull) -> Self {
+        self.limit = self.limit.map(|limit| WorkLimit { on_full, ..limit });
+        self
+    }
+
+    /// Sets its tenant. It needs a limit.
+    pub fn of_tenant(mut self, tenant: i64) -> Self {
+        self.limit = self.limit.map(|limit| WorkLimit { tenant: Some(tenant), ..limit });
+        self
+    }
+
+    /// Lets it run in a batch.
+    pub fn in_batch(self) -> Self {
+        Self { batched: true, ..self }
+    }
+
+    /// Sets a second limit. The job starts when both allow it.
+    pub fn and_limited(self, name: &str, key: i64, most: u32) -> Self {
+        Self { second: Some(WorkLimit::new(name, key, most)), ..self }
     }
 
     /// Sets its sequence.
     pub fn ordered(self, name: &str, key: i64, skips: bool) -> Self {
         Self { sequence: Some(WorkSequence { name: name.to_owned(), key, skips }), ..self }
+    }
+
+    /// Sets its rate: [`RATE`] a second, [`BURST`] at once.
+    pub fn rated(self, key: i64) -> Self {
+        Self { rate: Some(key), ..self }
     }
 
     /// Returns the duration of an attempt.

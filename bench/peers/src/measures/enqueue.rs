@@ -65,8 +65,8 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<()> {
                 rates.add(figures.system, rate);
             }
         }
-        // All workers end before the first drop. A drop waits until each backend of the server has answered a signal, and
-        // a backend does not answer while it writes to a worker that no longer reads.
+        // All workers end before the first drop. A drop waits until each backend of the server has answered a signal. A
+        // backend does not answer while it writes to a worker that no longer reads.
         let mut databases = Vec::new();
         for Busy { worker, database, .. } in busy {
             worker.kill().await?;

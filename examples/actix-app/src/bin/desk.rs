@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use tracing_subscriber::EnvFilter;
 
 /// How many seconds the requests in progress get at the stop.
-const PATIENCE: u64 = 10;
+const SHUTDOWN_SECONDS: u64 = 10;
 
 /// The web server of the help desk
 #[derive(Parser)]
@@ -42,7 +42,7 @@ async fn main() -> anyhow::Result<()> {
     let listener = TcpListener::bind(&settings.bind).with_context(|| format!("cannot listen at {}", settings.bind))?;
     tracing::info!("listening on http://{}", listener.local_addr()?);
     let app = move || App::new().app_data(pool.clone()).configure(routes);
-    let server = HttpServer::new(app).shutdown_timeout(PATIENCE).listen(listener)?.run();
+    let server = HttpServer::new(app).shutdown_timeout(SHUTDOWN_SECONDS).listen(listener)?.run();
     if settings.with_worker { serve_and_work(server, &settings.database_url).await } else { Ok(server.await?) }
 }
 
@@ -52,7 +52,7 @@ async fn serve_and_work(server: Server, database_url: &str) -> anyhow::Result<()
     let (stop, stopped) = oneshot::channel();
     let serve = async {
         let served = server.await;
-        // Nobody receives this if the worker has failed.
+        // If the worker has failed, there is no receiver.
         let _ = stop.send(());
         served
     };

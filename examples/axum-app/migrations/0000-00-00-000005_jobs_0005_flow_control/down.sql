@@ -1,5 +1,5 @@
 -- Back to version 4 of the schema. It deletes no job. Jobs with a limit lose it: those that wait for it become available, and all of
--- them may run at once.
+-- them may run at once. Jobs that expire lose this, too.
 --
 -- A view cannot lose columns, so the view jobs.job is dropped and created again. This fails, and reverts nothing, if a view
 -- of the application reads jobs.job. Afterwards grant the privileges on jobs.job again: `worker migrate roles`.
@@ -14,32 +14,68 @@ begin
     insert into jobs.ready (id, run_at, lease, attempt, max_attempts, crashes, enqueued_at, priority, kind, queue, tags, args, traceparent)
     select id, greatest(run_at, clock_timestamp()), lease, attempt, max_attempts, crashes, enqueued_at, priority, kind, queue, tags, args, traceparent
     from jobs.held order by id;
-    update jobs.ready set flags = flags & ~29 where flags & 29 <> 0;
-    update jobs.running set flags = flags & ~29 where flags & 29 <> 0;
-    update jobs.finished set flags = flags & ~29 where flags & 29 <> 0;
+    update jobs.ready set flags = flags & ~509 where flags & 509 <> 0;
+    update jobs.running set flags = flags & ~509 where flags & 509 <> 0;
+    update jobs.finished set flags = flags & ~509 where flags & 509 <> 0;
 
-    drop function jobs.enqueue(text, json, text, integer, timestamptz, integer, text[], integer, text[], text, text, text[], interval, text, text, integer, interval, integer);
-    drop function jobs.enqueue_unique(text[], text[], boolean[], float8[], json[], text[], text[], smallint[], interval[], timestamptz[], smallint[], text[], json[], text[], json[]);
-    drop function jobs.enqueue_unique_one(json, text, text, smallint, timestamptz, smallint, text[], json, text, json);
+    drop function jobs.enqueue(text, json, text, integer, timestamptz, integer, text[], integer, text[], text, text, text[], interval, text, text, integer, interval, integer, interval, json, text, text[]);
+    drop function jobs.enqueue_unique(text[], text[], boolean[], float8[], json[], text[], text[], smallint[], interval[], timestamptz[], smallint[], text[], json[], text[], json[], interval[]);
+    drop function jobs.enqueue_unique_alike(text, text[], boolean, float8, text, text, text, smallint, timestamptz, smallint, text[], json[], text);
+    drop function jobs.enqueue_unique_free(text, text, boolean, float8, text, text, text, smallint, timestamptz, smallint, text[], json, text);
+    drop function jobs.enqueue_unique_one(text, text, json, text, text, smallint, timestamptz, smallint, text[], json, text, json);
     drop function jobs.take_keys(text[], text[], boolean[], float8[], json[], json[], timestamptz[], smallint[]);
-    drop function jobs.take_key(json, json, timestamptz, smallint);
+    drop function jobs.take_key(text, text, json, json, timestamptz, smallint);
     drop function jobs.replace_waiting(jobs.unique_key, json, json, timestamptz, smallint);
     drop function jobs.unique_rule(text, json, text[], interval, text, text);
     drop function jobs.canonical(json);
+    drop function jobs.may_be_full();
+    drop function jobs.full_jobs(integer);
     drop function jobs.admit(boolean);
     drop function jobs.sweep(text[], text[]);
     drop function jobs.next_in_sequence(text, text);
     drop function jobs.free_in_sequence(text[], text[], text[], text[]);
     drop function jobs.free_in_rate(text[], text[], text[], text[], integer);
+    drop function jobs.free_in_fair(text[], text[], text[], text[], integer);
+    drop function jobs.free_of_tenants(text, text, text[], text[], bigint);
+    drop function jobs.next_tenants(text, text, text, boolean, bigint);
+    drop function jobs.sweep_turns();
+    drop function jobs.fair_flow(text, json, json, text[]);
     drop function jobs.next_token();
     drop function jobs.flow_flags(json);
-    drop function jobs.free_jobs(text[], text[], text[], text[], integer);
-    drop function jobs.admit_held(tid[]);
+    drop function jobs.free_jobs(text[], text[], json, text[], text[], integer);
+    drop function jobs.heads(text[], text[], json);
+    drop function jobs.lowered_floors(json, text[], text[], smallint[], timestamptz[]);
+    drop function jobs.write_floors(bigint, json, json);
+    drop function jobs.admit_held(tid[], boolean);
     drop function jobs.set_held_apart(tid, text);
-    drop function jobs.flow(text, json, integer, text[], text, text, integer, interval, integer);
+    drop function jobs.admit_several(tid[], text[], text[], text[], text[], bigint, boolean);
+    drop function jobs.free_in_lane(text, text[], text[], bigint, timestamptz, boolean);
+    drop function jobs.wait_at(tid, json);
+    drop function jobs.start_or_refuse(tid, json, timestamptz);
+    drop function jobs.start_in_lane(tid[], json, timestamptz);
+    drop function jobs.full_limit(json, timestamptz);
+    drop function jobs.free_of(json, timestamptz);
+    drop function jobs.spend_tokens(json, bigint, timestamptz);
+    drop function jobs.tokens(json, timestamptz);
+    drop function jobs.waits_at_limit(text);
+    drop function jobs.next_token_of(jobs.held);
+    drop function jobs.limit_of(json, text);
+    drop function jobs.flow_of_all(text, json, json, json);
+    drop function jobs.lane(json);
+    drop function jobs.flow(text, json, integer, text[], text, text, integer, interval, integer, text);
     drop function jobs.wake_admission();
+    create or replace function jobs.wake(queue text) returns void
+    language sql volatile
+    as $$
+        select pg_notify('jobs', wake.queue)
+        where current_setting('jobs.notify', true) is distinct from 'off'
+          and exists (select from jobs.worker where idle and get_bit(queue_filter, hashtext(wake.queue) & 1023) = 1)
+    $$;
     drop function jobs.allowed(text, integer);
-    drop table jobs.held, jobs.slot, jobs.nudge, jobs.rate, jobs.admission, jobs.limit_setting, jobs.unique_key;
+    drop table jobs.held, jobs.slot, jobs.admission_floor, jobs.nudge, jobs.rate, jobs.fair_turn, jobs.expiry, jobs.admission, jobs.limit_setting, jobs.unique_key;
+    drop function jobs.floor_number();
+    drop function jobs.check_limits();
+    drop function jobs.limits_are_possible(json);
     alter table jobs.ready drop column flow;
     alter table jobs.running drop column flow;
     alter table jobs.finished drop column flow;

@@ -16,7 +16,7 @@ use tracing_subscriber::EnvFilter;
 const CONNECTIONS: usize = 16;
 
 /// How long requests that are in progress at the shutdown may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const SHUTDOWN_LIMIT: Duration = Duration::from_secs(10);
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
@@ -41,15 +41,15 @@ async fn main() -> anyhow::Result<()> {
         tracing::info!("{} received: answering what is under way", stop.await);
         let _ = stopping.send(());
     });
-    let out_of_patience = async {
+    let after_limit = async {
         match stopped.await {
-            Ok(()) => tokio::time::sleep(PATIENCE).await,
+            Ok(()) => tokio::time::sleep(SHUTDOWN_LIMIT).await,
             Err(_) => pending().await,
         }
     };
     tokio::select! {
         served = serve.into_future() => served?,
-        () = out_of_patience => tracing::warn!("some requests took longer than {PATIENCE:?} and are dropped"),
+        () = after_limit => tracing::warn!("some requests took longer than {SHUTDOWN_LIMIT:?} and are dropped"),
     }
     Ok(())
 }

@@ -12,8 +12,9 @@ use crate::web::order;
 /// The number of requested orders.
 pub(super) const ORDERS: usize = 3_000;
 pub(super) const CLIENTS: usize = 32;
-/// In every so many orders, one payment is refused, and one order is read.
+/// In each group of this many orders, one payment is refused.
 pub(super) const REFUSED_EVERY: usize = 5;
+/// In each group of this many orders, one order is read.
 const READ_EVERY: usize = 20;
 const CUSTOMERS: usize = 50;
 

@@ -50,7 +50,7 @@ async fn serve_and_work(rocket: Rocket<Ignite>, database_url: &str) -> anyhow::R
     let shutdown = rocket.shutdown();
     let serve = async {
         let served = rocket.launch().await;
-        // Without this the worker would go on if the server cannot start.
+        // Without this the worker would continue if the server cannot start.
         shutdown.clone().notify();
         served
     };

@@ -2,12 +2,13 @@
 
 use std::fmt::Display;
 
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Utc};
 
 use super::super::{HeldBy, MOST_AHEAD, RowLock, Tokens};
-use super::{Explained, Reason};
+use super::times::{exactly, time};
+use super::{Explained, Reason, sequence, several, tenants};
 use crate::job_id::JobId;
-use crate::limit::{JobLimit, JobRate};
+use crate::limit::{JobLimit, JobRate, keyed};
 use crate::progress::Progress;
 use crate::state::JobState;
 
@@ -30,25 +31,35 @@ pub(super) fn explain(id: JobId, queue: &str, kind: &str, reason: Reason) -> Exp
                 .to_owned(),
             "start workers of the later version".to_owned(),
         ),
-        Reason::Frozen(freeze) => {
+        Reason::Frozen { freeze } => {
             (format!("the database is {freeze}; nothing is claimed"), "`worker thaw` ends the freeze".to_owned())
         }
-        Reason::QueuePaused(pause) => {
+        Reason::QueuePaused { pause } => {
             (format!("queue `{queue}` is {pause}"), format!("`worker queues resume {queue}` ends the pause"))
         }
-        Reason::KindPaused(pause) => {
+        Reason::KindPaused { pause } => {
             (format!("kind `{kind}` is {pause}"), format!("`worker kinds resume {kind}` ends the pause"))
         }
         Reason::Locked(lock) => locked(lock),
         Reason::Scheduled { at } => (
             format!("the job waits for its time: {}", time(*at)),
-            format!("`worker retry {id}` makes it available now"),
+            format!("`worker run-now {id}` makes it available now"),
         ),
         Reason::Retrying { at, error } => (
             format!("its last attempt failed, and the next one is at {}{}", time(*at), after(error.as_deref())),
             format!("`worker retry {id}` makes it available now"),
         ),
-        Reason::NoWorker { alive } => (
+        Reason::NoWorker { asked: 1, .. } => (
+            format!("1 live worker serves queue `{queue}`, and was asked to be quiet or to stop, so it claims nothing"),
+            format!("start another one: `worker run --queues {queue}`; `worker workers` names the one that was asked"),
+        ),
+        Reason::NoWorker { asked, .. } if *asked > 1 => (
+            format!(
+                "{asked} live workers serve queue `{queue}`, and all of them were asked to be quiet or to stop, so they claim nothing"
+            ),
+            format!("start another one: `worker run --queues {queue}`; `worker workers` names those that were asked"),
+        ),
+        Reason::NoWorker { alive, .. } => (
             match alive {
                 0 => "no worker is alive".to_owned(),
                 1 => format!("1 worker is alive, and it does not serve queue `{queue}`"),
@@ -71,29 +82,41 @@ pub(super) fn explain(id: JobId, queue: &str, kind: &str, reason: Reason) -> Exp
             ),
             format!("`worker show {id}` names the crashes; `worker cancel {id}` ends it"),
         ),
+        Reason::SlotsBusy { slots: 0, .. } => (
+            format!("queue `{queue}` has no slots: an operator has set 0 for each worker"),
+            format!(
+                "`worker queues slots {queue} N` gives it slots, and `worker queues slots {queue} default` those of its workers"
+            ),
+        ),
         Reason::SlotsBusy { slots, running } => {
             let jobs: Vec<String> = running.iter().map(|job| format!("job {} (`{}`)", job.id, job.kind)).collect();
+            let others = others(*slots, jobs.len());
             (
-                format!("all {slots} slots of queue `{queue}` are taken: {}", jobs.join(", ")),
+                format!("all {slots} slots of queue `{queue}` are taken: {}{others}", jobs.join(", ")),
                 format!("wait, start another worker, or give it more slots: `worker queues slots {queue} N`"),
             )
         }
         Reason::Behind { jobs, more } => {
-            let (more, noun) = (if *more { "+" } else { "" }, if *jobs == 1 { "job comes" } else { "jobs come" });
+            let more = if *more { "more than " } else { "" };
+            let noun = if *jobs == 1 { "job comes" } else { "jobs come" };
             (
-                format!("{jobs}{more} due {noun} first in queue `{queue}`: of a higher priority, or earlier"),
+                format!("{more}{jobs} due {noun} first in queue `{queue}`: of a higher priority, or earlier"),
                 "wait, or start more workers".to_owned(),
             )
         }
         Reason::Held(by) => held(id, by),
+        Reason::Halts(halted) => sequence::halts(id, halted, !queue.is_empty()),
         Reason::Due => ("nothing holds the job back: the next claim takes it".to_owned(), String::new()),
     };
     Explained { reason, text, advice }
 }
 
 fn held(id: JobId, by: &HeldBy) -> (String, String) {
+    if by.limit.is_several() && several::has_its_turn(id, by) {
+        return several::explain(by);
+    }
     match (by.limit.sequence, by.limit.rate) {
-        (Some(_), _) => in_sequence(id, by),
+        (Some(_), _) => sequence::waits(id, by),
         (None, Some(rate)) => rated(rate, by),
         (None, None) => limited(by),
     }
@@ -101,27 +124,26 @@ fn held(id: JobId, by: &HeldBy) -> (String, String) {
 
 fn rated(rate: JobRate, HeldBy { limit, ahead, tokens, .. }: &HeldBy) -> (String, String) {
     let JobLimit { name, key, most, .. } = limit;
-    let text = format!(
-        "rate `{name}` lets {most} jobs start in {} for the key {key}, and {} at once",
-        rate.span(),
-        rate.burst
-    );
+    let keyed = keyed(key);
+    let text =
+        format!("rate `{name}` lets {most} jobs start in {} for {keyed}, and {} at once", rate.span(), rate.burst);
     let line = match ahead {
         0 => "no job of this key comes before it".to_owned(),
         1 => "1 job of this key comes before it".to_owned(),
         _ if *ahead > MOST_AHEAD => format!("more than {MOST_AHEAD} jobs of this key come before it"),
         _ => format!("{ahead} jobs of this key come before it"),
     };
+    let rule = limit.on_full.shown();
     let Some(Tokens { next, own }) = tokens else {
-        return (format!("{text}; {line}"), "wait".to_owned());
+        return (format!("{text}; {line}{rule}"), "wait".to_owned());
     };
     let advice = "wait; if it stays so after this time, no worker of this version is alive: `worker run`".to_owned();
     if next == own {
-        return (format!("{text}: the next token comes at {}; {line}", exactly(*next)), advice);
+        return (format!("{text}: the next token comes at {}; {line}{rule}", exactly(*next)), advice);
     }
     (
         format!(
-            "{text}: the next token comes at {}, and the one for this job at {}; {line}",
+            "{text}: the next token comes at {}, and the one for this job at {}; {line}{rule}",
             exactly(*next),
             exactly(*own)
         ),
@@ -129,56 +151,13 @@ fn rated(rate: JobRate, HeldBy { limit, ahead, tokens, .. }: &HeldBy) -> (String
     )
 }
 
-fn in_sequence(id: JobId, HeldBy { limit, holders, ahead, next, halted, .. }: &HeldBy) -> (String, String) {
-    let JobLimit { name, key, .. } = limit;
-    let line = match ahead {
-        0 => "no job comes before it".to_owned(),
-        1 => "1 job comes before it".to_owned(),
-        _ if *ahead > MOST_AHEAD => format!("more than {MOST_AHEAD} jobs come before it"),
-        _ => format!("{ahead} jobs come before it"),
-    };
-    if let Some((at, job)) = halted {
-        let text = format!(
-            "sequence `{name}` is halted for the key {key} since {}: job {job} was discarded; {line}",
-            time(*at)
-        );
-        let advice = format!(
-            "`worker retry {job}` runs that job again; `worker sequences skip {name} '{key}'` goes on without it"
-        );
-        return (text, advice);
-    }
-    if *next == Some(id) {
-        return (
-            format!("sequence `{name}`, key {key}: it is the turn of this job; the next pass of admission takes it"),
-            "if it stays so for seconds, no worker of this version is alive: `worker run`".to_owned(),
-        );
-    }
-    match (holders.first(), next) {
-        (Some(job), _) => (
-            format!(
-                "sequence `{name}` runs one job at a time for the key {key}: job {job} has not ended for good; {line}"
-            ),
-            format!("wait; `worker why {job}` says what that job does"),
-        ),
-        (None, Some(job)) => (
-            format!(
-                "sequence `{name}` runs its jobs in order for the key {key}: job {job} is next, and has not started; {line}"
-            ),
-            format!("wait; `worker why {job}` says what that job waits for"),
-        ),
-        (None, None) => (
-            format!("sequence `{name}`, key {key}: the job before it has just ended"),
-            "the next pass of admission takes it".to_owned(),
-        ),
-    }
-}
-
 fn limited(by: &HeldBy) -> (String, String) {
-    let HeldBy { limit: JobLimit { name, key, most: declared, .. }, set, taken, holders, ahead, .. } = by;
-    let most = by.most();
+    let HeldBy { limit: JobLimit { name, key, most: declared, on_full, fair, .. }, set, taken, holders, ahead, .. } =
+        by;
+    let (most, keyed) = (by.most(), keyed(key));
     let allows = match set {
-        Some(set) => format!("limit `{name}` allows {declared} at once ({set}) for the key {key}"),
-        None => format!("limit `{name}` allows {declared} at once for the key {key}"),
+        Some(set) => format!("limit `{name}` allows {most} at once for {keyed} ({set}; the job says {declared})"),
+        None => format!("limit `{name}` allows {declared} at once for {keyed}"),
     };
     let change = match set {
         Some(_) => format!("`worker limits reset {name}` lets {declared} run at once again"),
@@ -187,21 +166,32 @@ fn limited(by: &HeldBy) -> (String, String) {
     if most == 0 && *taken == 0 {
         return (format!("{allows}, so none starts"), change);
     }
+    let turns = fair.as_deref().map(|tenant| tenants::turns(tenant, by));
     let jobs: Vec<String> = holders.iter().map(|job| format!("job {job}")).collect();
     if *taken >= u64::from(most) {
         let line = match ahead {
+            _ if turns.is_some() => turns.unwrap_or_default(),
             0 => String::new(),
             1 => "; 1 job of this key comes before it".to_owned(),
             _ if *ahead > MOST_AHEAD => format!("; more than {MOST_AHEAD} jobs of this key come before it"),
             _ => format!("; {ahead} jobs of this key come before it"),
         };
-        let text = format!("{allows}, and {taken} are taken: {}{line}", jobs.join(", "));
+        let (are, others) = (if *taken == 1 { "is" } else { "are" }, others(*taken, jobs.len()));
+        let text = format!("{allows}, and {taken} {are} taken: {}{others}{line}{}", jobs.join(", "), on_full.shown());
         let advice = format!("wait; `worker show` or `worker why` with one of these jobs says what it does; {change}");
         return (text, advice);
     }
-    let text =
-        format!("{allows}: {taken} of {most} are taken, so a slot is free; the next pass of admission takes the job");
+    let next = match turns {
+        Some(turns) => format!("the next pass of admission takes the next job{turns}"),
+        None => "the next pass of admission takes the job".to_owned(),
+    };
+    let text = format!("{allows}: {taken} of {most} are taken, so a slot is free; {next}");
     (text, "if it stays so for seconds, no worker of this version is alive: `worker run`".to_owned())
+}
+
+/// Only some of the jobs are named.
+const fn others(number: u64, named: usize) -> &'static str {
+    if number > named as u64 && named > 0 { " and others" } else { "" }
 }
 
 fn no_such_job(id: JobId, highest: Option<JobId>) -> (String, String) {
@@ -277,13 +267,4 @@ fn locked(RowLock { pid, name, since }: &RowLock) -> (String, String) {
 
 fn after(error: Option<&str>) -> impl Display {
     error.map(|error| format!(": {error}")).unwrap_or_default()
-}
-
-/// Tokens may come many times in a second.
-fn exactly(at: DateTime<Utc>) -> String {
-    at.to_rfc3339_opts(SecondsFormat::Millis, true).replacen('T', " ", 1)
-}
-
-fn time(at: DateTime<Utc>) -> String {
-    at.to_rfc3339_opts(SecondsFormat::Secs, true).replacen('T', " ", 1)
 }

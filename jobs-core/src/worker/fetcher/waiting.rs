@@ -33,11 +33,10 @@ impl Fetcher {
                 return;
             }
             let poll = self.shared.settings.poll;
-            let within = if self.until_empty { Duration::MAX } else { poll };
             self.shared.settings.recorders.record(|| Event::Polled);
-            let due = match self.shared.storage.next_due(&wanted, within).await {
-                Ok(due) if self.until_empty => self.with_held(&wanted, due).await,
-                due => due,
+            let due = match self.until_empty {
+                true => self.next_of_all(&wanted).await,
+                false => self.shared.storage.next_due(&wanted, poll).await,
             };
             let due = match due {
                 Ok(None) if self.until_empty && no_lease_held => {
@@ -91,7 +90,7 @@ impl Fetcher {
                 self.shared.routine_rescan_due.notify_one();
             }
             let time = due.map_or(next_poll, |due| due.min(next_poll)).min(longest);
-            let reason = self.wait_for_reason(time, wake_on).await;
+            let reason = self.sleep(time, wake_on).await;
             if reason || prefetched || time < next_poll {
                 return;
             }
@@ -99,12 +98,13 @@ impl Fetcher {
     }
 
     /// The time until the first job is due, held jobs included. If a held job is due, it is admitted now, or its limit waits for
-    /// another job.
-    async fn with_held(&self, wanted: &Claim, due: Option<Duration>) -> StorageResult<Option<Duration>> {
+    /// another job. The held jobs are asked for first: one that is admitted meanwhile is in the second answer.
+    async fn next_of_all(&self, wanted: &Claim) -> StorageResult<Option<Duration>> {
         let held = self.shared.storage.next_held(wanted).await?;
         if held.is_some_and(|held| held.is_zero()) {
             self.shared.storage.admit(true).await?;
         }
+        let due = self.shared.storage.next_due(wanted, Duration::MAX).await?;
         Ok(due.into_iter().chain(held).min())
     }
 
@@ -121,12 +121,18 @@ impl Fetcher {
         }
     }
 
-    /// Claims and polls found no job, but they do not find stragglers. So a rescan must confirm that no job is left.
+    /// Claims and polls found no job, but they do not find stragglers. So a rescan must confirm that no job is left. Another rescan of
+    /// this worker may have found a straggler since the poll, and then this rescan does not find it. So another poll must confirm it.
     async fn end_if_nothing_is_left(&mut self, wanted: &Claim) {
-        match self.shared.storage.rescan(wanted, RescanReason::Requested).await {
-            Ok(Rescanned::Nothing) => self.shared.phases.draining().cancel(),
-            Ok(Rescanned::Found) => {}
-            Ok(Rescanned::Refused) => self.back_off().await,
+        let left = match self.shared.storage.rescan(wanted, RescanReason::Requested).await {
+            Ok(Rescanned::Nothing) => self.next_of_all(wanted).await.map(|due| due.is_some()),
+            Ok(Rescanned::Found) => Ok(true),
+            Ok(Rescanned::Refused) => return self.back_off().await,
+            Err(problem) => Err(problem),
+        };
+        match left {
+            Ok(true) => {}
+            Ok(false) => self.shared.phases.draining().cancel(),
             Err(problem) => {
                 self.warning.report(&problem);
                 self.back_off().await;
@@ -134,9 +140,19 @@ impl Fetcher {
         }
     }
 
+    /// The same as [`wait_for_reason`](Self::wait_for_reason) after a claim that found nothing. Meanwhile finishes may claim the jobs to which they
+    /// pass slots on ([`passing_on`](crate::worker::passing_on)).
+    pub(super) async fn sleep(&mut self, time: Duration, wake_on: WakeOn) -> bool {
+        self.shared.nothing_waits.set_asleep(!wake_on.slot && !self.until_empty);
+        let reason = self.wait_for_reason(time, wake_on).await;
+        self.shared.nothing_waits.set_asleep(false);
+        reason
+    }
+
     /// Waits for a reason to claim, at most this time. Returns whether there was one.
-    pub(super) async fn wait_for_reason(&mut self, time: Duration, wake_on: WakeOn) -> bool {
+    async fn wait_for_reason(&mut self, time: Duration, wake_on: WakeOn) -> bool {
         let mut over = std::pin::pin!(tokio::time::sleep(time));
+        let prefetched = self.shared.queues.any_prefetched();
         loop {
             self.shared.health.tick();
             tokio::select! {
@@ -147,7 +163,8 @@ impl Fetcher {
                 }
                 () = self.shared.queues.capacity_changed() => {
                     runner::start(&self.shared, &self.reporter);
-                    if wake_on.slot {
+                    // A finish may have claimed a job for which there is no slot. From now on its age must be checked.
+                    if wake_on.slot || !prefetched && self.shared.queues.any_prefetched() {
                         return true;
                     }
                 }

@@ -1,41 +1,49 @@
 //! `admit`: a pass of admission, in the function `jobs.admit`. It locks the row of `jobs.admission` (`for no key update skip locked`), so
-//! one session admits at a time. It is one call and one transaction: a client that stops in the middle cannot hold the lock, and the
-//! time limit for statements is the limit of the pass.
+//! one session admits at a time. A pass is one call and one transaction. So a client that stops in the middle cannot hold the lock, and
+//! the time limit for statements is the limit of the pass.
 
 use std::time::Duration;
 
+use diesel::pg::Pg;
 use diesel::prelude::*;
+use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_query;
 use diesel::sql_types::{Array, BigInt, Bool, Double, Nullable, Text};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::storage::{Admission, Claim};
 
-#[derive(QueryableByName)]
-struct AdmissionRow {
-    #[diesel(sql_type = Bool)]
-    is_busy: bool,
-    #[diesel(sql_type = BigInt)]
-    admitted: i64,
-    #[diesel(sql_type = Bool)]
-    more: bool,
-    #[diesel(sql_type = Bool)]
-    sweep_again: bool,
-    #[diesel(sql_type = Bool)]
-    holds: bool,
-    #[diesel(sql_type = BigInt)]
-    set_apart: i64,
-    #[diesel(sql_type = Nullable<Double>)]
-    next_token: Option<f64>,
+use crate::pg::native::{native_query, sql};
+
+/// One pass. `sweeps`: it also searches for keys without a nudge, and for jobs that have expired.
+pub(crate) struct AdmitQuery {
+    sweeps: bool,
 }
 
+impl QueryFragment<Pg> for AdmitQuery {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        sql!(
+            out,
+            "select is_busy, admitted, more, sweep_again, holds, set_apart, next_token,
+       " [self.sweeps => Bool] " and exists (select from jobs.expiry where start_by <= clock_timestamp())
+          and not exists (select from jobs.installation where frozen_at is not null) as expired,
+       jobs.may_be_full()
+from jobs.admit(" [self.sweeps => Bool] ")"
+        )
+    }
+}
+
+native_query!(AdmitQuery -> (Bool, BigInt, Bool, Bool, Nullable<Bool>, BigInt, Nullable<Double>, Bool, Bool));
+
+type AdmissionRow = (bool, i64, bool, bool, Option<bool>, i64, Option<f64>, bool, bool);
+
 pub(crate) async fn admit(conn: &mut AsyncPgConnection, sweeps: bool) -> QueryResult<Admission> {
-    let query =
-        sql_query("select is_busy, admitted, more, sweep_again, holds, set_apart, next_token from jobs.admit($1)")
-            .bind::<Bool, _>(sweeps);
     // There is only one row, but `get_result` would return it before the statement is committed.
-    let rows: Vec<AdmissionRow> = query.load(conn).await?;
-    let Some(row) = rows.into_iter().next() else { return Ok(Admission::default()) };
-    let AdmissionRow { is_busy, admitted, more, sweep_again, holds, set_apart, next_token } = row;
+    let rows: Vec<AdmissionRow> = AdmitQuery { sweeps }.load(conn).await?;
+    let Some((is_busy, admitted, more, sweep_again, holds, set_apart, next_token, expired, may_be_full)) =
+        rows.into_iter().next()
+    else {
+        return Ok(Admission::default());
+    };
     let next_token = next_token.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default());
     let number = |number: i64| usize::try_from(number).unwrap_or_default();
     Ok(Admission {
@@ -46,6 +54,8 @@ pub(crate) async fn admit(conn: &mut AsyncPgConnection, sweeps: bool) -> QueryRe
         holds,
         refused: number(set_apart),
         next_token,
+        expired,
+        may_be_full,
     })
 }
 
@@ -59,9 +69,7 @@ struct DueRow {
 pub(crate) async fn next_held(conn: &mut AsyncPgConnection, claim: &Claim) -> QueryResult<Option<Duration>> {
     let queues: Vec<&str> = claim.wanted.iter().map(|wanted| &*wanted.queue).collect();
     let row: DueRow = sql_query(
-        "select extract(epoch from min(greatest(run_at, (
-    select r.next_at from jobs.rate r where flags & 8 <> 0 and r.limit_name = held.limit_name and r.limit_key = held.limit_key
-))) - clock_timestamp())::float8 as seconds
+        "select extract(epoch from min(greatest(run_at, case when flags & 136 <> 0 then jobs.next_token_of(held) end)) - clock_timestamp())::float8 as seconds
 from jobs.held where queue = any($1) and kind = any($2)
   and queue not in (select name from jobs.queue where paused) and kind not in (select name from jobs.kind where paused)
   and not exists (select from jobs.installation where frozen_at is not null)",

@@ -4,10 +4,12 @@ use chrono::{DateTime, Utc};
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
+use diesel::sql_query;
 use diesel::sql_types::{Bool, Nullable, Text};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
-use diesel_jobs_core::storage::{Action, AuditEntry, AuditRecord, SOMEBODY};
+use diesel_jobs_core::storage::{Action, AuditEntry, AuditRecord, RequestKey, UNNAMED_OPERATOR};
 
+use crate::pg::advisory;
 use crate::pg::native::{RawJson, sql};
 use crate::pg::schema::audit;
 
@@ -33,7 +35,7 @@ pub(crate) struct Actor<'a> {
 impl Actor<'_> {
     /// The name, unless the caller gave none.
     pub(crate) fn named(self) -> Option<String> {
-        (self.name != SOMEBODY).then(|| self.name.to_owned())
+        (self.name != UNNAMED_OPERATOR).then(|| self.name.to_owned())
     }
 }
 
@@ -84,13 +86,26 @@ pub(crate) async fn audit(
         .select((audit::id, audit::at, audit::actor, audit::action, audit::target, audit::detail))
         .load(conn)
         .await?;
-    let record = |(id, at, actor, action, target, detail): Row| AuditRecord {
-        id,
-        at,
-        actor,
-        action,
-        target,
-        detail: detail.and_then(|detail| serde_json::from_slice(&detail.0).ok()),
-    };
-    Ok(rows.into_iter().map(record).collect())
+    Ok(rows.into_iter().map(entry).collect())
+}
+
+fn entry((id, at, actor, action, target, detail): Row) -> AuditRecord {
+    let detail = detail.and_then(|detail| serde_json::from_slice(&detail.0).ok());
+    AuditRecord { id, at, actor, action, target, detail }
+}
+
+/// What was done before for this request. Until the caller's transaction ends, no other session does what a request with a key asks for.
+pub(crate) async fn before(conn: &mut AsyncPgConnection, key: &RequestKey) -> QueryResult<Option<AuditRecord>> {
+    // The next statement sees what the session has committed that had the lock.
+    sql_query(advisory::ONE_REQUEST).execute(conn).await?;
+    // An operator of JSON would fail at an entry with an escaped NUL character.
+    let has_key = diesel::dsl::sql::<Nullable<Bool>>("detail::text like ").bind::<Text, _>(format!("%{}%", key.text()));
+    let rows: Vec<Row> = audit::table
+        .filter(audit::id.gt(key.after()))
+        .filter(has_key)
+        .order(audit::id)
+        .select((audit::id, audit::at, audit::actor, audit::action, audit::target, audit::detail))
+        .load(conn)
+        .await?;
+    Ok(rows.into_iter().map(entry).find(|record| key.is_of(record)))
 }

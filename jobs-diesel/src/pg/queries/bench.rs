@@ -54,7 +54,7 @@ pub(crate) async fn drop_schema(conn: &mut AsyncPgConnection) -> QueryResult<()>
         .await
 }
 
-/// Empties all tables of the schema except the ledger. It reads their names from the catalog.
+/// Empties all tables of the schema except `schema_migration`. It reads their names from the catalog.
 pub(crate) async fn empty(conn: &mut AsyncPgConnection) -> QueryResult<()> {
     conn.batch_execute(
         "do $$ begin execute (

@@ -1,5 +1,5 @@
 //! `bring_forward`: makes the first waiting job due by moving all of them to an earlier time. For tests that skip time, in which no other worker
-//! admits. Locks the rows that it moves. Tokens of rates come by the same span earlier.
+//! admits. Locks the rows that it moves. Tokens of rates come, and jobs expire, by the same span earlier.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -23,7 +23,7 @@ impl QueryFragment<Pg> for BringForwardQuery<'_> {
     where r.queue = any(" [self.queues => Array<Text>] ") and r.kind = any(" [self.kinds => Array<Text>] ") and " {FlagsKnown("r")} "
     for update
 ), held as materialized (
-    select h.ctid, h.run_at, (select r.next_at from jobs.rate r where h.flags & 8 <> 0 and r.limit_name = h.limit_name and r.limit_key = h.limit_key) as next_at
+    select h.ctid, h.run_at, case when h.flags & 136 <> 0 then jobs.next_token_of(h) end as next_at
     from jobs.held h
     where h.queue = any(" [self.queues => Array<Text>] ") and h.kind = any(" [self.kinds => Array<Text>] ") and " {FlagsKnown("h")} "
     for update
@@ -34,6 +34,8 @@ impl QueryFragment<Pg> for BringForwardQuery<'_> {
     from held, ahead where h.ctid = held.ctid and ahead.span > interval '0'
 ), tokens as (
     update jobs.rate r set full_at = r.full_at - ahead.span, next_at = r.next_at - ahead.span from ahead where ahead.span > interval '0'
+), expiring as (
+    update jobs.expiry e set start_by = e.start_by - ahead.span from ahead where ahead.span > interval '0'
 ), moved as (
     update jobs.ready r set run_at = r.run_at - ahead.span
     from waiting, ahead where r.ctid = waiting.ctid and ahead.span > interval '0'

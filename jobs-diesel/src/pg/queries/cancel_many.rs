@@ -6,8 +6,9 @@ use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{BigInt, Timestamptz};
-use diesel_jobs_core::storage::CANCELLED_WITH_ALL;
+use diesel_jobs_core::storage::{Action, CANCELLED_WITH_ALL};
 
+use super::audited::{Actor, Audited};
 use super::columns::{CARRIED, READY};
 use super::operate::IntoCancelled;
 use crate::flags::FlagsKnown;
@@ -17,11 +18,17 @@ pub(crate) struct CancelManyQuery {
     before: DateTime<Utc>,
     limit: i64,
     into_cancelled: IntoCancelled,
+    audited: Audited,
 }
 
 impl CancelManyQuery {
-    pub(crate) fn new(before: DateTime<Utc>, limit: i64, keep_seconds: f64) -> Self {
-        Self { before, limit, into_cancelled: IntoCancelled::new(keep_seconds, CANCELLED_WITH_ALL.to_owned(), None) }
+    pub(crate) fn new(before: DateTime<Utc>, limit: i64, keep_seconds: f64, actor: Actor<'_>) -> Self {
+        Self {
+            before,
+            limit,
+            into_cancelled: IntoCancelled::new(keep_seconds, CANCELLED_WITH_ALL.to_owned(), actor.named()),
+            audited: Audited::new("ended", &Action::Cancel, actor),
+        }
     }
 }
 
@@ -47,7 +54,7 @@ impl QueryFragment<Pg> for CancelManyQuery {
         limit " [self.limit => BigInt] " for update
     ))
     returning " READY ", claimed_at, worker, " CARRIED "
-" {self.into_cancelled} "
+" {self.into_cancelled} {self.audited} "
 select count(*) from ended"
         )
     }

@@ -1,4 +1,4 @@
-//! `run_now`, `reprioritise`, `move`: change waiting jobs. Each row is deleted and inserted anew, because no statement updates
+//! `run_now`, `reprioritise`, `move`: change waiting jobs. Each row is deleted and inserted again, because no statement updates
 //! the row of a job. A job that is due is due from now on: claims would find one with an earlier time only after a rescan, see
 //! `scan`.
 
@@ -9,7 +9,7 @@ use diesel::sql_types::{Array, BigInt, Bool, Nullable, SmallInt, Text};
 use diesel_jobs_core::storage::Action;
 
 use super::audited::{Actor, Audited};
-use super::columns::{CARRIED, HELD, HELD_VALUES, READY};
+use super::columns::{CARRIED, HELD, HELD_VALUES, READY, UNCHANGED};
 use super::held::{FROM_HELD, KNOWN, UNLOCKED};
 use super::wake::{A_WORKER_IS_IDLE, ADMISSION_WOKEN};
 use crate::flags::FlagsKnown;
@@ -54,14 +54,14 @@ impl QueryFragment<Pg> for ChangeQuery {
     insert into jobs.ready (" READY ", " CARRIED ")
     select id, case when " [self.is_due_now => Bool] " then clock_timestamp() else greatest(run_at, clock_timestamp()) end, lease,
            attempt, max_attempts, crashes, enqueued_at, flags, coalesce(" [self.priority => Nullable<SmallInt>] ", priority), kind,
-           coalesce(" [self.queue => Nullable<Text>] ", queue), tags, args, traceparent, flow
+           coalesce(" [self.queue => Nullable<Text>] ", queue), " UNCHANGED "
     from waiting
     returning id, queue
 ), held_again as (
     insert into jobs.held (" READY ", " CARRIED ", " HELD ")
     select id, case when " [self.is_due_now => Bool] " then least(run_at, clock_timestamp()) else run_at end, lease,
            attempt, max_attempts, crashes, enqueued_at, flags, coalesce(" [self.priority => Nullable<SmallInt>] ", priority), kind,
-           coalesce(" [self.queue => Nullable<Text>] ", queue), tags, args, traceparent, flow,
+           coalesce(" [self.queue => Nullable<Text>] ", queue), " UNCHANGED ",
            not " [self.is_due_now => Bool] " and run_at > clock_timestamp(), " HELD_VALUES "
     from held
     returning id, limit_name, limit_key

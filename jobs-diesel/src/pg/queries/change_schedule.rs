@@ -11,12 +11,14 @@ use diesel::sql_types::Timestamptz;
 use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::NewJob;
 use diesel_jobs_core::flags::schedules::{OPERATORS, are_known};
-use diesel_jobs_core::storage::{NewSchedule, ScheduleChange, Scheduled};
-use serde_json::{Value, json};
+use diesel_jobs_core::storage::{NewSchedule, Once, RequestKey, ScheduleChange, Scheduled};
+use serde_json::json;
 
 use super::super::enqueue_connection::insert_many;
 use super::audit::record;
+use super::audited::before;
 use crate::changed_schedule::{Stored, changed, reset};
+use crate::operation::record::marked;
 use crate::pg::native::RawJson;
 use crate::pg::schema::schedule;
 
@@ -111,7 +113,7 @@ pub(crate) async fn reset_to_declared(conn: &mut AsyncPgConnection, name: &str, 
             Err(answer) => return Ok(answer),
         };
         let Some(new) = reset(&stored) else { return Ok(Scheduled::Unchanged) };
-        let nobody = (
+        let without_operator = (
             schedule::kind.eq(&new.kind),
             schedule::added_by.eq(None::<&str>),
             schedule::changed_by.eq(None::<&str>),
@@ -121,7 +123,7 @@ pub(crate) async fn reset_to_declared(conn: &mut AsyncPgConnection, name: &str, 
             schedule::priority.eq(None::<i16>),
             schedule::max_attempts.eq(None::<i16>),
         );
-        update(schedule::table.find(&name)).set(nobody).execute(conn).await?;
+        update(schedule::table.find(&name)).set(without_operator).execute(conn).await?;
         store(conn, &stored, &new).await?;
         record(conn, &actor, "reset", &target(&name), None).await?;
         Ok(Scheduled::Done)
@@ -129,7 +131,7 @@ pub(crate) async fn reset_to_declared(conn: &mut AsyncPgConnection, name: &str, 
     .await
 }
 
-/// Stores when the schedule ticks. If its expression or time zone is another one, it goes on from now, so that earlier
+/// Stores when the schedule ticks. If its expression or time zone is another one, it continues from now, so that earlier
 /// ticks are not missed ticks.
 async fn store(conn: &mut AsyncPgConnection, old: &Stored, new: &Stored) -> QueryResult<()> {
     let row = schedule::table.find(&new.name);
@@ -221,16 +223,44 @@ pub(crate) async fn enqueue(
 ) -> QueryResult<Scheduled> {
     let (name, action, actor) = (name.to_owned(), action.to_owned(), actor.to_owned());
     let jobs = jobs.to_vec();
+    conn.transaction(async move |conn| insert(conn, &name, jobs, &action, &actor, None).await).await
+}
+
+/// [`enqueue`] for a request with a key, unless it was done before.
+pub(crate) async fn enqueue_once(
+    conn: &mut AsyncPgConnection,
+    key: &RequestKey,
+    name: &str,
+    jobs: &[NewJob],
+    action: &str,
+    actor: &str,
+) -> QueryResult<Once<Scheduled>> {
+    let (name, action, actor) = (name.to_owned(), action.to_owned(), actor.to_owned());
+    let (key, jobs) = (*key, jobs.to_vec());
     conn.transaction(async move |conn| {
-        if let Err(answer) = lock(conn, &name).await? {
-            return Ok(answer);
+        if let Some(before) = before(conn, &key).await? {
+            return Ok(Once::Before(before));
         }
-        let detail: Value = json!({ "jobs": jobs.len() });
-        insert_many::<AsyncPgConnection>(conn, jobs).await?;
-        record(conn, &actor, &action, &target(&name), Some(&detail)).await?;
-        Ok(Scheduled::Done)
+        insert(conn, &name, jobs, &action, &actor, Some(&key)).await.map(Once::Now)
     })
     .await
+}
+
+async fn insert(
+    conn: &mut AsyncPgConnection,
+    name: &str,
+    jobs: Vec<NewJob>,
+    action: &str,
+    actor: &str,
+    key: Option<&RequestKey>,
+) -> QueryResult<Scheduled> {
+    if let Err(answer) = lock(conn, name).await? {
+        return Ok(answer);
+    }
+    let detail = marked(json!({ "jobs": jobs.len() }), key);
+    insert_many::<AsyncPgConnection>(conn, jobs).await?;
+    record(conn, actor, action, &target(name), Some(&detail)).await?;
+    Ok(Scheduled::Done)
 }
 
 fn target(name: &str) -> String {

@@ -13,9 +13,9 @@
 //!   that lock. No foreign key can take such a lock here.
 //! - Before that, rows are passed over whose `xmax` is a transaction that has not ended in this statement's snapshot.
 //!   `skip locked` asks the lock manager about each such row, and many claims contend for the lock manager. A claim sees
-//!   at once that a lock was released. In two cases `xmax` cannot tell: it may be a MultiXact, and it lacks the epoch
-//!   of an `xid8`. Two kinds of claims try such rows nevertheless: a claim that bypasses the claim limit, and a claim
-//!   after a [`rescan`](super::rescan) that found the same job twice in a row.
+//!   at once that a lock was released. In two cases `xmax` does not show this: it may be a MultiXact, and it lacks
+//!   the epoch of an `xid8`. So two kinds of claims try such rows nevertheless. One is a claim that bypasses the claim
+//!   limit. The other is a claim after a [`rescan`](super::rescan) that found the same job twice in succession.
 //! - Beyond the free slots it claims only up to the first job at risk, which must not be prefetched
 //!   ([`Wanted::prefetch`]).
 //! - The commit does not wait for the disk (`synchronous_commit`). If a crash of the database loses a claim, its job is
@@ -148,14 +148,17 @@ impl QueryFragment<Pg> for ClaimedIntoRunning {
     }
 }
 
+/// What a claim returns per job, see [`Row`].
+pub(super) const CLAIMED: &str = "id, lease, kind, queue, (flags::bigint << 48) | ((priority::bigint & 65535) << 32) | (attempt::bigint << 16) | max_attempts::bigint,
+          coalesce(args, (select payload.args from jobs.payload where job_id = running.id), 'null'), run_at, enqueued_at, claimed_at, traceparent";
+
 fn into_running<'b>(worker: &'b WorkerId, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
     sql!(
         out,
         "insert into jobs.running (" RUNNING ", " CARRIED ")
 select id, run_at, lease + 1, attempt + 1, max_attempts, crashes, " [worker.0 => SqlUuid] ", " CARRIED "
 from claimed
-returning id, lease, kind, queue, (flags::bigint << 48) | ((priority::bigint & 65535) << 32) | (attempt::bigint << 16) | max_attempts::bigint,
-          coalesce(args, (select payload.args from jobs.payload where job_id = running.id), 'null'), run_at, enqueued_at, claimed_at, traceparent"
+returning " CLAIMED
     )
 }
 
@@ -224,6 +227,7 @@ impl ClaimedRow {
             enqueued_at: self.enqueued_at,
             claimed_at: self.claimed_at,
             traceparent: self.traceparent.as_deref().and_then(Traceparent::parse),
+            start_by: None,
         }
     }
 }

@@ -1,7 +1,24 @@
 //! The column lists that several statements share. A new stored column is added here.
 
+/// Those of [`CARRIED`] that no operator changes.
+macro_rules! unchanged {
+    () => {
+        "tags, args, traceparent, flow"
+    };
+}
+
+pub(super) const UNCHANGED: &str = unchanged!();
+
 /// The columns that every move of a job copies unchanged.
-pub(super) const CARRIED: &str = "enqueued_at, flags, priority, kind, queue, tags, args, traceparent, flow";
+pub(super) const CARRIED: &str = concat!("enqueued_at, flags, priority, kind, queue, ", unchanged!());
+
+/// The same for an ended job that runs again. It does not expire any more, so the flag 32 is removed.
+pub(super) const CARRIED_ANEW: &str =
+    concat!("enqueued_at, flags & ~32 as flags, priority, kind, queue, ", unchanged!());
+
+/// The same for jobs that a finish moves: a job that snoozes has started, so it does not expire any more.
+pub(super) const CARRIED_ON: &str =
+    concat!("enqueued_at, case when verb = 5 then flags & ~32 else flags end, priority, kind, queue, ", unchanged!());
 
 /// The columns that are written for a failed attempt.
 pub(super) const ERROR: &str = "job_id, attempt, started_at, worker, kind, message, fingerprint";

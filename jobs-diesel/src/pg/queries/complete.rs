@@ -9,13 +9,19 @@
 use diesel::QueryResult;
 use diesel::pg::Pg;
 use diesel::query_builder::{AstPass, QueryFragment};
-use diesel::sql_types::{Array, BigInt, Double, Integer, Nullable, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Bool, Double, Integer, Nullable, Uuid as SqlUuid};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
-use diesel_jobs_core::{Finish, Keep, Transition, WorkerId};
+use diesel_jobs_core::storage::{Claim, Finished};
+use diesel_jobs_core::{Finish, JobId, Keep, Transition, WorkerId};
 
+use super::claim::{self, ClaimedRow};
 use super::columns::{CARRIED, FINISHED};
+use super::pass_on::{ClaimNext, PassOn};
 use super::released::Released;
 use crate::pg::native::{native_query, seconds, sql};
+
+/// The job of the row that the statement with slots returns beside those of the claimed jobs. No job has this id.
+const NO_JOB: JobId = JobId(0);
 
 /// Jobs that all completed in the same way.
 pub(super) struct Alike {
@@ -65,7 +71,7 @@ impl CompleteQuery {
         Some(Self { ids, worker, number, keep })
     }
 
-    /// Moves the jobs out of `running`. Returns the ids of those whose lease stood and whose row was not locked.
+    /// Moves the jobs out of `running`. Returns the ids of those whose lease was valid and whose row was not locked.
     ///
     /// The statement returns only the number of moved rows, because a statement that returns all ids takes a tenth
     /// longer. If the number is smaller than the batch, a second statement reads the ids. If another session prunes or
@@ -76,11 +82,25 @@ impl CompleteQuery {
         self.ids_of(moved, conn).await
     }
 
-    /// The same for jobs with a limit or a unique key.
-    pub(super) async fn complete_limited(self, conn: &mut AsyncPgConnection) -> QueryResult<Vec<i64>> {
-        let limited = CompleteLimitedQuery(self);
-        let moved = RunQueryDsl::execute(&limited, conn).await?;
-        limited.0.ids_of(moved, conn).await
+    /// The same for jobs with a limit or a unique key. It passes slots on, and claims the jobs that get one, if `next` wants them.
+    pub(crate) async fn complete_limited(
+        self,
+        next: Option<&Claim>,
+        conn: &mut AsyncPgConnection,
+    ) -> QueryResult<Finished> {
+        let worker = self.worker;
+        let claim_next = ClaimNext::new(worker, self.ids.len(), next);
+        let limited = CompleteLimitedQuery { complete: self, pass_on: PassOn(claim_next) };
+        // All rows have the same numbers.
+        let rows: Vec<(i64, i64, bool, i64, ClaimedRow)> = RunQueryDsl::load(&limited, conn).await?;
+        let number = |number: i64| usize::try_from(number).unwrap_or_default();
+        let (moved, made, is_free) =
+            rows.as_slice().first().map_or((0, 0, false), |row| (number(row.0), number(row.1), row.2));
+        let claimed = rows.into_iter().map(|row| row.4.into_job(worker));
+        let mut claimed: Vec<_> = claimed.filter(|job| job.lease.job != NO_JOB).collect();
+        claim::sort(&mut claimed);
+        let moved = limited.complete.ids_of(moved, conn).await?.into_iter().map(JobId).collect();
+        Ok(Finished { moved, passed_on: made, claimed, is_free })
     }
 
     async fn ids_of(self, moved: usize, conn: &mut AsyncPgConnection) -> QueryResult<Vec<i64>> {
@@ -94,7 +114,7 @@ impl CompleteQuery {
         RunQueryDsl::load(CompletedQuery(&self, moved), conn).await
     }
 
-    fn walk<'b>(&'b self, gives_back: bool, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+    fn walk<'b>(&'b self, pass_on: Option<&'b PassOn<'b>>, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         let moved: QueryResult<()> = sql!(
             out,
             "with moved as (
@@ -104,46 +124,55 @@ impl CompleteQuery {
 )"
         );
         moved?;
-        if gives_back {
-            sql!(out, ", " GIVEN_BACK ", " {RELEASED})?;
+        if let Some(pass_on) = pass_on {
+            sql!(out, ", " {*pass_on} ", " {RELEASED} ", ended as (")?;
         }
-        sql!(
+        let ended: QueryResult<()> = sql!(
             out,
             "
 insert into jobs.finished (" FINISHED ", " CARRIED ")
 select id, run_at, claimed_at, now() + make_interval(secs => " [self.keep => Nullable<Double>] "), lease, 1, attempt, max_attempts, crashes, worker, " CARRIED "
 from moved"
-        )
+        );
+        ended?;
+        if pass_on.is_some() {
+            let numbers = "
+    returning 1
+)
+select numbers.*, claimed.* from (
+    select (select count(*) from ended), (select count(*) from made), exists (select from nudged), (select count(*) from woken)
+) numbers cross join (
+    select * from claimed
+    union all select 0, 0, '', '', 0, 'null'::json, now(), now(), now(), null
+) claimed";
+            out.push_sql(numbers);
+        }
+        Ok(())
     }
 }
 
 impl QueryFragment<Pg> for CompleteQuery {
     fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        self.walk(false, out)
+        self.walk(None, out)
     }
 }
 
 native_query!(CompleteQuery -> ());
 
-/// The slots of the jobs. The name and the key come from the slot: reading them from the JSON of each job would take longer than the
-/// delete. A job without a slot gives nothing back, and whoever deletes its slot nudges the key.
-const GIVEN_BACK: &str = "freed as (
-    delete from jobs.slot where job_id = any(array(select id from moved)) returning limit_name, limit_key
-), nudged as (
-    insert into jobs.nudge (limit_name, limit_key) select distinct limit_name, limit_key from freed
-)";
-
 const RELEASED: Released = Released { from: "moved", when: "true" };
 
-struct CompleteLimitedQuery(CompleteQuery);
+struct CompleteLimitedQuery<'a> {
+    complete: CompleteQuery,
+    pass_on: PassOn<'a>,
+}
 
-impl QueryFragment<Pg> for CompleteLimitedQuery {
+impl QueryFragment<Pg> for CompleteLimitedQuery<'_> {
     fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        self.0.walk(true, out)
+        self.complete.walk(Some(&self.pass_on), out)
     }
 }
 
-native_query!(CompleteLimitedQuery -> ());
+native_query!(CompleteLimitedQuery<'a> -> (BigInt, BigInt, Bool, BigInt, claim::Row));
 
 /// The jobs of a batch that finished last, as many as were just moved. Other jobs of the batch may have finished
 /// before, under the same lease.

@@ -10,7 +10,7 @@ use diesel::sql_types::{BigInt, Double};
 use crate::pg::native::{native_query, sql};
 
 /// Returns the age of the oldest snapshot or open transaction in seconds, and the number of dead rows of waiting and
-/// ended jobs as the server has counted them.
+/// ended jobs, by the server's statistics.
 pub(crate) struct DeadRowsQuery;
 
 /// From this age on a snapshot is old,

@@ -1,6 +1,5 @@
-//! `delete`: `finish` for batches whose jobs all completed in the same way and are not kept. It takes less than a third
-//! of the server's work of `complete` or `finish`: 1.8, 5.9 and 6.3 µs per job in batches of 500. A plain delete takes
-//! 1.6 µs.
+//! `delete`: `finish` for batches whose jobs all completed in the same way and are not kept. In batches of 500,
+//! the server spends 1.8 µs per job on it, 5.9 µs on `complete` and 6.3 µs on `finish`. A plain delete takes 1.6 µs.
 //!
 //! It also deletes the rows of these jobs in other tables. It does not search those tables for a job that has no rows
 //! there. If a job's own `args` is null, its large arguments are in `jobs.payload`. A job has no failures during its

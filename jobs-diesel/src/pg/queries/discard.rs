@@ -19,12 +19,10 @@ use crate::pg::native::{native_query, sql};
 /// A sequence halts if it was the turn of the discarded job.
 const LEAVES: Freed = Freed { discarded: "true", ..Freed::ended("waiting") };
 
+/// Ends waiting jobs by an operator.
 pub(crate) struct DiscardQuery {
     ids: Vec<i64>,
-    keep_seconds: f64,
-    actor: Option<String>,
-    fingerprint: i64,
-    why: String,
+    into_discarded: IntoDiscarded,
     audited: Audited,
 }
 
@@ -32,10 +30,12 @@ impl DiscardQuery {
     pub(crate) fn new(ids: Vec<i64>, keep_seconds: f64, actor: Actor<'_>) -> Self {
         Self {
             ids,
-            keep_seconds,
-            actor: actor.named(),
-            fingerprint: cancel_fingerprint(DISCARDED),
-            why: format!("discarded by {}", actor.name),
+            into_discarded: IntoDiscarded {
+                keep_seconds,
+                actor: actor.named(),
+                fingerprint: cancel_fingerprint(DISCARDED),
+                why: format!("discarded by {}", actor.name),
+            },
             audited: Audited::new("ended", &Action::Discard, actor),
         }
     }
@@ -57,7 +57,29 @@ impl QueryFragment<Pg> for DiscardQuery {
     returning " READY ", " CARRIED "
 ), waiting as (
     select * from available union all select * from held
-), " {LEAVES} ", " {Released { from: "waiting", when: "true" }} ", ended as (
+" {self.into_discarded} {self.audited} "
+select id from ended where (select count(*) from followed) >= 0"
+        )
+    }
+}
+
+native_query!(DiscardQuery -> BigInt);
+
+/// The part after the deletes of `waiting`. It inserts the finished rows (`ended`), the reason, and what `on_discarded` says. The statement must
+/// read `followed`.
+pub(super) struct IntoDiscarded {
+    pub(super) keep_seconds: f64,
+    /// Who has discarded them.
+    pub(super) actor: Option<String>,
+    pub(super) fingerprint: i64,
+    pub(super) why: String,
+}
+
+impl QueryFragment<Pg> for IntoDiscarded {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        sql!(
+            out,
+            "), " {LEAVES} ", " {Released { from: "waiting", when: "true" }} ", ended as (
     insert into jobs.finished (" FINISHED ", " CARRIED ")
     select id, run_at, null::timestamptz, " BEGIN {SetByOperators("3", "waiting")} OR_ELSE [self.keep_seconds => Double] END ", lease, 3, attempt, max_attempts,
            crashes, null::uuid, " CARRIED "
@@ -69,10 +91,7 @@ impl QueryFragment<Pg> for DiscardQuery {
            " [self.actor => Nullable<Text>] " from ended
 ), gone as (
     select id, kind, queue, attempt, max_attempts, 'cancelled' as failure_kind, " [self.why => Text] "::text as message from ended
-), " FOLLOWED {self.audited} "
-select id from ended where (select count(*) from followed) >= 0"
+), " FOLLOWED
         )
     }
 }
-
-native_query!(DiscardQuery -> BigInt);

@@ -1,5 +1,4 @@
-//! `enqueue`: a plain insert for one job. For many jobs, one `insert .. select unnest(..)` per thousand. Both send the
-//! notifications.
+//! `enqueue`: a plain insert for one job, which also sends the notification. The columns and values of all other inserts of new jobs are here, too.
 //!
 //! `run_at` is computed from the database's clock at the insert and is never earlier than that clock. So a new job is
 //! not below the time that claims have already passed. This is native SQL and not Diesel's DSL, because of that
@@ -16,21 +15,20 @@ use diesel::sql_types::{Array, BigInt, Bool, Interval, Json, Nullable, SmallInt,
 use diesel_jobs_core::{NewJob, RunAt, Traceparent};
 
 use super::wake::A_WORKER_IS_IDLE;
-use crate::pg::native::{RawJson, cached_by_text, native_query, sql};
+use crate::pg::native::{RawJson, native_query, sql};
 
 /// The most jobs per bulk statement.
 pub(crate) const CHUNK: usize = 1000;
 
+pub(super) fn delay(delay: Duration) -> PgInterval {
+    PgInterval::from_microseconds(i64::try_from(delay.as_micros()).unwrap_or(i64::MAX))
+}
+
 /// Returns the delay from now, and the time before which the job must not start. The later of both is its time.
 fn timing(run_at: RunAt) -> (PgInterval, Option<DateTime<Utc>>) {
-    let delay = |delay: Duration| PgInterval::from_microseconds(i64::try_from(delay.as_micros()).unwrap_or(i64::MAX));
-    match run_at {
-        RunAt::Now => (delay(Duration::ZERO), None),
-        RunAt::After(time) => (delay(time), None),
-        RunAt::At(at) => (delay(Duration::ZERO), Some(at)),
-        // A thousand years before now, so that the other time is the later one.
-        RunAt::Exactly(at) => (PgInterval::from_months(-12_000), Some(at)),
-    }
+    let (from_now, not_before) = run_at.parts();
+    // A thousand years before now, so that the other time is the later one.
+    (from_now.map_or(PgInterval::from_months(-12_000), delay), not_before)
 }
 
 pub(super) fn tags(job: &NewJob) -> Option<&[String]> {
@@ -47,7 +45,7 @@ pub(super) const COLUMNS: &str = "kind, queue, priority, run_at, max_attempts, t
 /// The trace context of jobs, if there is one: one more column of an insert. Inserts without one are the statements that they would
 /// be without traces.
 #[derive(Clone, Copy, Default)]
-pub(super) struct TraceColumn(bool);
+pub(super) struct TraceColumn(pub(super) bool);
 
 impl TraceColumn {
     pub(super) fn of(jobs: &[NewJob]) -> Self {
@@ -80,19 +78,6 @@ impl QueryFragment<Pg> for TraceValue<'_> {
     }
 }
 
-/// The values of that column as one more array. It is empty if there is no such column.
-#[derive(Default)]
-struct TraceValues<'a>(Vec<Option<&'a str>>);
-
-impl QueryFragment<Pg> for TraceValues<'_> {
-    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        if self.0.is_empty() {
-            return Ok(());
-        }
-        sql!(out, ", " [self.0 => Array<Nullable<Text>>])
-    }
-}
-
 pub(super) fn traceparent(job: &NewJob) -> Option<&str> {
     job.traceparent.as_ref().map(Traceparent::as_str)
 }
@@ -101,7 +86,7 @@ pub(super) fn traceparent(job: &NewJob) -> Option<&str> {
 pub(super) struct Values<'a> {
     kind: &'a str,
     queue: &'a str,
-    priority: i16,
+    pub(super) priority: i16,
     run_at: RunTime,
     max_attempts: i16,
     tags: Option<&'a [String]>,
@@ -180,44 +165,52 @@ impl QueryFragment<Pg> for EnqueueQuery<'_> {
 
 native_query!(EnqueueQuery<'a> -> (BigInt, Nullable<Bool>));
 
+/// The names of [`Arrays`].
+pub(super) const ARRAYS: &str = "kind, queue, priority, delay, not_before, max_attempts, tags, args";
+
+/// All of [`COLUMNS`], from rows of [`ARRAYS`].
+pub(super) const COLUMNS_OF_ARRAYS: &str = "kind, queue, priority, greatest(clock_timestamp() + delay, not_before) as run_at, max_attempts, tags::text[] as tags, args";
+
+/// The values of several jobs, as arrays.
 #[derive(Default)]
-pub(crate) struct EnqueueManyQuery<'a> {
-    pub(super) kinds: Vec<&'a str>,
-    pub(super) queues: Vec<&'a str>,
-    /// Each queue once.
-    pub(super) distinct_queues: Vec<&'a str>,
-    pub(super) priorities: Vec<i16>,
-    pub(super) delays: Vec<PgInterval>,
-    pub(super) not_before: Vec<Option<DateTime<Utc>>>,
-    pub(super) max_attempts: Vec<i16>,
+pub(super) struct Arrays<'a> {
+    kinds: Vec<&'a str>,
+    queues: Vec<&'a str>,
+    priorities: Vec<i16>,
+    delays: Vec<PgInterval>,
+    not_before: Vec<Option<DateTime<Utc>>>,
+    max_attempts: Vec<i16>,
     /// As array literals, because `unnest` would flatten an array of arrays.
-    pub(super) tags: Vec<Option<String>>,
-    pub(super) args: Vec<RawJson>,
-    trace: TraceColumn,
-    traceparents: TraceValues<'a>,
+    tags: Vec<Option<String>>,
+    args: Vec<RawJson>,
 }
 
-impl<'a> EnqueueManyQuery<'a> {
-    pub(crate) fn new(jobs: &'a [NewJob]) -> Self {
-        let mut query = Self { trace: TraceColumn::of(jobs), ..Self::default() };
+impl<'a> Arrays<'a> {
+    pub(super) fn new(jobs: &'a [NewJob]) -> Self {
+        let mut arrays = Self::default();
         for job in jobs {
             let (delay, not_before) = timing(job.run_at);
-            query.kinds.push(&job.kind);
-            query.queues.push(&job.queue);
-            if query.distinct_queues.last() != Some(&&*job.queue) {
-                query.distinct_queues.push(&job.queue);
-            }
-            query.priorities.push(job.priority);
-            query.delays.push(delay);
-            query.not_before.push(not_before);
-            query.max_attempts.push(job.max_attempts.cast_signed());
-            query.tags.push(tags(job).map(array_literal));
-            query.args.push(args(job));
-            query.traceparents.0.extend(query.trace.0.then(|| traceparent(job)));
+            arrays.kinds.push(&job.kind);
+            arrays.queues.push(&job.queue);
+            arrays.priorities.push(job.priority);
+            arrays.delays.push(delay);
+            arrays.not_before.push(not_before);
+            arrays.max_attempts.push(job.max_attempts.cast_signed());
+            arrays.tags.push(tags(job).map(array_literal));
+            arrays.args.push(args(job));
         }
-        query.distinct_queues.sort_unstable();
-        query.distinct_queues.dedup();
-        query
+        arrays
+    }
+}
+
+impl QueryFragment<Pg> for Arrays<'_> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        sql!(
+            out,
+            [self.kinds => Array<Text>] ", " [self.queues => Array<Text>] ", " [self.priorities => Array<SmallInt>] ", "
+            [self.delays => Array<Interval>] ", " [self.not_before => Array<Nullable<Timestamptz>>] ", " [self.max_attempts => Array<SmallInt>] ", "
+            [self.tags => Array<Nullable<Text>>] ", " [self.args => Array<Json>]
+        )
     }
 }
 
@@ -226,28 +219,6 @@ fn array_literal(items: &[String]) -> String {
         items.iter().map(|item| format!("\"{}\"", item.replace('\\', "\\\\").replace('"', "\\\""))).collect();
     format!("{{{}}}", quoted.join(","))
 }
-
-// The notifications are a part of `returning` that is computed once for all rows. The rows are sent to the client as
-// they are inserted. A common table expression would store them first, and a bulk would take a tenth more of the
-// server's time.
-impl QueryFragment<Pg> for EnqueueManyQuery<'_> {
-    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        sql!(
-                out,
-                "insert into jobs.ready (" COLUMNS {self.trace} ")
-select kind, queue, priority, greatest(clock_timestamp() + delay, not_before), max_attempts, tags::text[], args" {self.trace} "
-from unnest(" [self.kinds => Array<Text>] ", " [self.queues => Array<Text>] ", " [self.priorities => Array<SmallInt>] ", "
-        [self.delays => Array<Interval>] ", " [self.not_before => Array<Nullable<Timestamptz>>] ", " [self.max_attempts => Array<SmallInt>] ", "
-        [self.tags => Array<Nullable<Text>>] ", " [self.args => Array<Json>] {self.traceparents} ")
-    with ordinality as job (kind, queue, priority, delay, not_before, max_attempts, tags, args" {self.trace} ", place)
-order by place
-returning id + (select count(pg_notify('jobs', queue)) * 0 from unnest(" [self.distinct_queues => Array<Text>] ") as woken (queue) where " A_WORKER_IS_IDLE ")"
-            )
-    }
-}
-
-// There are two texts of the statement, so its text is the key of the cache.
-cached_by_text!(EnqueueManyQuery<'a> -> BigInt);
 
 #[cfg(test)]
 mod tests {

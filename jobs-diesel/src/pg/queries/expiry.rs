@@ -1,5 +1,5 @@
-//! The time until which an ended job is kept, if no worker decides it: what operators have set for its kind or for all
-//! kinds, else a given time. It stands between `nullif(coalesce(` and [`OR_ELSE`], the seconds, and [`END`].
+//! The time until which an ended job is kept, if no worker decides it. It is the setting of operators for its kind, else
+//! their setting for all kinds, else a given time. The SQL is [`BEGIN`], the subquery, [`OR_ELSE`], the seconds, [`END`].
 
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -11,7 +11,7 @@ use crate::pg::native::sql;
 pub(super) const BEGIN: &str = "nullif(coalesce((";
 /// Comes between the subquery and the seconds that hold if operators have set nothing.
 pub(super) const OR_ELSE: &str = "), now() + make_interval(secs => ";
-/// Comes after the seconds. Null stands for ever.
+/// Comes after the seconds. Null means for ever.
 pub(super) const END: &str = ")), 'infinity')";
 
 /// The subquery. The fields are the number of the state in `jobs.finished`, and the name or the alias of the job's row.

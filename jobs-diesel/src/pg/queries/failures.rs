@@ -8,8 +8,10 @@ use diesel::dsl::sql;
 use diesel::prelude::*;
 use diesel::sql_types::{Nullable, Text};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
-use diesel_jobs_core::storage::{FAILURES_EXAMINED, FailureRow, Failures, MESSAGE_PREFIX, group_failures};
-use diesel_jobs_core::{JobId, JobState};
+use diesel_jobs_core::storage::{
+    ENTRIES_EXAMINED, FAILURES_EXAMINED, FailureRow, Failures, MESSAGE_PREFIX, group_failures,
+};
+use diesel_jobs_core::{FailureKind, JobId, JobState};
 
 use super::by_id::{by_id, wanted};
 use super::inspect::parsed;
@@ -19,8 +21,14 @@ type ErrorRow = (i64, i64, Option<i64>, Option<String>, DateTime<Utc>);
 
 pub(crate) async fn failures(conn: &mut AsyncPgConnection, limit: usize) -> QueryResult<Failures> {
     let most = i64::try_from(FAILURES_EXAMINED).unwrap_or(i64::MAX);
+    let entries = i64::try_from(ENTRIES_EXAMINED).unwrap_or(i64::MAX);
+    let newest = job_error::table.select(job_error::id).order(job_error::id.desc());
+    // The first entry that is not read.
+    let floor: Option<i64> = newest.offset(entries).first(conn).await.optional()?;
     let beginning = format!("case when fingerprint is null then left(message, {MESSAGE_PREFIX}) end");
     let errors: Vec<ErrorRow> = job_error::table
+        .filter(job_error::id.gt(floor.unwrap_or(i64::MIN)))
+        .filter(job_error::kind.ne(FailureKind::Cancelled.as_str()))
         .order(job_error::id.desc())
         .limit(most.saturating_add(1))
         .select((
@@ -32,7 +40,7 @@ pub(crate) async fn failures(conn: &mut AsyncPgConnection, limit: usize) -> Quer
         ))
         .load(conn)
         .await?;
-    let is_complete = errors.len() <= FAILURES_EXAMINED;
+    let is_complete = floor.is_none() && errors.len() <= FAILURES_EXAMINED;
     let mut ids: Vec<i64> = errors.iter().map(|error| error.1).collect();
     ids.sort_unstable();
     ids.dedup();

@@ -1,6 +1,6 @@
-//! `find`: the ids of the jobs that match a filter, newest or oldest first. It looks at a bounded number of rows of each
+//! `find`: the ids of the jobs that match a filter, newest or oldest first. It examines a bounded number of rows of each
 //! source, in the order of the ids, so it answers fast also if nothing matches. For a source in which it has found fewer jobs than
-//! wanted, it also returns the last id that it has looked at.
+//! wanted, it also returns the last id that it has examined.
 //!
 //! It uses `ready_id`, the primary keys and `finished_unsuccessful`. The text depends on the filter, so the statement is not kept
 //! prepared.
@@ -30,7 +30,7 @@ impl FindQuery {
         (!sources.is_empty()).then_some(Self { sources, ids, range })
     }
 
-    /// The rows of a source in the range, at most as many as are looked at.
+    /// The rows of a source in the range, at most as many as are examined.
     fn rows<'b>(&'b self, source: Source, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         let Range { lowest, highest, examined, .. } = &self.range;
         if self.ids.is_empty() {

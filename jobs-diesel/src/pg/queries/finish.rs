@@ -1,10 +1,10 @@
-//! `finish`: moves many jobs out of `running` with one statement, each only if its lease still stands.
+//! `finish`: moves many jobs out of `running` with one statement, each only if its lease is still valid.
 //!
 //! Each job is looked up by its id, in the order of the batch. `offset 0` keeps the planner from reversing this loop.
 //! It would reverse the loop if its statistics show `running` as empty. Rows of `running` are never updated, so the
 //! `ctid` that was found is valid for as long as the row exists.
 //!
-//! The worker's own finishes pass over rows that another session has locked ([`FinishUnlockedQuery`]). Otherwise one
+//! The worker's own finishes pass over rows that another session has locked ([`FinishUnlockedQuery`](super::finish_variants::FinishUnlockedQuery)). Otherwise one
 //! locked row would delay all finishes of the process. Inside a handler's transaction the statement waits for the locks,
 //! because only that handler waits.
 
@@ -16,7 +16,7 @@ use diesel_jobs_core::storage::MAX_ERRORS_PER_JOB;
 use diesel_jobs_core::{Failure, Finish, Keep, Transition};
 use uuid::Uuid;
 
-use super::columns::{CARRIED, ERROR, FINISHED, HELD, HELD_VALUES, READY};
+use super::columns::{CARRIED, CARRIED_ON, ERROR, FINISHED, HELD, HELD_VALUES, READY};
 use super::freed::Freed;
 use super::on_discarded::FOLLOWED;
 use super::released::Released;
@@ -46,14 +46,14 @@ pub(crate) struct FinishQuery<'a> {
 /// What the statement does in addition to moving jobs. Each variant has a type of its own, because Diesel keeps one
 /// prepared statement per type.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Adds {
+pub(super) enum Adds {
     /// Nothing. Batches without failures do not pay for the columns of failures.
     Nothing,
     /// It records failures.
     Failures,
     /// It records failures, and applies the rules for discarded jobs.
     FailuresAndRules,
-    /// It records failures, and looks after the slots of jobs with a limit and the keys of unique jobs. In the transaction of a handler.
+    /// It records failures, and looks after the slots of jobs with a limit, the keys of unique jobs, and jobs that expire and snooze. In the transaction of a handler.
     FailuresAndSlots,
     /// It does all of this.
     Everything,
@@ -75,7 +75,7 @@ const LEAVES: Freed = Freed { from: "moved", when: "verb <> 6", wait_again: "ver
 /// The unique jobs that end.
 const RELEASED: Released = Released { from: "moved", when: "verb <= 3" };
 
-const FOR_UPDATE: &str = " for update skip locked";
+pub(super) const FOR_UPDATE: &str = " for update skip locked";
 
 /// The columns of failures in the statement.
 const NAMED: &str = ", failure_kind, message, fingerprint, place, backtrace";
@@ -126,7 +126,7 @@ impl<'a> FinishQuery<'a> {
     }
 
     /// Writes the statement. `lock` is the locking clause for the rows that it will delete. It may be empty.
-    fn walk<'b>(&'b self, lock: &str, adds: Adds, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+    pub(super) fn walk<'b>(&'b self, lock: &str, adds: Adds, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         let (gone, followed, and_read) = match adds.rules() {
             false => ("", "", ""),
             true => (GONE, FOLLOWED, " and (select count(*) from followed) >= 0"),
@@ -202,7 +202,7 @@ fn write_ended(adds: Adds, mut out: AstPass<'_, '_, Pg>) -> QueryResult<()> {
 ), returned as (
     insert into jobs.ready (" READY ", " CARRIED ")
     select id, coalesce(clock_timestamp() + make_interval(secs => delay), run_at), lease,
-           case when verb = 4 then attempt else greatest(attempt - 1, 0) end, max_attempts, case when verb = 5 then 0 else crashes end, " CARRIED "
+           case when verb = 4 then attempt else greatest(attempt - 1, 0) end, max_attempts, case when verb = 5 then 0 else crashes end, " (if adds.slots() { CARRIED_ON } else { CARRIED }) "
     from moved where verb >= 4" (if adds.slots() { " and (verb = 6 or flow is null)" } else { "" }) "
 "
     );
@@ -216,7 +216,7 @@ fn write_ended(adds: Adds, mut out: AstPass<'_, '_, Pg>) -> QueryResult<()> {
             "), held_again as (
     insert into jobs.held (" READY ", " CARRIED ", " HELD ")
     select id, clock_timestamp() + make_interval(secs => delay), lease,
-           case when verb = 4 then attempt else greatest(attempt - 1, 0) end, max_attempts, case when verb = 5 then 0 else crashes end, " CARRIED ",
+           case when verb = 4 then attempt else greatest(attempt - 1, 0) end, max_attempts, case when verb = 5 then 0 else crashes end, " CARRIED_ON ",
            delay > 0, " HELD_VALUES "
     from moved where verb in (4, 5) and flow is not null
 "
@@ -238,65 +238,5 @@ impl QueryFragment<Pg> for FinishQuery<'_> {
     }
 }
 
-/// `finish` of the rows that no other session has locked, for batches without failures.
-pub(crate) struct FinishUnlockedQuery<'a>(pub(crate) FinishQuery<'a>);
-
-impl QueryFragment<Pg> for FinishUnlockedQuery<'_> {
-    fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        self.0.walk(FOR_UPDATE, Adds::Nothing, out)
-    }
-}
-
-/// The same for batches with failures, or with reasons of cancelled jobs.
-pub(crate) struct RecordUnlockedQuery<'a>(pub(crate) FinishQuery<'a>);
-
-impl QueryFragment<Pg> for RecordUnlockedQuery<'_> {
-    fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        self.0.walk(FOR_UPDATE, Adds::Failures, out)
-    }
-}
-
-/// The same for batches that discard jobs. Other batches do not read the rules for discarded jobs.
-pub(crate) struct DiscardUnlockedQuery<'a>(pub(crate) FinishQuery<'a>);
-
-impl QueryFragment<Pg> for DiscardUnlockedQuery<'_> {
-    fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        self.0.walk(FOR_UPDATE, Adds::FailuresAndRules, out)
-    }
-}
-
-/// The same for batches with limits or unique keys. Other batches do not touch their tables.
-pub(crate) struct LimitedUnlockedQuery<'a>(pub(crate) FinishQuery<'a>);
-
-impl QueryFragment<Pg> for LimitedUnlockedQuery<'_> {
-    fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        self.0.walk(FOR_UPDATE, Adds::Everything, out)
-    }
-}
-
-/// `finish` in the transaction of a handler, of jobs of which some have a limit or a unique key.
-pub(crate) struct LimitedQuery<'a>(pub(crate) FinishQuery<'a>);
-
-impl QueryFragment<Pg> for LimitedQuery<'_> {
-    fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        self.0.walk("", Adds::FailuresAndSlots, out)
-    }
-}
-
-/// The same if some jobs are discarded.
-pub(crate) struct EverythingQuery<'a>(pub(crate) FinishQuery<'a>);
-
-impl QueryFragment<Pg> for EverythingQuery<'_> {
-    fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        self.0.walk("", Adds::Everything, out)
-    }
-}
-
 // The ids come as one array in one row. Five hundred rows would cost more than the other work on these finishes.
 native_query!(FinishQuery<'a> -> Array<BigInt>);
-native_query!(FinishUnlockedQuery<'a> -> Array<BigInt>);
-native_query!(RecordUnlockedQuery<'a> -> Array<BigInt>);
-native_query!(DiscardUnlockedQuery<'a> -> Array<BigInt>);
-native_query!(LimitedUnlockedQuery<'a> -> Array<BigInt>);
-native_query!(LimitedQuery<'a> -> Array<BigInt>);
-native_query!(EverythingQuery<'a> -> Array<BigInt>);

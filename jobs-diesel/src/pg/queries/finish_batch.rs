@@ -2,32 +2,36 @@
 
 use diesel::QueryResult;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
-use diesel_jobs_core::{Finish, Transition};
+use diesel_jobs_core::{Finish, JobId, Transition};
 
 use super::complete::CompleteQuery;
 use super::delete::DeleteQuery;
-use super::finish::{
-    DiscardUnlockedQuery, EverythingQuery, FinishQuery, FinishUnlockedQuery, LimitedQuery, LimitedUnlockedQuery,
-    RecordUnlockedQuery,
+use super::finish::FinishQuery;
+use super::finish_variants::{
+    DiscardUnlockedQuery, EverythingQuery, FinishUnlockedQuery, LimitedQuery, LimitedUnlockedQuery, RecordUnlockedQuery,
 };
 
-/// Moves these jobs out of `running` with the cheapest statements. Returns the ids of those whose lease stood and whose
-/// row no other session had locked.
-pub(crate) async fn finish(conn: &mut AsyncPgConnection, batch: &[Finish]) -> QueryResult<Vec<i64>> {
-    let gives_back = |one: &Finish| one.lease.gives_back();
-    if !batch.iter().any(gives_back) {
+/// Whether a finish does more than to move its job: it gives something back, or a job that has snoozed does not expire any more.
+fn needs_more(one: &Finish) -> bool {
+    one.lease.gives_back() || one.lease.expires() && matches!(one.transition, Transition::Snooze(_))
+}
+
+/// The statement that completes the jobs with limits or unique keys and passes their slots on. Returns `None` if there are none, or if they did not
+/// all complete in the same way: `finish` moves them.
+pub(crate) fn limited(batch: &[Finish]) -> Option<CompleteQuery> {
+    let limited: Vec<Finish> = batch.iter().filter(|one| needs_more(one)).cloned().collect();
+    CompleteQuery::new(&limited)
+}
+
+/// Moves these jobs out of `running` with the cheapest statements. Returns those whose lease was valid and whose row no other
+/// session had locked.
+pub(crate) async fn finish(conn: &mut AsyncPgConnection, batch: &[Finish]) -> QueryResult<Vec<JobId>> {
+    if !batch.iter().any(needs_more) {
         return finish_plain(conn, batch).await;
     }
-    let (limited, plain): (Vec<Finish>, Vec<Finish>) = batch.iter().cloned().partition(gives_back);
-    let mut moved = match CompleteQuery::new(&limited) {
-        Some(complete) => complete.complete_limited(conn).await?,
-        None => Vec::new(),
-    };
-    if moved.len() < limited.len() {
-        let rest: Vec<Finish> = limited.into_iter().filter(|one| !moved.contains(&one.lease.job.0)).collect();
-        let rest: Vec<Vec<i64>> = LimitedUnlockedQuery(FinishQuery::new(&rest)).load(conn).await?;
-        moved.extend(rest.into_iter().flatten());
-    }
+    let (limited, plain): (Vec<Finish>, Vec<Finish>) = batch.iter().cloned().partition(needs_more);
+    let moved: Vec<Vec<i64>> = LimitedUnlockedQuery(FinishQuery::new(&limited)).load(conn).await?;
+    let mut moved: Vec<JobId> = moved.into_iter().flatten().map(JobId).collect();
     if !plain.is_empty() {
         moved.extend(finish_plain(conn, &plain).await?);
     }
@@ -35,7 +39,7 @@ pub(crate) async fn finish(conn: &mut AsyncPgConnection, batch: &[Finish]) -> Qu
 }
 
 /// The same for jobs without a limit and a unique key.
-async fn finish_plain(conn: &mut AsyncPgConnection, batch: &[Finish]) -> QueryResult<Vec<i64>> {
+async fn finish_plain(conn: &mut AsyncPgConnection, batch: &[Finish]) -> QueryResult<Vec<JobId>> {
     let mut moved = complete(conn, batch).await?;
     if moved.len() < batch.len() {
         let rest: Vec<Finish> = batch.iter().filter(|one| !moved.contains(&one.lease.job.0)).cloned().collect();
@@ -50,7 +54,7 @@ async fn finish_plain(conn: &mut AsyncPgConnection, batch: &[Finish]) -> QueryRe
         };
         moved.extend(rest.into_iter().flatten());
     }
-    Ok(moved)
+    Ok(moved.into_iter().map(JobId).collect())
 }
 
 /// The statement for finishes inside the transaction of a handler.
@@ -66,7 +70,7 @@ impl Inside {
     pub(crate) fn of(finishes: &[Finish]) -> Self {
         if finishes.iter().any(|one| matches!(one.transition, Transition::Discard { .. })) {
             Self::Everything
-        } else if finishes.iter().any(|one| one.lease.gives_back()) {
+        } else if finishes.iter().any(needs_more) {
             Self::Limited
         } else {
             Self::Plain

@@ -1,15 +1,17 @@
 //! The parts of the statements that move jobs with a limit away from `jobs.ready` and `jobs.running`. They delete the slots of the
-//! jobs and nudge their keys, in the same statement. They nudge also if no slot was found, and if no job is held: a job may become
-//! held at the same time, in a transaction that this snapshot does not see. A job of a sequence keeps its slot while it waits for its
-//! next attempt, and also when it is discarded and its sequence then halts. A job with a rate has no slot, and its end brings no token: only its
-//! next attempt waits for one.
+//! jobs and nudge their keys, in the same statement. They nudge even if no slot was found, and even if no job is held. A job may become
+//! held at the same time, in a transaction that this snapshot does not see.
+//!
+//! - A job of a sequence keeps its slot while it waits for its next attempt, and when it is discarded and halts its sequence.
+//! - A job with a rate has no slot, and its end frees no token. Its key is nudged only if the job waits for another attempt.
+//! - For a job with several limits, all keys are nudged. Only its sequence keeps its slot.
 
 use diesel::QueryResult;
 use diesel::pg::Pg;
 use diesel::query_builder::{AstPass, QueryFragment};
 
-/// The common table expressions `freed`, `halted` and `nudged`. It reads the jobs that leave from another one, which has the columns `id` and
-/// `flow`.
+/// The common table expressions `freed`, `halted` and `nudged`. It reads the jobs that leave from another one, which has the columns `id`,
+/// `flags` and `flow`.
 pub(super) struct Freed {
     /// The name of that common table expression.
     pub(super) from: &'static str,
@@ -31,17 +33,38 @@ impl Freed {
 impl QueryFragment<Pg> for Freed {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         let Self { from, when, wait_again, discarded } = self;
+        let ends = format!(
+            "case when {wait_again} then flow ->> 'sequence' is null when {discarded} then coalesce(flow ->> 'sequence', '') <> 'halt' else true end"
+        );
         out.push_sql(&format!(
             "freed as (
     delete from jobs.slot where job_id = any(array(
         select id from {from} where flow is not null and {when}
-          and case when {wait_again} then flow ->> 'sequence' is null when {discarded} then coalesce(flow ->> 'sequence', '') <> 'halt' else true end
+          and {ends}
+    ))
+), freed_beside_turn as (
+    delete from jobs.slot where ctid = any(array(
+        select slot.ctid from (
+            select id, flow from {from} where flags & 128 <> 0 and {when} and not {ends}
+        ) job cross join lateral json_array_elements(job.flow -> 'limits') l cross join lateral (
+            select s.ctid from jobs.slot s where s.job_id = job.id and s.limit_name = l ->> 'limit' offset 0
+        ) slot
     ))
 ), halted as (
     update jobs.slot set halted_at = clock_timestamp()
     where job_id = any(array(select id from {from} where flow is not null and {when} and {discarded} and flow ->> 'sequence' = 'halt'))
+      and not exists (select from {from} job where job.id = slot.job_id and job.flags & 128 <> 0 and job.flow ->> 'limit' <> slot.limit_name)
 ), nudged as (
-    insert into jobs.nudge (limit_name, limit_key) select distinct flow ->> 'limit', flow ->> 'key' from {from} where flow is not null and {when} and (flow -> 'rate' is null or {wait_again})
+    insert into jobs.nudge (limit_name, limit_key, run_at)
+    select distinct flow ->> 'limit', flow ->> 'key', case when {wait_again} then '-infinity'::timestamptz end from {from} where flow is not null and {when} and (flow -> 'rate' is null or {wait_again})
+), nudged_several as (
+    insert into jobs.nudge (limit_name, limit_key)
+    select distinct key.name, key.value from (
+        select flow from {from} where flags & 128 <> 0 and {when}
+    ) job cross join lateral (
+        select l ->> 'limit', l ->> 'key' from json_array_elements(job.flow -> 'limits') l where l -> 'rate' is null
+        union all select '', job.flow ->> 'lane' where job.flow ->> 'lane' is not null
+    ) key (name, value)
 )"
         ));
         Ok(())

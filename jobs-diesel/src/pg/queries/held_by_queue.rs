@@ -9,7 +9,7 @@ use diesel_jobs_core::{COUNTED_DEPTH, HeldCounts};
 
 use crate::pg::native::{native_query, sql};
 
-/// One row more than is counted, which tells that there are more.
+/// One row more than is counted, which shows that there are more.
 const READ: i64 = COUNTED_DEPTH + 1;
 
 pub(crate) struct HeldByQueueQuery;

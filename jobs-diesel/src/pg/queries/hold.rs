@@ -1,21 +1,21 @@
-//! `hold`: the enqueue of jobs of which at least one has a limit. Those with a limit go to `jobs.held`, with a nudge for each of their
+//! `hold`: the enqueue of jobs, at least one of which has a limit. Those with a limit go to `jobs.held`, with a nudge for each of their
 //! keys. It takes no lock, and no other transaction can make it wait. Otherwise it is `enqueue`.
 
 use diesel::QueryResult;
 use diesel::pg::Pg;
 use diesel::query_builder::{AstPass, QueryFragment};
-use diesel::sql_types::{Array, BigInt, Bool, Integer, Interval, Json, Nullable, SmallInt, Text, Timestamptz};
+use diesel::sql_types::{Array, BigInt, Bool, Integer, Json, Nullable, SmallInt, Text};
 use diesel_jobs_core::{JobLimit, NewJob};
 
 use super::columns::HELD;
-use super::enqueue::{COLUMNS, EnqueueManyQuery, Later, RunTime, Values, args, traceparent};
+use super::enqueue::{ARRAYS, Arrays, COLUMNS, COLUMNS_OF_ARRAYS, Later, RunTime, Values, args, traceparent};
 use super::wake::{A_WORKER_IS_IDLE, ADMISSION_WOKEN};
 use crate::pg::native::{RawJson, native_query, sql};
 
 /// Returns for each job whether it is held, and its id. It sends what the columns need besides the JSON of the limit, because reading it from
 /// there would take the server longer than the insert.
 pub(crate) struct HoldQuery<'a> {
-    columns: EnqueueManyQuery<'a>,
+    arrays: Arrays<'a>,
     traceparents: Vec<Option<&'a str>>,
     flows: Vec<Option<RawJson>>,
     flags: Vec<i32>,
@@ -39,7 +39,7 @@ impl<'a> HoldQuery<'a> {
         nudged.dedup();
         let (nudged_names, nudged_keys) = nudged.into_iter().unzip();
         Some(Self {
-            columns: EnqueueManyQuery::new(jobs),
+            arrays: Arrays::new(jobs),
             traceparents: jobs.iter().map(traceparent).collect(),
             flows: limits().map(|limit| limit.map(flow)).collect(),
             flags: limits().map(|limit| limit.map_or(0, JobLimit::flags)).collect(),
@@ -52,7 +52,7 @@ impl<'a> HoldQuery<'a> {
     }
 }
 
-fn flow(limit: &JobLimit) -> RawJson {
+pub(super) fn flow(limit: &JobLimit) -> RawJson {
     RawJson(limit.to_json().into_bytes())
 }
 
@@ -70,18 +70,15 @@ pub(crate) fn in_order(jobs: &[NewJob], mut rows: Vec<(bool, i64)>) -> Vec<i64> 
 // Without an `order by`: `unnest` returns the rows in the order of the arrays, and a plan that reads from it alone cannot change that.
 impl QueryFragment<Pg> for HoldQuery<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        let all = &self.columns;
         sql!(
             out,
             "with job as materialized (
-    select kind, queue, priority, greatest(clock_timestamp() + delay, not_before) as run_at, max_attempts, tags::text[] as tags, args, traceparent,
+    select " COLUMNS_OF_ARRAYS ", traceparent,
            flow, flags, coalesce(delay > interval '0' or not_before > clock_timestamp(), false) as later, limit_name, limit_key, most
-    from unnest(" [all.kinds => Array<Text>] ", " [all.queues => Array<Text>] ", " [all.priorities => Array<SmallInt>] ", "
-        [all.delays => Array<Interval>] ", " [all.not_before => Array<Nullable<Timestamptz>>] ", " [all.max_attempts => Array<SmallInt>] ", "
-        [all.tags => Array<Nullable<Text>>] ", " [all.args => Array<Json>] ", " [self.traceparents => Array<Nullable<Text>>] ", "
+    from unnest(" {self.arrays} ", " [self.traceparents => Array<Nullable<Text>>] ", "
         [self.flows => Array<Nullable<Json>>] ", " [self.flags => Array<Integer>] ", " [self.names => Array<Nullable<Text>>] ", "
         [self.keys => Array<Nullable<Text>>] ", " [self.most => Array<Nullable<Integer>>] ")
-        as job (kind, queue, priority, delay, not_before, max_attempts, tags, args, traceparent, flow, flags, limit_name, limit_key, most)
+        as job (" ARRAYS ", traceparent, flow, flags, limit_name, limit_key, most)
 ), plain as (
     insert into jobs.ready (" COLUMNS ", traceparent) select " COLUMNS ", traceparent from job where flow is null
     returning id, queue
@@ -90,8 +87,8 @@ impl QueryFragment<Pg> for HoldQuery<'_> {
     select " COLUMNS ", traceparent, flow, flags, " HELD " from job where flow is not null
     returning id
 ), nudged as (
-    insert into jobs.nudge (limit_name, limit_key)
-    select * from unnest(" [self.nudged_names => Array<Text>] ", " [self.nudged_keys => Array<Text>] ")
+    insert into jobs.nudge (limit_name, limit_key, place, run_at)
+    select *, (select min(~priority) from job where flow is not null), statement_timestamp() from unnest(" [self.nudged_names => Array<Text>] ", " [self.nudged_keys => Array<Text>] ")
 ), woken as (
     select pg_notify('jobs', queue) from (select distinct queue from plain) plain where " A_WORKER_IS_IDLE "
     union all select " ADMISSION_WOKEN "
@@ -138,7 +135,8 @@ impl QueryFragment<Pg> for HoldOneQuery<'_> {
         sql!(
             out,
             "with nudged as (
-    insert into jobs.nudge (limit_name, limit_key) values (" [self.limit.name => Text] ", " [self.limit.key => Text] ")
+    insert into jobs.nudge (limit_name, limit_key, place, run_at)
+    values (" [self.limit.name => Text] ", " [self.limit.key => Text] ", ~(" [self.values.priority => SmallInt] "), statement_timestamp())
 )
 insert into jobs.held (" COLUMNS ", traceparent, flow, flags, " HELD ")
 values (" {self.values} ", " [self.args => Json] ", " [self.traceparent => Nullable<Text>] ", " [self.flow => Json] ", " [self.flags => Integer] ", "

@@ -1,15 +1,17 @@
 //! `installation`, `freeze`, `set_environment`: values that apply to the whole database. They are stored in at most one
-//! row.
+//! row. Each change adds a row to the audit, in the same transaction.
 
 use chrono::{DateTime, Utc};
 use diesel::dsl::{insert_into, now, sql, update};
 use diesel::prelude::*;
 use diesel::sql_query;
 use diesel::sql_types::{Bool, Timestamptz};
-use diesel_async::{AsyncPgConnection, RunQueryDsl};
+use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::storage::StorageResult;
 use diesel_jobs_core::{Freeze, Installation, StorageError};
+use serde_json::json;
 
+use super::audit::record;
 use crate::error::storage_error;
 use crate::pg::STATEMENT_LIMIT;
 use crate::pg::connect::Connector;
@@ -29,8 +31,9 @@ struct Row {
 }
 
 pub(crate) async fn installation(conn: &mut AsyncPgConnection) -> QueryResult<Installation> {
-    // Workers' sessions may write although the role or the database says otherwise (`pg/settings.rs`). People who set this do not
-    // want their changes from a dashboard, so the stored setting is read. The one of the role in this database is the strongest.
+    // Workers' sessions may write even if the role or the database has `default_transaction_read_only` (`pg/settings.rs`). An
+    // operator who sets this does not want that a dashboard changes the database. So the stored setting is read. The setting of
+    // the role in this database takes precedence over those of the role and of the database.
     let row: Row = sql_query(
         "select environment, frozen_at, frozen_by, frozen_reason, pg_is_in_recovery() as standby,
                 current_setting('transaction_read_only') = 'on' or coalesce((
@@ -51,7 +54,7 @@ pub(crate) async fn installation(conn: &mut AsyncPgConnection) -> QueryResult<In
 }
 
 /// Whether the transactions of a session are read-only if it has only the settings of the server, the database, the role and the URL.
-/// Only such a session can tell, so this opens one.
+/// Opens such a session, because only this session has the answer.
 pub(crate) async fn is_read_only_by_default(connector: &Connector) -> StorageResult<bool> {
     let unavailable = |error: ConnectionError| StorageError::Unavailable(Box::new(error));
     let mut conn = connector.connect_to_listen().await.map_err(unavailable)?;
@@ -62,34 +65,61 @@ pub(crate) async fn is_read_only_by_default(connector: &Connector) -> StorageRes
     }
 }
 
+/// What the audit says was changed.
+const TARGET: &str = "the database";
+
 /// Freezes the database. Returns `false` if it was frozen already.
 pub(crate) async fn freeze(conn: &mut AsyncPgConnection, by: &str, reason: &str) -> QueryResult<bool> {
-    let frozen = (
-        installation::frozen_at.eq(now.into_sql::<Timestamptz>().nullable()),
-        installation::frozen_by.eq(by),
-        installation::frozen_reason.eq(reason),
-    );
-    let not_frozen = installation::table.filter(installation::frozen_at.is_null());
-    if update(not_frozen).set(frozen).execute(conn).await? == 1 {
-        return Ok(true);
-    }
-    let first = insert_into(installation::table).values(frozen).on_conflict_do_nothing();
-    Ok(first.execute(conn).await? == 1)
+    let (by, reason) = (by.to_owned(), reason.to_owned());
+    conn.transaction(async move |conn| {
+        let frozen = (
+            installation::frozen_at.eq(now.into_sql::<Timestamptz>().nullable()),
+            installation::frozen_by.eq(by.as_str()),
+            installation::frozen_reason.eq(reason.as_str()),
+        );
+        let not_frozen = installation::table.filter(installation::frozen_at.is_null());
+        let mut rows = update(not_frozen).set(frozen).execute(conn).await?;
+        if rows == 0 {
+            // There may be no row yet.
+            rows = insert_into(installation::table).values(frozen).on_conflict_do_nothing().execute(conn).await?;
+        }
+        if rows == 0 {
+            return Ok(false);
+        }
+        record(conn, &by, "freeze", TARGET, Some(&json!({ "reason": reason }))).await?;
+        Ok(true)
+    })
+    .await
 }
 
-pub(crate) async fn set_environment(conn: &mut AsyncPgConnection, environment: Option<&str>) -> QueryResult<()> {
-    let named = installation::environment.eq(environment);
-    insert_into(installation::table)
-        .values(named)
-        .on_conflict(installation::only_row)
-        .do_update()
-        .set(named)
-        .execute(conn)
-        .await?;
-    Ok(())
+/// Returns `false` if this was the name already.
+pub(crate) async fn set_environment(
+    conn: &mut AsyncPgConnection,
+    environment: Option<&str>,
+    actor: &str,
+) -> QueryResult<bool> {
+    let (environment, actor) = (environment.map(str::to_owned), actor.to_owned());
+    conn.transaction(async move |conn| {
+        let nameless = installation::environment.eq(None::<&str>);
+        insert_into(installation::table).values(nameless).on_conflict_do_nothing().execute(conn).await?;
+        let stored = installation::table.select(installation::environment);
+        let before: Option<String> = stored.for_no_key_update().first(conn).await?;
+        if before == environment {
+            return Ok(false);
+        }
+        update(installation::table).set(installation::environment.eq(&environment)).execute(conn).await?;
+        let detail = json!({ "environment": environment, "before": before });
+        record(conn, &actor, "set_environment", TARGET, Some(&detail)).await?;
+        Ok(true)
+    })
+    .await
 }
 
-pub(crate) async fn forget_missed_ticks(conn: &mut AsyncPgConnection) -> QueryResult<()> {
-    update(schedule::table).set(schedule::last_tick.eq(now)).execute(conn).await?;
-    Ok(())
+pub(crate) async fn forget_missed_ticks(conn: &mut AsyncPgConnection, actor: &str) -> QueryResult<()> {
+    let actor = actor.to_owned();
+    conn.transaction(async move |conn| {
+        update(schedule::table).set(schedule::last_tick.eq(now)).execute(conn).await?;
+        record(conn, &actor, "forget_missed_ticks", "all schedules", None).await
+    })
+    .await
 }

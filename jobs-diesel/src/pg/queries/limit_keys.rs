@@ -1,35 +1,35 @@
-//! `limits` and `limit_keys`: how many jobs each limit holds back, and the keys of which jobs wait. Names and keys are found by one probe
-//! each in `held_order` and `slot_key`, and rows are counted up to a limit, so a bounded number of entries is read. They lock no rows.
+//! `limits` and `limit_keys`: how many jobs wait for each limit, and the keys with waiting jobs. Names and keys are found by one probe
+//! each in `held_order` and `slot_key`. Rows are counted up to a limit. So a bounded number of entries is read. They lock no rows.
 
 use chrono::{DateTime, Utc};
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
-use diesel::sql_types::{Array, BigInt, Integer, Nullable, Text, Timestamptz};
+use diesel::sql_types::{Array, BigInt, Bool, Integer, Nullable, Text, Timestamptz};
 use diesel_jobs_core::JobId;
 use diesel_jobs_core::storage::{AfterKey, COUNTED_OF_LIMIT, Count, LimitKey, LimitStats, MOST_LIMITS, MOST_SHOWN};
 
 use crate::pg::native::{native_query, sql};
 
-/// One row more than is counted, which tells that there are more.
-const READ: i64 = COUNTED_OF_LIMIT.cast_signed() + 1;
+/// One row more than is counted, which shows that there are more.
+pub(super) const READ: i64 = COUNTED_OF_LIMIT.cast_signed() + 1;
 
 const LIMITS: i64 = MOST_LIMITS.cast_signed() as i64;
 const HOLDERS: i64 = MOST_SHOWN.cast_signed() as i64;
 
 /// A count that has read at most [`READ`] rows.
-fn count(jobs: i64) -> Count {
+pub(super) fn count(jobs: i64) -> Count {
     let jobs = jobs.unsigned_abs();
     Count { jobs: jobs.min(COUNTED_OF_LIMIT), is_exact: jobs <= COUNTED_OF_LIMIT }
 }
 
 pub(crate) struct LimitsQuery;
 
-/// The name, held jobs and slots.
-pub(crate) type LimitRow = (String, i64, i64);
+/// The name, held jobs, slots, and whether it is a sequence.
+pub(crate) type LimitRow = (String, i64, i64, Option<bool>);
 
-pub(crate) fn limit((name, held, slots): LimitRow) -> LimitStats {
-    LimitStats { name, held: count(held), slots: count(slots) }
+pub(crate) fn limit((name, held, slots, is_sequence): LimitRow) -> LimitStats {
+    LimitStats { name, held: count(held), slots: count(slots), is_sequence: is_sequence.unwrap_or_default() }
 }
 
 impl QueryFragment<Pg> for LimitsQuery {
@@ -45,13 +45,29 @@ impl QueryFragment<Pg> for LimitsQuery {
     from limits where limits.name is not null and limits.n < " [LIMITS => BigInt] "
 )
 select name, (select count(*) from (select from jobs.held h where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = limits.name limit " [READ => BigInt] ") held),
-       (select count(*) from (select from jobs.slot s where s.limit_name = limits.name limit " [READ => BigInt] ") slots)
+       (select count(*) from (select from jobs.slot s where s.limit_name = limits.name limit " [READ => BigInt] ") slots),
+       (select s.halted_at is not null or " {InSequence("ready")} " or " {InSequence("running")} " or " {InSequence("held")} "
+        from jobs.slot s where s.limit_name = limits.name order by s.limit_name limit 1)
 from limits where name is not null order by n"
         )
     }
 }
 
-native_query!(LimitsQuery -> (Text, BigInt, BigInt));
+native_query!(LimitsQuery -> (Text, BigInt, BigInt, Nullable<Bool>));
+
+/// Whether the job of the slot `s` is in this table, and has the slot as a job of a sequence.
+struct InSequence(&'static str);
+
+impl QueryFragment<Pg> for InSequence {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        let Self(table) = self;
+        // Without `offset` the planner may read the whole table.
+        sql!(
+            out,
+            "exists (select from jobs." table " job where job.id = s.job_id and job.flow ->> 'sequence' is not null and job.flow ->> 'limit' = s.limit_name offset 0)"
+        )
+    }
+}
 
 pub(crate) struct LimitKeysQuery {
     after: AfterKey,
@@ -86,12 +102,12 @@ impl QueryFragment<Pg> for LimitKeysQuery {
             out,
             "with recursive keys (name, key, most, n) as (
     (select h.limit_name, h.limit_key, jobs.allowed(h.limit_name, h.most), 1::bigint from jobs.held h
-     where not h.later and not h.paused and h.flags & 12 = 0 and (h.limit_name, h.limit_key) > (" [self.after.0 => Text] ", " [self.after.1 => Text] ")
-     order by h.limit_name, h.limit_key, h.priority desc, h.run_at, h.id limit 1)
+     where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name > '' and (h.limit_name, h.limit_key) > (" [self.after.0 => Text] ", " [self.after.1 => Text] ")
+     order by h.limit_name, h.limit_key, ~h.priority, h.run_at, h.id limit 1)
     union all
     select next.limit_name, next.limit_key, jobs.allowed(next.limit_name, next.most), keys.n + 1 from keys cross join lateral (
         select h.limit_name, h.limit_key, h.most from jobs.held h where not h.later and not h.paused and h.flags & 12 = 0 and (h.limit_name, h.limit_key) > (keys.name, keys.key)
-        order by h.limit_name, h.limit_key, h.priority desc, h.run_at, h.id limit 1
+        order by h.limit_name, h.limit_key, ~h.priority, h.run_at, h.id limit 1
     ) next where keys.n < " [self.most => BigInt] "
 )
 select name, key, most,

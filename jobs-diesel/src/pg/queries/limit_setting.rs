@@ -90,7 +90,7 @@ fn target(name: &str) -> String {
     format!("limit {name}")
 }
 
-/// Nudges the keys of which jobs wait, so that the next pass looks at them. Each key is one probe in `held_order`, however many jobs it has.
+/// Nudges the keys with waiting jobs, so that the next pass examines them. Each key is one probe in `held_order`, however many jobs it has.
 async fn nudge(conn: &mut AsyncPgConnection, name: &str) -> QueryResult<()> {
     sql_query(
         "with recursive key (value, n) as (
@@ -117,15 +117,15 @@ struct Yes {
     yes: bool,
 }
 
-/// Whether jobs of a sequence have this name. It looks at a thousand slots of the name.
+/// Whether jobs of a sequence have this name. It examines a thousand slots of the name.
 pub(crate) async fn is_sequence(conn: &mut AsyncPgConnection, name: &str) -> QueryResult<bool> {
     let found: Yes = sql_query(
         "select exists (select from jobs.held h where h.flags & 4 <> 0 and h.limit_name = $1)
     or exists (
         select from (select s.job_id, s.halted_at from jobs.slot s where s.limit_name = $1 limit 1000) slot
         where slot.halted_at is not null
-           or exists (select from jobs.ready r where r.id = slot.job_id and r.flags & 4 <> 0 offset 0)
-           or exists (select from jobs.running r where r.id = slot.job_id and r.flags & 4 <> 0 offset 0)
+           or exists (select from jobs.ready r where r.id = slot.job_id and r.flags & 4 <> 0 and r.flow ->> 'limit' = $1 offset 0)
+           or exists (select from jobs.running r where r.id = slot.job_id and r.flags & 4 <> 0 and r.flow ->> 'limit' = $1 offset 0)
     ) as yes",
     )
     .bind::<Text, _>(name)

@@ -127,11 +127,9 @@ impl Matching {
 
 impl Moment {
     fn of(when: When) -> Self {
-        match when {
-            When::At(time) => Self::At(time),
-            When::Ago(age) => {
-                Self::Ago(seconds(Duration::from_millis(u64::try_from(age.as_millis()).unwrap_or(u64::MAX))))
-            }
+        match when.time() {
+            Ok(time) => Self::At(time),
+            Err(age) => Self::Ago(seconds(Duration::from_millis(u64::try_from(age.as_millis()).unwrap_or(u64::MAX)))),
         }
     }
 }
@@ -194,8 +192,8 @@ impl QueryFragment<Pg> for Matching {
     }
 }
 
-/// A comparison with arguments that contain `\u0000`, or half of a pair of surrogates, would end the statement: they are valid
-/// JSON, and cannot be converted to text. So these do not match.
+/// Arguments that contain `\u0000` or half of a pair of surrogates are valid JSON, and cannot be converted to text. A comparison
+/// with them would fail the statement. So they never match.
 fn argument<'b>(arg: &'b ArgIs, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
     const ARGS: &str = "coalesce(job.args, (select p.args from jobs.payload p where p.job_id = job.id))";
     sql!(

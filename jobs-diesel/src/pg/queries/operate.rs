@@ -5,10 +5,11 @@ use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, BigInt, Double, Nullable, Text};
+use diesel_jobs_core::Failure;
 use diesel_jobs_core::storage::{Action, CANCELLED, cancel_fingerprint};
 
 use super::audited::{Actor, Audited};
-use super::columns::{CARRIED, ERROR, FINISHED, HELD, HELD_VALUES, READY};
+use super::columns::{CARRIED, CARRIED_ANEW, ERROR, FINISHED, HELD, HELD_VALUES, READY};
 use super::expiry::{BEGIN, END, OR_ELSE, SetByOperators};
 use super::freed::Freed;
 use super::held::{FROM_HELD, KNOWN, UNLOCKED};
@@ -22,8 +23,8 @@ const RETRIED: Freed = Freed { wait_again: "true", ..Freed::ended("limited") };
 
 const CANCELLED_JOBS: Freed = Freed::ended("ended");
 
-/// Makes cancelled, discarded and waiting jobs available now. Their crashes become 0, because an operator has looked at
-/// them. Their lease number becomes at least 1, because they may have failures: see `delete`.
+/// Makes cancelled, discarded and waiting jobs available now. Their crashes become 0, because an operator has examined
+/// them. An ended job does not expire any more. Their lease number becomes at least 1, because they may have failures: see `delete`.
 pub(crate) struct RetryQuery {
     ids: Vec<i64>,
     audited: Audited,
@@ -41,7 +42,7 @@ impl QueryFragment<Pg> for RetryQuery {
             out,
             "with ended as (
     delete from jobs.finished where id = any(" [self.ids => Array<BigInt>] ") and state in (2, 3) and " {FlagsKnown("finished")} "
-    returning id, lease, attempt, max_attempts, " CARRIED "
+    returning id, lease, attempt, max_attempts, " CARRIED_ANEW "
 ), waiting as (
     delete from jobs.ready where ctid = any(array(
         select found.ctid from unnest(" [self.ids => Array<BigInt>] ") as wanted(id) cross join lateral (
@@ -131,6 +132,11 @@ pub(super) struct IntoCancelled {
 }
 
 impl IntoCancelled {
+    /// For this reason, which is the same for all jobs.
+    pub(super) fn because_of(reason: &Failure, keep_seconds: f64) -> Self {
+        Self { keep_seconds, why: reason.message.clone(), actor: None, fingerprint: reason.fingerprint }
+    }
+
     pub(super) fn new(keep_seconds: f64, why: String, actor: Option<String>) -> Self {
         Self { keep_seconds, why, actor, fingerprint: cancel_fingerprint(CANCELLED) }
     }

@@ -7,8 +7,7 @@ use diesel::sql_query;
 use diesel::sql_types::{BigInt, Nullable, Timestamptz};
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::JobId;
-use diesel_jobs_core::storage::{Action, AuditEntry, JobFilter, OperationId, OperationRecord};
-use serde_json::json;
+use diesel_jobs_core::storage::{Action, JobFilter, Once, OperationId, OperationRecord, RequestKey};
 
 use super::audited;
 use crate::operation::{StoredOperation, record};
@@ -80,27 +79,50 @@ pub(crate) async fn start(
     actor: &str,
 ) -> QueryResult<OperationId> {
     let (action, filter, actor) = (action.clone(), filter.clone(), actor.to_owned());
+    conn.transaction(async move |conn| insert(conn, &action, &filter, &actor, None).await).await
+}
+
+/// [`start`] for a request with a key, unless it was done before.
+pub(crate) async fn start_once(
+    conn: &mut AsyncPgConnection,
+    key: &RequestKey,
+    action: &Action,
+    filter: &JobFilter,
+    actor: &str,
+) -> QueryResult<Once<OperationId>> {
+    let (key, action, filter, actor) = (*key, action.clone(), filter.clone(), actor.to_owned());
     conn.transaction(async move |conn| {
-        let Ends { first, last, at } = sql_query(ENDS).get_result(conn).await?;
-        let filter = filter.fixed(at);
-        let id: i64 = insert_into(operation::table)
-            .values((
-                operation::action.eq(action.as_str()),
-                operation::argument.eq(action.argument()),
-                operation::filter.eq(RawJson(record::json(&filter)?.into_bytes())),
-                operation::actor.eq(&actor),
-                operation::next_id.eq(first.unwrap_or(0)),
-                operation::last_id.eq(last.unwrap_or(-1)),
-            ))
-            .returning(operation::id)
-            .get_result(conn)
-            .await?;
-        let detail = json!({ "event": "started", "filter": filter.to_string(), "argument": action.argument() });
-        let target = format!("operation {id}");
-        audited::record(conn, &AuditEntry { actor, action: action.as_str(), target, detail }).await?;
-        Ok(OperationId(id))
+        if let Some(before) = audited::before(conn, &key).await? {
+            return Ok(Once::Before(before));
+        }
+        insert(conn, &action, &filter, &actor, Some(&key)).await.map(Once::Now)
     })
     .await
+}
+
+async fn insert(
+    conn: &mut AsyncPgConnection,
+    action: &Action,
+    filter: &JobFilter,
+    actor: &str,
+    key: Option<&RequestKey>,
+) -> QueryResult<OperationId> {
+    let Ends { first, last, at } = sql_query(ENDS).get_result(conn).await?;
+    let filter = filter.fixed(at);
+    let id: i64 = insert_into(operation::table)
+        .values((
+            operation::action.eq(action.as_str()),
+            operation::argument.eq(action.argument()),
+            operation::filter.eq(RawJson(record::json(&filter)?.into_bytes())),
+            operation::actor.eq(actor),
+            operation::next_id.eq(first.unwrap_or(0)),
+            operation::last_id.eq(last.unwrap_or(-1)),
+        ))
+        .returning(operation::id)
+        .get_result(conn)
+        .await?;
+    audited::record(conn, &record::started(id, action, &filter, actor, key)).await?;
+    Ok(OperationId(id))
 }
 
 /// Locks an open operation that no other session works on: this one, or the oldest.

@@ -1,4 +1,4 @@
-//! `passed`: how many jobs there are in a range of ids that a step of an operation has looked at.
+//! `passed`: how many jobs there are in a range of ids that a step of an operation has examined.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;

@@ -20,7 +20,7 @@ use super::scan::NOT_FROZEN;
 use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};
 
-/// Returns how many jobs it has deleted, and the last output that it has looked at. Null: there was none after `after`.
+/// Returns how many jobs it has deleted, and the last output that it has examined. Null: there was none after `after`.
 pub(crate) struct PruneQuery {
     pub(crate) limit: i64,
     /// The last output that the previous call of this statement read.

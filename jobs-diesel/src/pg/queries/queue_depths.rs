@@ -6,7 +6,7 @@
 //! and of levels, so that a bounded number of entries is read. It counts level by level and then adds: to search the
 //! levels of each queue among all levels would take the square of their number.
 //!
-//! A queue that was long at the last count of all jobs is counted up to a hundred only: the number of that count is shown. With a
+//! A queue that was long at the last count of all jobs is counted only up to a hundred. Then the number of that count is shown. With a
 //! million waiting jobs in 12 queues this takes 2 ms instead of 60.
 
 use diesel::pg::Pg;

@@ -8,26 +8,26 @@ use diesel::prelude::*;
 use diesel::sql_query;
 use diesel::sql_types::{BigInt, Bool, Nullable, Text, Timestamptz};
 use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl};
-use diesel_jobs_core::storage::{KeyOfJob, SlotOfJob};
+use diesel_jobs_core::storage::{FoundSlot, KeyOfJob, LimitSlot, SlotOfJob};
 use diesel_jobs_core::{JobId, JobState};
 use serde_json::json;
 
 use super::audit::record;
 use crate::pg::schema::{nudge, slot, unique_key};
 
-/// A running job needs its slot while its worker lives. A rescue makes it available again, and does not look at its slot.
+/// A running job needs its slot while its worker lives. A rescue makes the job available again without checking its slot.
 const SLOT: &str = "
-select s.limit_name, s.limit_key, s.halted_at is not null as halted, coalesce(job.flags & 4 <> 0, false) as in_sequence, job.state
+select s.limit_name, s.limit_key, s.halted_at is not null as halted, coalesce(job.flow ->> 'sequence' is not null and job.flow ->> 'limit' = s.limit_name, false) as in_sequence, job.state
 from jobs.slot s left join lateral (
-    select r.flags, 'available' as state from jobs.ready r where r.id = s.job_id
+    select r.flow, 'available' as state from jobs.ready r where r.id = s.job_id
     union all
-    select r.flags, case when exists (select from jobs.worker w where w.id = r.worker and w.heartbeat_at >= now() - w.lease) then 'running' end
+    select r.flow, case when exists (select from jobs.worker w where w.id = r.worker and w.heartbeat_at >= now() - w.lease) then 'running' end
     from jobs.running r where r.id = s.job_id
     union all
-    select h.flags, null from jobs.held h where h.id = s.job_id
+    select h.flow, null from jobs.held h where h.id = s.job_id
     limit 1
 ) job on true
-where s.job_id = $1 order by s.limit_name limit 1";
+where s.job_id = $1 order by s.limit_name";
 
 #[derive(QueryableByName)]
 struct SlotRow {
@@ -44,13 +44,18 @@ struct SlotRow {
 }
 
 pub(crate) async fn slot(conn: &mut AsyncPgConnection, job: JobId) -> QueryResult<SlotOfJob> {
-    let row: Option<SlotRow> = sql_query(SLOT).bind::<BigInt, _>(job.0).get_result(conn).await.optional()?;
-    let Some(SlotRow { limit_name, limit_key, halted, in_sequence, state }) = row else { return Ok(SlotOfJob::None) };
-    let state: Option<JobState> = state.and_then(|state| state.parse().ok());
-    Ok(SlotOfJob::of(limit_name, limit_key, state, in_sequence, halted))
+    let rows: Vec<SlotRow> = sql_query(SLOT).bind::<BigInt, _>(job.0).load(conn).await?;
+    // It is the state of the job, so all rows have the same one.
+    let state: Option<JobState> = rows.iter().find_map(|row| row.state.as_deref()?.parse().ok());
+    let found = |SlotRow { limit_name: name, limit_key: key, halted, in_sequence: is_sequence, .. }| FoundSlot {
+        slot: LimitSlot { name, key },
+        is_sequence,
+        halted,
+    };
+    Ok(SlotOfJob::of(rows.into_iter().map(found).collect(), state))
 }
 
-/// Deletes the slot of a job that does not need it. Returns what it has found.
+/// Deletes the slots of a job that does not need them. Returns what it has found.
 pub(crate) async fn release_slot(conn: &mut AsyncPgConnection, job: JobId, actor: &str) -> QueryResult<SlotOfJob> {
     let actor = actor.to_owned();
     conn.transaction(async move |conn| {
@@ -61,13 +66,14 @@ pub(crate) async fn release_slot(conn: &mut AsyncPgConnection, job: JobId, actor
             sql_query(lock).bind::<BigInt, _>(job.0).execute(conn).await?;
         }
         let found = slot(conn, job).await?;
-        let SlotOfJob::Left { name, key } = &found else { return Ok(found) };
-        delete(slot::table.find((job.0, name))).execute(conn).await?;
-        let row = (nudge::limit_name.eq(name), nudge::limit_key.eq(key));
-        insert_into(nudge::table).values(row).execute(conn).await?;
+        let SlotOfJob::Left { limits } = &found else { return Ok(found) };
+        for LimitSlot { name, key } in limits {
+            delete(slot::table.find((job.0, name))).execute(conn).await?;
+            let row = (nudge::limit_name.eq(name), nudge::limit_key.eq(key));
+            insert_into(nudge::table).values(row).execute(conn).await?;
+        }
         sql_query("select jobs.wake_admission()").execute(conn).await?;
-        record(conn, &actor, "release_slot", &format!("job {job}"), Some(&json!({ "limit": name, "key": key })))
-            .await?;
+        record(conn, &actor, "release_slot", &format!("job {job}"), Some(&json!({ "limits": limits }))).await?;
         Ok(found)
     })
     .await

@@ -1,5 +1,5 @@
-//! The part of the statements that end jobs which releases their unique keys. A row that an enqueue has locked is passed over: that enqueue
-//! gives the key to its own job, and if it is rolled back, the row is without effect, because its job has ended.
+//! The part of the statements that end jobs which releases their unique keys. A row that an enqueue has locked is passed over. That enqueue
+//! gives the key to its own job. If it is rolled back, the row has no effect, because its job has ended.
 
 use diesel::QueryResult;
 use diesel::pg::Pg;

@@ -1,4 +1,4 @@
-//! `rerun`: enqueues ended jobs anew. The new jobs have new ids, all attempts, and no trace context of the old ones. The ended
+//! `rerun`: enqueues ended jobs again. The new jobs have new ids, all attempts, no trace context of the old ones, and do not expire. The ended
 //! jobs are only read.
 
 use diesel::pg::Pg;
@@ -32,7 +32,7 @@ impl QueryFragment<Pg> for RerunQuery {
             out,
             "with ended as materialized (
     select nextval('jobs.job_id') as new_id, job.* from (
-        select id, flags, priority, max_attempts, kind, queue, tags, flow,
+        select id, flags & ~32 as flags, priority, max_attempts, kind, queue, tags, flow,
                coalesce(args, (select payload.args from jobs.payload where payload.job_id = finished.id), 'null') as args
         from jobs.finished where id = any(" [self.ids => Array<BigInt>] ") and " {FlagsKnown("finished")} " order by id
     ) job

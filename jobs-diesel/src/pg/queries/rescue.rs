@@ -7,9 +7,9 @@
 //! Rows that another session has locked are passed over. The result contains whether there are such rows, and the next
 //! rescue searches for them.
 //!
-//! A worker's row may look too old although the worker is alive, because the database's clock has jumped, or because
-//! the database stood still while heartbeats waited for it. Then the rescuer's own row looks as old, or it has changed
-//! since the statement was sent. In both cases no worker is declared dead.
+//! A worker's row may look too old although the worker is alive. Either the database's clock has jumped, or the database was
+//! suspended while heartbeats waited for it. Then the rescuer's own row looks as old, or it has changed since the statement
+//! was sent. In both cases no worker is declared dead.
 //!
 //! If a worker had several jobs, it is unknown which of them caused the crash. So a job is discarded for its crashes
 //! only if it was the only job of its worker.
@@ -81,13 +81,13 @@ impl QueryFragment<Pg> for RescueQuery {
     returning *
 ), counted as (
     select lost.*, crashed,
-           case when not in_company and crashed >= " [self.max_crashes => Integer] " then '" CRASHED_TOO_OFTEN "'
+           case when not with_others and crashed >= " [self.max_crashes => Integer] " then '" CRASHED_TOO_OFTEN "'
                 when attempt >= max_attempts then '" NO_ATTEMPT_LEFT "' end as discard_reason
     from lost
-    join (select worker, count(*) > 1 as in_company from jobs.running where worker = any(array(select worker from lost)) group by worker) crew
+    join (select worker, count(*) > 1 as with_others from jobs.running where worker = any(array(select worker from lost)) group by worker) of_worker
         using (worker)
     cross join lateral (
-        select case when in_company then greatest(crashes, least(crashes + 1, " [self.quarantined_at => Integer] ")) else least(crashes + 1, 32767) end as crashed
+        select case when with_others then greatest(crashes, least(crashes + 1, " [self.quarantined_at => Integer] ")) else least(crashes + 1, 32767) end as crashed
     ) count
 ), decided as (
     select j.*, 'crash' as failure_kind,

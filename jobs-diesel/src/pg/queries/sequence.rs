@@ -1,5 +1,5 @@
-//! `halted_sequences`, `count_halted` and `skip_sequence`. A slot with `halted_at` is that of a discarded job, and stops its sequence. The delete waits for a
-//! slot that another session has locked.
+//! `halted_sequences`, `count_halted` and `skip_sequence`. A slot with `halted_at` is that of a discarded job, and stops its sequence. The
+//! delete waits for a slot that another session has locked.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -26,26 +26,37 @@ struct HaltedRow {
     waiting: i64,
 }
 
-pub(crate) async fn halted(conn: &mut AsyncPgConnection, limit: i64) -> QueryResult<Vec<HaltedSequence>> {
-    let rows: Vec<HaltedRow> = sql_query(
-        "select s.limit_name as name, s.limit_key as key, s.job_id as job, s.halted_at::timestamptz as at,
+impl From<HaltedRow> for HaltedSequence {
+    fn from(HaltedRow { name, key, job, at, waiting }: HaltedRow) -> Self {
+        Self { name, key, job: JobId(job), at, waiting: u32::try_from(waiting).unwrap_or_default() }
+    }
+}
+
+/// `$2` is how many waiting jobs are counted.
+const HALTED: &str = "select s.limit_name as name, s.limit_key as key, s.job_id as job, s.halted_at::timestamptz as at,
        (select count(*) from (
            select from jobs.held h where h.flags & 4 <> 0 and h.limit_name = s.limit_name and h.limit_key = s.limit_key limit $2
        ) held) as waiting
-from jobs.slot s where s.halted_at is not null order by s.limit_name, s.limit_key limit $1",
-    )
-    .bind::<BigInt, _>(limit)
-    .bind::<BigInt, _>(i64::from(MOST_AHEAD) + 1)
-    .load(conn)
-    .await?;
-    let sequence = |HaltedRow { name, key, job, at, waiting }: HaltedRow| HaltedSequence {
-        name,
-        key,
-        job: JobId(job),
-        at,
-        waiting: u32::try_from(waiting).unwrap_or_default(),
-    };
-    Ok(rows.into_iter().map(sequence).collect())
+from jobs.slot s where s.halted_at is not null";
+
+/// The halted sequences, at most `limit`.
+pub(crate) async fn halted(conn: &mut AsyncPgConnection, limit: i64) -> QueryResult<Vec<HaltedSequence>> {
+    let rows: Vec<HaltedRow> = sql_query(format!("{HALTED} order by s.limit_name, s.limit_key limit $1"))
+        .bind::<BigInt, _>(limit)
+        .bind::<BigInt, _>(i64::from(MOST_AHEAD) + 1)
+        .load(conn)
+        .await?;
+    Ok(rows.into_iter().map(HaltedSequence::from).collect())
+}
+
+/// The sequence that this job halts. A job has at most one.
+pub(crate) async fn halted_by(conn: &mut AsyncPgConnection, id: JobId) -> QueryResult<Option<HaltedSequence>> {
+    let rows: Vec<HaltedRow> = sql_query(format!("{HALTED} and s.job_id = $1 limit 1"))
+        .bind::<BigInt, _>(id.0)
+        .bind::<BigInt, _>(i64::from(MOST_AHEAD) + 1)
+        .load(conn)
+        .await?;
+    Ok(rows.into_iter().next().map(HaltedSequence::from))
 }
 
 #[derive(QueryableByName)]
@@ -79,7 +90,7 @@ pub(crate) async fn skip(conn: &mut AsyncPgConnection, name: &str, key: &str, ac
             "with gone as (
     delete from jobs.slot where limit_name = $1 and limit_key = $2 and halted_at is not null returning job_id, limit_name, limit_key
 ), nudged as (
-    insert into jobs.nudge (limit_name, limit_key) select distinct limit_name, limit_key from gone
+    insert into jobs.nudge (limit_name, limit_key, run_at) select distinct limit_name, limit_key, null::timestamptz from gone
 )
 select job_id from gone order by job_id",
         )

@@ -52,7 +52,7 @@ const FREED: Freed = Freed {
     discarded: "true",
 };
 
-/// So does it with its unique key.
+/// A discarded job also releases its unique key.
 const RELEASED: Released = Released { from: "gone", when: FREED.when };
 
 /// Sets apart waiting rows that this claim cannot move to `jobs.running`.

@@ -21,9 +21,11 @@ use super::complete::{CompleteQuery, CompletedQuery};
 use super::complete_in::prepare;
 use super::delete::DeleteQuery;
 use super::discover::DiscoverQuery;
-use super::enqueue::{EnqueueManyQuery, EnqueueQuery};
+use super::enqueue::EnqueueQuery;
 use super::enqueue_alike::EnqueueAlikeQuery;
-use super::finish::{DiscardUnlockedQuery, FinishQuery, FinishUnlockedQuery, RecordUnlockedQuery};
+use super::enqueue_many::EnqueueManyQuery;
+use super::finish::FinishQuery;
+use super::finish_variants::{DiscardUnlockedQuery, FinishUnlockedQuery, RecordUnlockedQuery};
 use super::live_queues::LiveQueuesQuery;
 use super::next_due::{NextDueQuery, NextDueRow};
 use super::operate::{CancelQuery, RetryQuery};
@@ -114,9 +116,9 @@ fn the_native_statements_are_the_reviewed_ones() {
     insta::assert_snapshot!("set_quarantined_apart", text(&SetQuarantinedApart::new(&claim)));
     insta::assert_snapshot!("set_running_apart", text(&SetRunningApart));
     insta::assert_snapshot!("set_finished_apart", text(&SetFinishedApart));
-    let cancel_many = CancelManyQuery::new(DateTime::UNIX_EPOCH, 1, 1.0);
+    let cancel_many = CancelManyQuery::new(DateTime::UNIX_EPOCH, 1, 1.0, ACTOR);
     insta::assert_snapshot!("cancel_many", text(&cancel_many));
-    insta::assert_snapshot!("thaw", text(&ThawQuery));
+    insta::assert_snapshot!("thaw", text(&ThawQuery { actor: ACTOR.name.to_owned() }));
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
-//! `surroundings`: what is around a job, to explain why it does not run. It locks no rows. It looks the job up by its id, and counts
-//! the jobs before it level by level in the index of the claim, so it reads at most a thousand entries, one per level and those of the
-//! running jobs, however many jobs wait.
+//! `surroundings`: what explains why a job does not run. It locks no rows. It finds the job by its id, and counts the jobs before it
+//! level by level in the index of the claim. With any number of waiting jobs, it reads at most a thousand entries, one per level, and
+//! those of the running jobs.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -8,21 +8,23 @@ use diesel::result::Error;
 use diesel::sql_query;
 use diesel::sql_types::{Array, BigInt, Integer, Json, Nullable, SmallInt, Text, Timestamptz};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
-use diesel_jobs_core::storage::{HeldBy, MOST_AHEAD, MOST_SHOWN, RowLock, RunningJob, Surroundings, Tokens};
+use diesel_jobs_core::storage::{
+    HeldBy, MOST_AHEAD, MOST_SHOWN, MOST_TENANTS, RowLock, RunningJob, Surroundings, Tokens,
+};
 use diesel_jobs_core::{Freeze, JobId, JobLimit};
 
-use super::limit_setting;
+use super::{limit_setting, sequence, why_several};
 use crate::pg::native::RawJson;
 
 /// A session that has locked a row has written its transaction's number into it, and holds a lock on that number. A lock that several
 /// sessions share is not found.
 const PLACE: &str = "
 with job as (
-    select queue, priority, run_at, xmax, true as waits from jobs.ready where id = $1
+    select queue, priority, run_at, xmax, true as waits, flags & 32 <> 0 and attempt = 0 as expires from jobs.ready where id = $1
     union all
-    select queue, priority, run_at, xmax, false from jobs.running where id = $1
+    select queue, priority, run_at, xmax, false, false from jobs.running where id = $1
     union all
-    select queue, priority, run_at, xmax, false from jobs.held where id = $1
+    select queue, priority, run_at, xmax, false, flags & 32 <> 0 and attempt = 0 from jobs.held where id = $1
 ), locker as (
     select l.pid, coalesce(p.gid, nullif(a.application_name, ''), a.usename, 'unnamed') as name, coalesce(p.prepared, a.xact_start) as since
     from pg_locks l
@@ -36,6 +38,7 @@ select now() as now,
        greatest((select max(id) from jobs.ready), (select max(id) from jobs.held), (select max(id) from jobs.running), (select max(id) from jobs.finished)) as highest,
        i.frozen_at, i.frozen_by, i.frozen_reason,
        letter.reason as letter, letter.at as letter_at,
+       (select max(e.start_by) from jobs.expiry e where e.job_id = $1 and job.expires) as start_by,
        job.queue, job.priority, case when job.waits and job.run_at <= now() then job.run_at end as due_at,
        locker.pid, locker.name as locker, locker.since
 from (select) one
@@ -60,6 +63,8 @@ struct PlaceRow {
     letter: Option<String>,
     #[diesel(sql_type = Nullable<Timestamptz>)]
     letter_at: Option<DateTime<Utc>>,
+    #[diesel(sql_type = Nullable<Timestamptz>)]
+    start_by: Option<DateTime<Utc>>,
     #[diesel(sql_type = Nullable<Text>)]
     queue: Option<String>,
     #[diesel(sql_type = Nullable<SmallInt>)]
@@ -118,20 +123,27 @@ struct RunningRow {
     number: i64,
 }
 
-/// `$1` is the id of a held job, `$2` how many holders are named, `$3` how many jobs before it are counted.
+/// `$1` is the id of a held job. The others are limits: `$2` for the holders that are named, `$3` for the jobs before it that are counted, `$4` for the
+/// tenants that are counted.
 const HELD: &str = "
 select h.flow,
        (select count(*) from jobs.slot s where s.limit_name = h.limit_name and s.limit_key = h.limit_key) as taken,
        array(select s.job_id from jobs.slot s where s.limit_name = h.limit_name and s.limit_key = h.limit_key order by s.job_id limit $2) as holders,
-       case when h.flags & 8 <> 0 then (select count(*) from (
+       case when h.flags & 256 <> 0 then (select count(*) from (
+           select from jobs.held o where o.limit_name = h.limit_name and o.limit_key = h.limit_key and not o.later and not o.paused and o.flags & 256 <> 0
+             and (o.flow ->> 'fair') collate \"C\" = h.flow ->> 'fair' and (~o.priority, o.run_at, o.id) < (~h.priority, h.run_at, h.id) limit $3
+       ) ahead) when h.flags & 8 <> 0 then (select count(*) from (
            select from jobs.held o where o.limit_name = h.limit_name and o.limit_key = h.limit_key and not o.later and not o.paused and o.flags & 8 <> 0
-             and (-o.priority, o.run_at, o.id) < (-h.priority, h.run_at, h.id) limit $3
+             and (~o.priority, o.run_at, o.id) < (~h.priority, h.run_at, h.id) limit $3
        ) ahead) when h.flags & 4 = 0 then (select count(*) from (
            select from jobs.held o where o.limit_name = h.limit_name and o.limit_key = h.limit_key and not o.later and not o.paused and o.flags & 12 = 0
-             and (-o.priority, o.run_at, o.id) < (-h.priority, h.run_at, h.id) limit $3
+             and (~o.priority, o.run_at, o.id) < (~h.priority, h.run_at, h.id) limit $3
        ) ahead) else (select count(*) from (
            select from jobs.held o where o.limit_name = h.limit_name and o.limit_key = h.limit_key and o.flags & 4 <> 0 and o.id < h.id limit $3
        ) ahead) end as ahead,
+       case when h.flags & 256 <> 0 then (
+           select count(*) from jobs.next_tenants(h.limit_name, h.limit_key, '', false, $4) t where t.tenant <> h.flow ->> 'fair'
+       ) end as other_tenants,
        case when h.flags & 4 <> 0 then jobs.next_in_sequence(h.limit_name, h.limit_key) end as next,
        halted.halted_at, halted.job_id as halted_by, now() as now,
        (select (extract(epoch from r.full_at - now()) * 1000000)::bigint from jobs.rate r where r.limit_name = h.limit_name and r.limit_key = h.limit_key) as lack
@@ -151,6 +163,8 @@ struct HeldRow {
     holders: Vec<i64>,
     #[diesel(sql_type = BigInt)]
     ahead: i64,
+    #[diesel(sql_type = Nullable<BigInt>)]
+    other_tenants: Option<i64>,
     #[diesel(sql_type = Nullable<BigInt>)]
     next: Option<i64>,
     #[diesel(sql_type = Nullable<Timestamptz>)]
@@ -175,13 +189,16 @@ impl HeldRow {
         let ahead = u32::try_from(self.ahead).unwrap_or_default();
         Ok(HeldBy {
             tokens: Tokens::of(&limit, self.lack.unwrap_or_default(), ahead, self.now),
-            limit,
             set,
             taken: self.taken.unsigned_abs(),
             holders: self.holders.into_iter().map(JobId).collect(),
             ahead,
+            other_tenants: self.other_tenants.map(|tenants| u32::try_from(tenants).unwrap_or_default()),
             next: self.next.map(JobId),
             halted: self.halted_at.zip(self.halted_by.map(JobId)),
+            several: why_several::each(conn, &limit).await?,
+            now: self.now,
+            limit,
         })
     }
 }
@@ -198,13 +215,16 @@ pub(crate) async fn surroundings(conn: &mut AsyncPgConnection, id: JobId) -> Que
         highest: place.highest.map(JobId),
         frozen: place.frozen_at.map(freeze),
         dead_letter: place.letter.zip(place.letter_at),
+        start_by: place.start_by,
         lock: place.locker.map(|name| RowLock { pid: place.pid, name, since: place.since }),
+        halts: sequence::halted_by(conn, id).await?,
         ..Surroundings::default()
     };
     let held: Vec<HeldRow> = sql_query(HELD)
         .bind::<BigInt, _>(id.0)
         .bind::<BigInt, _>(i64::try_from(MOST_SHOWN).unwrap_or(i64::MAX))
         .bind::<BigInt, _>(i64::from(MOST_AHEAD) + 1)
+        .bind::<BigInt, _>(i64::from(MOST_TENANTS) + 2)
         .load(conn)
         .await?;
     if let Some(held) = held.into_iter().next() {

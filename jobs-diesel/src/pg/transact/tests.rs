@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use diesel::sql_types::{BigInt, Text};
 use diesel_async::{AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _};
-use diesel_jobs_core::storage::{Body, Claim, Storage as _, Transacted, Transaction, Wanted, WorkerInfo};
+use diesel_jobs_core::storage::{
+    Body, Claim, Connections as _, Registration as _, Storage as _, Transacted, Transaction, Wanted, WorkerInfo,
+};
 use diesel_jobs_core::{JobError, Keep, Lease, NewJob, Transition, WorkerId};
 use tokio_util::sync::CancellationToken;
 

@@ -1,16 +1,19 @@
 //! What operators do to jobs, job by job in one transaction. The caller's transaction holds the write lock, so the state cannot
 //! change between the read and the write.
 
+use std::time::Duration;
+
 use diesel::SqliteConnection;
 use diesel::dsl::{insert_into, sql};
 use diesel::prelude::*;
 use diesel::sql_types::BigInt;
-use diesel_jobs_core::storage::{Action, DISCARDED, Operated, SOMEBODY, cancel_fingerprint};
+use diesel_jobs_core::storage::{Action, DISCARDED, Once, Operated, RequestKey, UNNAMED_OPERATOR, cancel_fingerprint};
 use diesel_jobs_core::{Failure, FailureKind, JobId, JobState, Retention, flags};
 
+use crate::operation::record::acted_once;
 use crate::sqlite::literal::literal;
 use crate::sqlite::queries::operate::{end_as_cancelled, retry};
-use crate::sqlite::queries::{audited, failures, limits, on_discarded, retention};
+use crate::sqlite::queries::{audited, expiry, failures, limits, on_discarded, retention};
 use crate::sqlite::schema::{job, jobs_job, jobs_job_error};
 use crate::sqlite::time::Now;
 use crate::sqlite::types::State;
@@ -22,21 +25,47 @@ pub(crate) fn act(
     ids: &[JobId],
     actor: &str,
 ) -> QueryResult<Vec<Operated>> {
+    let (answers, changed) = each(conn, action, ids, actor)?;
+    audited::record_action(conn, action, changed.into_iter().map(|(id, _)| id).collect(), actor)?;
+    Ok(answers)
+}
+
+/// [`act`] for a request with a key, unless it was done before.
+pub(crate) fn act_once(
+    conn: &mut SqliteConnection,
+    key: &RequestKey,
+    action: &Action,
+    ids: &[JobId],
+    actor: &str,
+) -> QueryResult<Once<Vec<Operated>>> {
+    if let Some(before) = audited::before(conn, key)? {
+        return Ok(Once::Before(before));
+    }
+    let (answers, changed) = each(conn, action, ids, actor)?;
+    if let Some(entry) = acted_once(key, action, &changed, actor) {
+        audited::record(conn, &entry)?;
+    }
+    Ok(Once::Now(answers))
+}
+
+/// The answer for each job, and the jobs that were changed with their answers.
+type Answers = (Vec<Operated>, Vec<(i64, Operated)>);
+
+fn each(conn: &mut SqliteConnection, action: &Action, ids: &[JobId], actor: &str) -> QueryResult<Answers> {
     let mut changed = Vec::new();
     let mut answers = Vec::with_capacity(ids.len());
     for &id in ids {
         let answer = one(conn, action, id, actor)?;
-        changed.extend(matches!(answer, Operated::Done | Operated::Enqueued(_)).then_some(id.0));
+        changed.extend(answer.has_changed().then_some((id.0, answer)));
         answers.push(answer);
     }
-    audited::record_action(conn, action, changed, actor)?;
-    Ok(answers)
+    Ok((answers, changed))
 }
 
 /// Does something to one job.
 pub(crate) fn one(conn: &mut SqliteConnection, action: &Action, id: JobId, actor: &str) -> QueryResult<Operated> {
     let row = jobs_job::table.find(id.0);
-    // The view tells waiting jobs apart.
+    // The view has a state for each sort of waiting jobs.
     let found = job::table.find(id.0).select((job::state, job::flags)).first(conn).optional()?;
     let Some((State(state), job_flags)) = found else { return Ok(Operated::NotFound) };
     if !flags::are_known(job_flags) {
@@ -63,7 +92,7 @@ pub(crate) fn one(conn: &mut SqliteConnection, action: &Action, id: JobId, actor
 
 /// The name, unless the caller gave none.
 fn named(actor: &str) -> Option<&str> {
-    Some(actor).filter(|name| *name != SOMEBODY)
+    Some(actor).filter(|name| *name != UNNAMED_OPERATOR)
 }
 
 fn delete(conn: &mut SqliteConnection, id: JobId) -> QueryResult<()> {
@@ -74,21 +103,23 @@ fn delete(conn: &mut SqliteConnection, id: JobId) -> QueryResult<()> {
 fn discard(conn: &mut SqliteConnection, id: JobId, actor: &str) -> QueryResult<()> {
     let mut failure = Failure::new(FailureKind::Cancelled, &format!("discarded by {actor}"));
     failure.fingerprint = cancel_fingerprint(DISCARDED);
-    end_as_discarded(conn, id, &failure, named(actor))
+    end_as_discarded(conn, id, &failure, named(actor), Retention::default().discarded)
 }
 
-/// Ends a waiting job as discarded. What `on_discarded` says about its kind is enqueued.
+/// Ends a waiting job as discarded. What `on_discarded` says about its kind is enqueued. The job is kept for this time, unless an operator
+/// has set another one.
 pub(crate) fn end_as_discarded(
     conn: &mut SqliteConnection,
     id: JobId,
     failure: &Failure,
     actor: Option<&str>,
+    keep: Duration,
 ) -> QueryResult<()> {
     on_discarded::apply(conn, id, failure)?;
     failures::record_by(conn, id, failure, actor)?;
     let row = jobs_job::table.find(id.0);
     let kind: String = row.select(jobs_job::kind).first(conn)?;
-    let expiry = retention::expiry(conn, &kind, JobState::Discarded, Retention::default().discarded)?;
+    let expiry = retention::expiry(conn, &kind, JobState::Discarded, keep)?;
     diesel::update(row)
         .set((
             jobs_job::state.eq(literal(JobState::Discarded)),
@@ -99,9 +130,9 @@ pub(crate) fn end_as_discarded(
         .map(drop)
 }
 
-/// Enqueues an ended job anew, with all its attempts. Returns the new id.
+/// Enqueues an ended job again, with all its attempts. It does not expire. Returns the new id.
 fn rerun(conn: &mut SqliteConnection, id: JobId) -> QueryResult<JobId> {
-    let again = jobs_job::table.filter(jobs_job::id.eq(id.0)).select((
+    let columns = (
         jobs_job::kind,
         jobs_job::queue,
         jobs_job::priority,
@@ -110,21 +141,11 @@ fn rerun(conn: &mut SqliteConnection, id: JobId) -> QueryResult<JobId> {
         jobs_job::tags,
         jobs_job::args,
         jobs_job::flow,
-    ));
-    insert_into(jobs_job::table)
-        .values(again)
-        .into_columns((
-            jobs_job::kind,
-            jobs_job::queue,
-            jobs_job::priority,
-            jobs_job::max_attempts,
-            jobs_job::flags,
-            jobs_job::tags,
-            jobs_job::args,
-            jobs_job::flow,
-        ))
-        .execute(conn)?;
+    );
+    let again = jobs_job::table.filter(jobs_job::id.eq(id.0)).select(columns);
+    insert_into(jobs_job::table).values(again).into_columns(columns).execute(conn)?;
     let new = diesel::select(sql::<BigInt>("last_insert_rowid()")).get_result(conn).map(JobId)?;
+    expiry::no_more(conn, new)?;
     limits::hold(conn, new)?;
     Ok(new)
 }

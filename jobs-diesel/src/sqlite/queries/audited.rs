@@ -1,10 +1,10 @@
-//! `audit`: what operators did.
+//! `audit`: the actions of operators.
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;
-use diesel_jobs_core::storage::{Action, AuditEntry, AuditRecord};
-use serde_json::json;
+use diesel_jobs_core::storage::{Action, AuditEntry, AuditRecord, RequestKey};
 
+use crate::operation::record::acted;
 use crate::sqlite::schema::jobs_audit;
 use crate::sqlite::types::Instant;
 
@@ -18,20 +18,10 @@ pub(crate) fn record(conn: &mut SqliteConnection, entry: &AuditEntry) -> QueryRe
 pub(crate) fn record_action(
     conn: &mut SqliteConnection,
     action: &Action,
-    mut jobs: Vec<i64>,
+    jobs: Vec<i64>,
     actor: &str,
 ) -> QueryResult<()> {
-    jobs.sort_unstable();
-    let target = match jobs.as_slice() {
-        [] => return Ok(()),
-        [one] => format!("job {one}"),
-        many => format!("{} jobs", many.len()),
-    };
-    let mut detail = json!({ "ids": jobs });
-    if let Some(argument) = action.argument() {
-        detail["argument"] = argument.into();
-    }
-    record(conn, &AuditEntry { actor: actor.to_owned(), action: action.as_str(), target, detail })
+    acted(action, jobs, actor).map_or(Ok(()), |entry| record(conn, &entry))
 }
 
 type Row = (i64, Instant, String, String, String, Option<String>);
@@ -51,13 +41,28 @@ pub(crate) fn audit(conn: &mut SqliteConnection, before: Option<i64>, limit: i64
             jobs_audit::detail,
         ))
         .load(conn)?;
-    let record = |(id, at, actor, action, target, detail): Row| AuditRecord {
-        id,
-        at: at.0,
-        actor,
-        action,
-        target,
-        detail: detail.and_then(|detail| serde_json::from_str(&detail).ok()),
-    };
-    Ok(rows.into_iter().map(record).collect())
+    Ok(rows.into_iter().map(entry).collect())
+}
+
+fn entry((id, at, actor, action, target, detail): Row) -> AuditRecord {
+    let detail = detail.and_then(|detail| serde_json::from_str(&detail).ok());
+    AuditRecord { id, at: at.0, actor, action, target, detail }
+}
+
+/// What was done before for this request. The caller's transaction holds the write lock.
+pub(crate) fn before(conn: &mut SqliteConnection, key: &RequestKey) -> QueryResult<Option<AuditRecord>> {
+    let rows: Vec<Row> = jobs_audit::table
+        .filter(jobs_audit::id.gt(key.after()))
+        .filter(jobs_audit::detail.like(format!("%{}%", key.text())))
+        .order(jobs_audit::id)
+        .select((
+            jobs_audit::id,
+            jobs_audit::at,
+            jobs_audit::actor,
+            jobs_audit::action,
+            jobs_audit::target,
+            jobs_audit::detail,
+        ))
+        .load(conn)?;
+    Ok(rows.into_iter().map(entry).find(|record| key.is_of(record)))
 }

@@ -5,11 +5,13 @@ use diesel::SqliteConnection;
 use diesel::prelude::*;
 use diesel_jobs_core::NewJob;
 use diesel_jobs_core::flags::schedules::{OPERATORS, are_known};
-use diesel_jobs_core::storage::{NewSchedule, ScheduleChange, Scheduled};
+use diesel_jobs_core::storage::{NewSchedule, Once, RequestKey, ScheduleChange, Scheduled};
 use serde_json::json;
 
 use crate::changed_schedule::{Stored, changed, reset};
+use crate::operation::record::marked;
 use crate::sqlite::queries::audit::record;
+use crate::sqlite::queries::audited::before;
 use crate::sqlite::schema::jobs_schedule;
 use crate::sqlite::sync_connection::insert_jobs;
 use crate::sqlite::time::Now;
@@ -110,7 +112,7 @@ pub(crate) fn reset_to_declared(conn: &mut SqliteConnection, name: &str, actor: 
     Ok(Scheduled::Done)
 }
 
-/// Stores when the schedule ticks. If its expression or time zone is another one, it goes on from now, so that earlier
+/// Stores when the schedule ticks. If its expression or time zone is another one, it continues from now, so that earlier
 /// ticks are not missed ticks.
 fn store(conn: &mut SqliteConnection, old: &Stored, new: &Stored) -> QueryResult<()> {
     let row = jobs_schedule::table.find(&new.name);
@@ -188,13 +190,29 @@ pub(crate) fn enqueue(
     jobs: &[NewJob],
     action: &str,
     actor: &str,
+    key: Option<&RequestKey>,
 ) -> QueryResult<Scheduled> {
     if let Err(answer) = read(conn, name)? {
         return Ok(answer);
     }
     insert_jobs(conn, jobs.to_vec())?;
-    record(conn, actor, action, &target(name), Some(&json!({ "jobs": jobs.len() })))?;
+    record(conn, actor, action, &target(name), Some(&marked(json!({ "jobs": jobs.len() }), key)))?;
     Ok(Scheduled::Done)
+}
+
+/// [`enqueue`] for a request with a key, unless it was done before.
+pub(crate) fn enqueue_once(
+    conn: &mut SqliteConnection,
+    key: &RequestKey,
+    name: &str,
+    jobs: &[NewJob],
+    action: &str,
+    actor: &str,
+) -> QueryResult<Once<Scheduled>> {
+    match before(conn, key)? {
+        Some(before) => Ok(Once::Before(before)),
+        None => enqueue(conn, name, jobs, action, actor, Some(key)).map(Once::Now),
+    }
 }
 
 fn target(name: &str) -> String {

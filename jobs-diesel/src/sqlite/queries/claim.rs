@@ -3,15 +3,18 @@
 
 use std::cmp::Reverse;
 
+use chrono::{DateTime, Utc};
 use diesel::SqliteConnection;
 use diesel::dsl::sql;
 use diesel::prelude::*;
 use diesel::sql_types::Bool;
+use diesel_jobs_core::flags::EXPIRES;
 use diesel_jobs_core::storage::{Claim, QUARANTINED_COUNTS, Wanted, quarantined_at_once};
 use diesel_jobs_core::{ClaimedJob, JobId, Lease, Traceparent, WorkerId};
 
 use crate::flags::FlagsKnown;
 use crate::sqlite::literal::{AVAILABLE, Literal, RUNNING};
+use crate::sqlite::queries::claim_level::ClaimLevelQuery;
 #[cfg(feature = "testing")]
 use crate::sqlite::queries::limits;
 use crate::sqlite::queries::{levels, worker};
@@ -26,13 +29,22 @@ pub(crate) fn claim(conn: &mut SqliteConnection, claim: &Claim) -> QueryResult<V
     if !worker::is_registered(conn, claim.worker)? {
         return Ok(claimed);
     }
+    let kinds = serde_json::Value::from(&*claim.kinds).to_string();
     for Wanted { queue, slots, prefetch } in &claim.wanted {
         if levels::is_paused(conn, queue)? {
             continue;
         }
         let (mut slots, mut prefetch) = (*slots, *prefetch);
         levels::walk(conn, queue, |conn, priority| {
-            let mut rows = claim_level(conn, claim, queue, priority, slots + prefetch)?;
+            let level = ClaimLevelQuery {
+                worker: Worker(claim.worker),
+                queue,
+                priority,
+                kinds: &kinds,
+                quarantined_at: claim.quarantined_at.into(),
+                limit: i64::try_from(slots + prefetch).unwrap_or(i64::MAX),
+            };
+            let mut rows: Vec<ClaimedRow> = level.load(conn)?;
             // `returning` does not guarantee an order.
             rows.sort_unstable_by_key(|row| (row.run_at.0, row.id));
             if let Some(place) = rows.iter().position(ClaimedRow::is_at_risk) {
@@ -50,30 +62,6 @@ pub(crate) fn claim(conn: &mut SqliteConnection, claim: &Claim) -> QueryResult<V
     }
     claimed.sort_unstable_by_key(|job| (Reverse(job.priority), job.run_at, job.lease.job));
     Ok(claimed)
-}
-
-fn claim_level(
-    conn: &mut SqliteConnection,
-    claim: &Claim,
-    queue: &str,
-    priority: i16,
-    free: usize,
-) -> QueryResult<Vec<ClaimedRow>> {
-    let due = READY
-        .filter(READY.field(jobs_job::state).eq(AVAILABLE))
-        .filter(READY.field(jobs_job::queue).eq(queue))
-        .filter(READY.field(jobs_job::priority).eq(priority))
-        .filter(READY.field(jobs_job::run_at).le(Now))
-        .filter(READY.field(jobs_job::kind).eq_any(&*claim.kinds))
-        .filter(READY.field(jobs_job::crashes).lt(i32::from(claim.quarantined_at)))
-        .filter(FlagsKnown("ready"))
-        .order((READY.field(jobs_job::run_at), READY.field(jobs_job::id)))
-        .limit(i64::try_from(free).unwrap_or(i64::MAX))
-        .select(READY.field(jobs_job::id));
-    diesel::update(jobs_job::table.filter(jobs_job::id.eq_any(due)))
-        .set(leased(claim.worker))
-        .returning(ClaimedRow::as_returning())
-        .get_results(conn)
 }
 
 /// Makes this waiting job a running one, for the testing kit. It need not be due, and the worker need not be registered.
@@ -156,6 +144,7 @@ fn put_back(conn: &mut SqliteConnection, rows: &[ClaimedRow]) -> QueryResult<usi
         .execute(conn)
 }
 
+/// In the order of [`ClaimLevelQuery`].
 #[derive(Queryable, Selectable)]
 #[diesel(table_name = jobs_job, check_for_backend(diesel::sqlite::Sqlite))]
 struct ClaimedRow {
@@ -173,6 +162,7 @@ struct ClaimedRow {
     enqueued_at: Instant,
     claimed_at: Option<Instant>,
     traceparent: Option<String>,
+    start_by: Option<Instant>,
 }
 
 impl ClaimedRow {
@@ -183,6 +173,9 @@ impl ClaimedRow {
     }
 
     fn into_job(self, worker: WorkerId) -> ClaimedJob {
+        let is_first = self.flags & EXPIRES != 0 && self.attempt == 1;
+        // A sweep has deleted the time of a job that has expired.
+        let start_by = is_first.then(|| self.start_by.map_or(DateTime::<Utc>::MIN_UTC, |time| time.0));
         ClaimedJob {
             lease: Lease { job: JobId(self.id), number: self.lease, worker, flags: self.flags },
             kind: self.kind,
@@ -196,6 +189,7 @@ impl ClaimedRow {
             // The statement that returned the row has set this column.
             claimed_at: self.claimed_at.unwrap_or(self.run_at).0,
             traceparent: self.traceparent.as_deref().and_then(Traceparent::parse),
+            start_by,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `complete_in`: completes a job inside the handler's own transaction, if its lease stands. This file has only the
+//! `complete_in`: completes a job inside the handler's own transaction, if its lease is valid. This file has only the
 //! statements, because both sync and async connections run them.
 
 use std::time::Duration;
@@ -31,7 +31,7 @@ impl Row {
     }
 }
 
-/// Moves the job to `completed` if the lease stands. Changes one row or none.
+/// Moves the job to `completed` if the lease is valid. Changes one row or none.
 pub(crate) fn complete(lease: Lease, keep: Option<Duration>) -> impl QueryFragment<Sqlite> + QueryId + Send {
     diesel::update(held(lease)).set((
         jobs_job::state.eq(literal(JobState::Completed)),
@@ -40,7 +40,7 @@ pub(crate) fn complete(lease: Lease, keep: Option<Duration>) -> impl QueryFragme
     ))
 }
 
-/// Deletes the job if the lease stands. Deletes one row or none.
+/// Deletes the job if the lease is valid. Deletes one row or none.
 pub(crate) fn delete(lease: Lease) -> impl QueryFragment<Sqlite> + QueryId + Send {
     diesel::delete(held(lease))
 }

@@ -5,13 +5,13 @@ use diesel::prelude::*;
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::sql_types::{BigInt, Text};
 use diesel::sqlite::Sqlite;
-use diesel_jobs_core::flags::{HELD, UNIQUE};
-use diesel_jobs_core::{Enqueued, JobId, JobLimit, NewJob, RunAt};
+use diesel_jobs_core::flags::{EXPIRES, HELD, UNIQUE};
+use diesel_jobs_core::{Enqueued, JobId, JobLimit, NewJob};
 
 use crate::sqlite::time::{FAR, NOW, micros};
 use crate::sqlite::types::{Args, Stored};
 
-/// The most rows per statement. Each row has at most 10 binds, and SQLite allows 32,766 binds.
+/// The most rows per statement. Each row has at most 14 binds, and SQLite allows 32,766 binds.
 const MAX_ROWS: usize = 1000;
 /// The most bytes of arguments per statement. Async connections copy them to another thread.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
@@ -30,8 +30,10 @@ pub(super) struct Row<'a> {
     args: Args<'a>,
     /// Its flags, and how it is stored.
     limit: Option<(i32, String)>,
-    /// The flag of a unique job.
-    unique: i32,
+    /// The flags of a unique job and of one that expires.
+    more: i32,
+    /// How long after its time it expires, in microseconds.
+    expires: Option<i64>,
     /// Whether any job of the statement has a flag. Other statements do not name the columns of limits.
     has_flags: bool,
 }
@@ -43,7 +45,7 @@ impl<'a> Insert<'a> {
     }
 
     fn named(mut self) -> Self {
-        let has_flags = self.0.iter().any(|row| row.limit.is_some() || row.unique != 0);
+        let has_flags = self.0.iter().any(|row| row.limit.is_some() || row.more != 0);
         self.0.iter_mut().for_each(|row| row.has_flags = has_flags);
         self
     }
@@ -75,17 +77,24 @@ impl<'a> Insert<'a> {
 
 impl<'a> Row<'a> {
     pub(super) fn of(job: &'a NewJob) -> Self {
-        let (delay, not_before) = match job.run_at {
-            RunAt::Now => (0, 0),
-            RunAt::After(delay) => (micros(delay), 0),
-            RunAt::At(at) => (0, at.timestamp_micros()),
-            // A thousand years before now, so that the other time is the later one.
-            RunAt::Exactly(at) => (-micros(std::time::Duration::MAX), at.timestamp_micros()),
-        };
+        let (delay, not_before) = job.run_at.parts();
+        // A thousand years before now, so that the other time is the later one.
+        let delay = delay.map_or(-micros(std::time::Duration::MAX), micros);
+        let not_before = not_before.map_or(0, |at| at.timestamp_micros());
         let columns = job.columns().map(|(name, value)| (name, Stored(value)));
         let limit = job.limit.as_ref().map(|limit| (limit.flags(), JobLimit::to_json(limit)));
         let unique = if job.unique.is_some() { UNIQUE } else { 0 };
-        Self { columns, delay, not_before, args: Args(&job.args), limit, unique, has_flags: false }
+        let expires = if job.expires.is_some() { EXPIRES } else { 0 };
+        Self {
+            columns,
+            delay,
+            not_before,
+            args: Args(&job.args),
+            limit,
+            more: unique | expires,
+            expires: job.expires.map(micros),
+            has_flags: false,
+        }
     }
 
     /// Adds the names of all columns to a statement. The arguments are the last one.
@@ -94,7 +103,11 @@ impl<'a> Row<'a> {
             out.push_sql(name);
             out.push_sql(", ");
         }
-        out.push_sql(if self.has_flags { "flags, flow, due_at, run_at, args" } else { "run_at, args" });
+        out.push_sql(if self.has_flags {
+            "flags, start_after, start_by, flow, due_at, run_at, args"
+        } else {
+            "run_at, args"
+        });
     }
 
     /// Adds all values but the arguments to a statement.
@@ -105,17 +118,37 @@ impl<'a> Row<'a> {
         }
         match &self.limit {
             Some((flags, limit)) => {
-                out.push_sql(&format!("{}, ", flags | HELD | self.unique));
+                out.push_sql(&format!("{}, ", flags | HELD | self.more));
+                self.push_expiry(out)?;
                 out.push_bind_param::<Text, _>(limit)?;
                 out.push_sql(", ");
                 self.push_time(out)?;
                 out.push_sql(&format!(", {FAR}"));
                 return Ok(());
             }
-            None if self.has_flags => out.push_sql(&format!("{}, null, null, ", self.unique)),
+            None if self.has_flags => {
+                out.push_sql(&format!("{}, ", self.more));
+                self.push_expiry(out)?;
+                out.push_sql("null, null, ");
+            }
             None => {}
         }
         self.push_time(out)
+    }
+
+    /// Adds how long after its time the job expires, and when that is.
+    fn push_expiry<'b>(&'b self, out: &mut AstPass<'_, 'b, Sqlite>) -> QueryResult<()> {
+        let Some(expires) = &self.expires else {
+            out.push_sql("null, null, ");
+            return Ok(());
+        };
+        out.push_bind_param::<BigInt, _>(expires)?;
+        out.push_sql(", ");
+        self.push_time(out)?;
+        out.push_sql(" + ");
+        out.push_bind_param::<BigInt, _>(expires)?;
+        out.push_sql(", ");
+        Ok(())
     }
 
     /// Adds the time at which the job is due.

@@ -7,8 +7,10 @@ use diesel::SqliteConnection;
 use diesel::dsl::sql;
 use diesel::prelude::*;
 use diesel::sql_types::{Nullable, Text};
-use diesel_jobs_core::JobId;
-use diesel_jobs_core::storage::{FAILURES_EXAMINED, FailureRow, Failures, MESSAGE_PREFIX, group_failures};
+use diesel_jobs_core::storage::{
+    ENTRIES_EXAMINED, FAILURES_EXAMINED, FailureRow, Failures, MESSAGE_PREFIX, group_failures,
+};
+use diesel_jobs_core::{FailureKind, JobId};
 
 use crate::sqlite::schema::{job, jobs_job_error};
 use crate::sqlite::types::{Instant, State};
@@ -17,8 +19,14 @@ type ErrorRow = (i64, i64, Option<i64>, Option<String>, Instant);
 
 pub(crate) fn failures(conn: &mut SqliteConnection, limit: usize) -> QueryResult<Failures> {
     let most = i64::try_from(FAILURES_EXAMINED).unwrap_or(i64::MAX);
+    let entries = i64::try_from(ENTRIES_EXAMINED).unwrap_or(i64::MAX);
+    let newest = jobs_job_error::table.select(jobs_job_error::id).order(jobs_job_error::id.desc());
+    // The first entry that is not read.
+    let floor: Option<i64> = newest.offset(entries).first(conn).optional()?;
     let beginning = format!("case when fingerprint is null then substr(message, 1, {MESSAGE_PREFIX}) end");
     let errors: Vec<ErrorRow> = jobs_job_error::table
+        .filter(jobs_job_error::id.gt(floor.unwrap_or(i64::MIN)))
+        .filter(jobs_job_error::kind.ne(FailureKind::Cancelled.as_str()))
         .order(jobs_job_error::id.desc())
         .limit(most.saturating_add(1))
         .select((
@@ -29,7 +37,7 @@ pub(crate) fn failures(conn: &mut SqliteConnection, limit: usize) -> QueryResult
             jobs_job_error::at,
         ))
         .load(conn)?;
-    let is_complete = errors.len() <= FAILURES_EXAMINED;
+    let is_complete = floor.is_none() && errors.len() <= FAILURES_EXAMINED;
     let mut of = HashMap::new();
     let mut rows = Vec::with_capacity(errors.len());
     for (id, of_job, fingerprint, message, at) in errors.into_iter().take(FAILURES_EXAMINED) {

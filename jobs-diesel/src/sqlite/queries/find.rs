@@ -1,8 +1,8 @@
-//! `find`: the ids of the jobs that match a filter, newest or oldest first. It looks at a bounded number of rows of each source,
-//! so it answers fast also if nothing matches.
+//! `find`: the ids of the jobs that match a filter, newest or oldest first. It examines a bounded number of rows of each source,
+//! so it is fast even if nothing matches.
 //!
-//! Sources are all rows in the order of their ids, or parts of them that have an index: running jobs, cancelled ones, discarded
-//! ones, and waiting ones unless there are many.
+//! A source is all rows in the order of their ids, or a part of them that has an index. The parts are running, cancelled and
+//! discarded jobs, and waiting jobs unless there are many.
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;
@@ -86,7 +86,7 @@ struct Search<'a> {
     source: Source,
     range: Range,
     ids: &'a [diesel_jobs_core::JobId],
-    /// `None` finds the last row that is looked at.
+    /// `None` finds the last row that is examined.
     matching: Option<&'a Matching>,
 }
 

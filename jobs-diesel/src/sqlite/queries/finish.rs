@@ -1,4 +1,4 @@
-//! `finish`: moves jobs out of `running`, each only if its lease still stands.
+//! `finish`: moves jobs out of `running`, each only if its lease is still valid.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use diesel_jobs_core::{Finish, JobId, JobState, Keep, Lease, Transition};
 use crate::sqlite::literal::{AVAILABLE, Literal, RUNNING, literal};
 use crate::sqlite::queries::complete::{Alike, complete};
 use crate::sqlite::queries::store_output::store_output;
-use crate::sqlite::queries::{failures, limits, on_discarded};
+use crate::sqlite::queries::{expiry, failures, limits, on_discarded};
 use crate::sqlite::schema::jobs_job;
 use crate::sqlite::time::{Now, NowPlus, after};
 use crate::sqlite::types::Worker;
@@ -31,7 +31,7 @@ pub(crate) fn finish(conn: &mut SqliteConnection, batch: &[Finish]) -> QueryResu
             transition => {
                 // Before the finish, which deletes a job that is not kept.
                 if let Transition::Discard { failure, .. } = transition
-                    && stands(conn, *lease)?
+                    && is_valid(conn, *lease)?
                 {
                     on_discarded::apply(conn, lease.job, failure)?;
                 }
@@ -53,7 +53,7 @@ pub(crate) fn finish_one(conn: &mut SqliteConnection, lease: Lease, transition: 
     | Transition::Discard { keep: Keep::Nothing, .. } = transition
     {
         if matches!(transition, Transition::Discard { .. }) && lease.flags & SEQUENCE != 0 {
-            // A discarded job leaves its slot behind, which halts its sequence. A deleted one does not.
+            // A job that is discarded keeps its slot, which halts its sequence. A job that is deleted without a discard does not.
             return Ok(end(conn, lease, JobState::Discarded, Keep::Forever)? && delete_ended(conn, lease)?);
         }
         return delete(conn, lease);
@@ -62,7 +62,7 @@ pub(crate) fn finish_one(conn: &mut SqliteConnection, lease: Lease, transition: 
         store_output(conn, lease, output)?;
     }
     if let Some(failure) = transition.failure() {
-        if !stands(conn, lease)? {
+        if !is_valid(conn, lease)? {
             return Ok(false);
         }
         failures::record(conn, lease.job, failure)?;
@@ -77,8 +77,8 @@ pub(crate) fn finish_one(conn: &mut SqliteConnection, lease: Lease, transition: 
     }
 }
 
-/// Whether the lease stands.
-pub(crate) fn stands(conn: &mut SqliteConnection, lease: Lease) -> QueryResult<bool> {
+/// Whether the lease is valid.
+pub(crate) fn is_valid(conn: &mut SqliteConnection, lease: Lease) -> QueryResult<bool> {
     diesel::select(diesel::dsl::exists(held(lease))).get_result(conn)
 }
 
@@ -122,13 +122,13 @@ fn delete_ended(conn: &mut SqliteConnection, lease: Lease) -> QueryResult<bool> 
 }
 
 /// Moves the job back to `available`. Without `run_at`, its time stays the same, and a job with a limit keeps its slot. `given_back` is subtracted from its
-/// attempts. If `absolved`, its crashes become 0.
+/// attempts. If it `snoozes`, its crashes become 0, and it does not expire any more.
 fn wait_again(
     conn: &mut SqliteConnection,
     lease: Lease,
     run_at: Option<NowPlus>,
     given_back: i32,
-    absolved: bool,
+    snoozes: bool,
 ) -> QueryResult<bool> {
     let has_time = run_at.is_some();
     let moved = diesel::update(held(lease))
@@ -138,9 +138,12 @@ fn wait_again(
             jobs_job::worker.eq(None::<Worker>),
             jobs_job::claimed_at.eq(None::<i64>),
             run_at.map(|at| jobs_job::run_at.eq(at)),
-            absolved.then_some(jobs_job::crashes.eq(0)),
+            snoozes.then_some(jobs_job::crashes.eq(0)),
         ))
         .execute(conn)?;
+    if moved == 1 && snoozes && lease.expires() {
+        expiry::no_more(conn, lease.job)?;
+    }
     if moved == 1 && has_time && lease.is_limited() {
         limits::hold(conn, lease.job)?;
     }

@@ -1,12 +1,14 @@
 //! `installation`, `freeze`, `thaw`, `set_environment`: values that apply to the whole file. They are stored in at most
-//! one row.
+//! one row. Each change adds a row to the audit, in the caller's transaction.
 
 use diesel::SqliteConnection;
 use diesel::dsl::exists;
 use diesel::helper_types::{IsNotNull, exists as Exists};
 use diesel::prelude::*;
 use diesel_jobs_core::{Freeze, Installation};
+use serde_json::json;
 
+use crate::sqlite::queries::audit::record;
 use crate::sqlite::schema::{jobs_installation, jobs_schedule};
 use crate::sqlite::time::Now;
 use crate::sqlite::types::Instant;
@@ -37,6 +39,9 @@ pub(crate) fn is_frozen(conn: &mut SqliteConnection) -> QueryResult<bool> {
     diesel::select(frozen()).get_result(conn)
 }
 
+/// What the audit says was changed.
+const TARGET: &str = "the database";
+
 /// Freezes the file. Returns `false` if it was frozen already.
 pub(crate) fn freeze(conn: &mut SqliteConnection, by: &str, reason: &str) -> QueryResult<bool> {
     let frozen = (
@@ -45,17 +50,22 @@ pub(crate) fn freeze(conn: &mut SqliteConnection, by: &str, reason: &str) -> Que
         jobs_installation::frozen_reason.eq(reason),
     );
     let not_frozen = jobs_installation::table.filter(jobs_installation::frozen_at.is_null());
-    if diesel::update(not_frozen).set(frozen).execute(conn)? == 1 {
-        return Ok(true);
+    let mut rows = diesel::update(not_frozen).set(frozen).execute(conn)?;
+    if rows == 0 {
+        // There may be no row yet.
+        rows = diesel::insert_into(jobs_installation::table)
+            .values((jobs_installation::only_row.eq(1), frozen))
+            .on_conflict_do_nothing()
+            .execute(conn)?;
     }
-    let first = diesel::insert_into(jobs_installation::table)
-        .values((jobs_installation::only_row.eq(1), frozen))
-        .on_conflict_do_nothing();
-    Ok(first.execute(conn)? == 1)
+    if rows > 0 {
+        record(conn, by, "freeze", TARGET, Some(&json!({ "reason": reason })))?;
+    }
+    Ok(rows > 0)
 }
 
 /// Ends a freeze. Returns `false` if the file was not frozen. The listener of every worker notices the commit.
-pub(crate) fn thaw(conn: &mut SqliteConnection) -> QueryResult<bool> {
+pub(crate) fn thaw(conn: &mut SqliteConnection, actor: &str) -> QueryResult<bool> {
     let rows = diesel::update(jobs_installation::table.filter(jobs_installation::frozen_at.is_not_null()))
         .set((
             jobs_installation::frozen_at.eq(None::<i64>),
@@ -63,20 +73,37 @@ pub(crate) fn thaw(conn: &mut SqliteConnection) -> QueryResult<bool> {
             jobs_installation::frozen_reason.eq(None::<&str>),
         ))
         .execute(conn)?;
-    Ok(rows == 1)
+    if rows > 0 {
+        record(conn, actor, "thaw", TARGET, None)?;
+    }
+    Ok(rows > 0)
 }
 
-pub(crate) fn set_environment(conn: &mut SqliteConnection, environment: Option<&str>) -> QueryResult<()> {
+/// Returns `false` if this was the name already.
+pub(crate) fn set_environment(
+    conn: &mut SqliteConnection,
+    environment: Option<&str>,
+    actor: &str,
+) -> QueryResult<bool> {
+    let stored: Option<Option<String>> =
+        jobs_installation::table.select(jobs_installation::environment).first(conn).optional()?;
+    let before = stored.flatten();
+    if before.as_deref() == environment {
+        return Ok(false);
+    }
     let named = jobs_installation::environment.eq(environment);
     diesel::insert_into(jobs_installation::table)
         .values((jobs_installation::only_row.eq(1), named))
         .on_conflict(jobs_installation::only_row)
         .do_update()
         .set(named)
-        .execute(conn)
-        .map(drop)
+        .execute(conn)?;
+    let detail = json!({ "environment": environment, "before": before });
+    record(conn, actor, "set_environment", TARGET, Some(&detail))?;
+    Ok(true)
 }
 
-pub(crate) fn forget_missed_ticks(conn: &mut SqliteConnection) -> QueryResult<()> {
-    diesel::update(jobs_schedule::table).set(jobs_schedule::last_tick.eq(Now)).execute(conn).map(drop)
+pub(crate) fn forget_missed_ticks(conn: &mut SqliteConnection, actor: &str) -> QueryResult<()> {
+    diesel::update(jobs_schedule::table).set(jobs_schedule::last_tick.eq(Now)).execute(conn)?;
+    record(conn, actor, "forget_missed_ticks", "all schedules", None)
 }

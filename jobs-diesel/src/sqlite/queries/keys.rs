@@ -14,7 +14,7 @@ pub(super) const PAUSED: &str =
 pub(super) const IN_ORDER: &str = "from jobs_job indexed by jobs_job_held
     where flags & 2 and held_back = 0 and flags & 12 = 0 and limit_name = ?1 and limit_key = ?2 and state = 'available' order by priority desc, due_at, id";
 
-/// Jobs of a key at which a pass looks while something is paused, beyond those that may start.
+/// How many jobs of a key a pass reads while something is paused, beyond those that may start.
 pub(super) const MOST_AHEAD: i64 = 500;
 
 #[derive(QueryableByName, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,11 +45,11 @@ pub(super) fn yes(conn: &mut SqliteConnection, condition: &str) -> QueryResult<b
 /// How many jobs of the key of the limit `?1` run at once: what an operator has set, else `most` of the job `head`.
 pub(super) const ALLOWED: &str = "coalesce((select most from jobs_limit_setting where name = ?1), head.most)";
 
-/// How many jobs of the key may start: the limit of the first one, or what an operator has set, less the slots that are taken.
+/// How many jobs of the key may start: the number that applies to the first one ([`ALLOWED`]), less the slots that are taken.
 pub(super) fn free(conn: &mut SqliteConnection, key: &Key) -> QueryResult<i64> {
     let free: Option<Number> = sql_query(format!(
         "select {ALLOWED} - (select count(*) from jobs_slot where limit_name = ?1 and limit_key = ?2) as number
-         from (select flow ->> '$.most' as most {IN_ORDER} limit 1) head"
+         from (select coalesce(flow ->> '$.at.most', flow ->> '$.most') as most {IN_ORDER} limit 1) head"
     ))
     .bind::<Text, _>(&key.limit_name)
     .bind::<Text, _>(&key.limit_key)
@@ -58,7 +58,16 @@ pub(super) fn free(conn: &mut SqliteConnection, key: &Key) -> QueryResult<i64> {
     Ok(free.map_or(0, |free| free.number))
 }
 
-/// The first jobs of the key, in the order of admission `in_order`. While something is paused, it looks at few jobs more.
+/// How many slots of the key are taken.
+pub(super) fn taken_slots(conn: &mut SqliteConnection, name: &str, key: &str) -> QueryResult<i64> {
+    let taken: Number = sql_query("select count(*) as number from jobs_slot where limit_name = ?1 and limit_key = ?2")
+        .bind::<Text, _>(name)
+        .bind::<Text, _>(key)
+        .get_result(conn)?;
+    Ok(taken.number)
+}
+
+/// The first jobs of the key, in the order of admission `in_order`. While something is paused, it examines few jobs more.
 pub(super) fn first_jobs(
     conn: &mut SqliteConnection,
     key: &Key,

@@ -1,4 +1,4 @@
-//! `leases`: the leases of a worker that stand in the database.
+//! `leases`: the valid leases of a worker.
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;

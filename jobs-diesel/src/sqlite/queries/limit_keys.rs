@@ -1,6 +1,7 @@
-//! `limits` and `limit_keys`: how many jobs each limit holds back, and the keys of which jobs wait. Names and keys are found by one probe
-//! each in `jobs_job_held` and `jobs_slot_key`, and rows are counted up to a limit, so a bounded number of entries is read.
+//! `limits` and `limit_keys`: how many jobs wait for each limit, and the keys with waiting jobs. Names and keys are found by one probe
+//! each in `jobs_job_held` and `jobs_slot_key`. Rows are counted up to a limit. So a bounded number of entries is read.
 
+use chrono::{DateTime, Utc};
 use diesel::SqliteConnection;
 use diesel::prelude::*;
 use diesel::sql_query;
@@ -12,7 +13,7 @@ use crate::sqlite::queries::limit_setting;
 use crate::sqlite::time::NOW;
 use crate::sqlite::types::Instant;
 
-/// One row more than is counted, which tells that there are more.
+/// One row more than is counted, which shows that there are more.
 const READ: u64 = COUNTED_OF_LIMIT + 1;
 
 /// The jobs that only their limits hold back, by the index of admission. Jobs of a sequence are not among them.
@@ -63,9 +64,24 @@ pub(crate) fn limits(conn: &mut SqliteConnection) -> QueryResult<Vec<LimitStats>
         };
         let held = number(&format!("{HELD} and limit_name = ?1"))?;
         let slots = number("jobs_slot where limit_name = ?1")?;
-        limits.push(LimitStats { name, held, slots });
+        let is_sequence = is_sequence(conn, &name)?;
+        limits.push(LimitStats { name, held, slots, is_sequence });
     }
     Ok(limits)
+}
+
+/// Whether the first job that has a slot of this name has it as a job of a sequence.
+fn is_sequence(conn: &mut SqliteConnection, name: &str) -> QueryResult<bool> {
+    let row: Number = sql_query(
+        "select coalesce((
+             select s.halted_at is not null or exists (
+                 select 1 from jobs_job where id = s.job_id and flow ->> '$.sequence' is not null and flow ->> '$.limit' = s.limit_name
+             ) from jobs_slot s where s.limit_name = ?1 limit 1
+         ), 0) as number",
+    )
+    .bind::<Text, _>(name)
+    .get_result(conn)?;
+    Ok(row.number != 0)
 }
 
 #[derive(QueryableByName)]
@@ -78,14 +94,36 @@ struct First {
     most: i64,
 }
 
+/// Held jobs of a key: how many rows were read, and of the due ones the number and the oldest.
 #[derive(QueryableByName)]
-struct Held {
+pub(super) struct Held {
     #[diesel(sql_type = BigInt)]
     read: i64,
     #[diesel(sql_type = BigInt)]
     due: i64,
     #[diesel(sql_type = Nullable<BigInt>)]
     oldest: Option<Instant>,
+}
+
+impl Held {
+    /// Those of the key in these rows.
+    pub(super) fn of(conn: &mut SqliteConnection, rows: &str, name: &str, key: &str) -> QueryResult<Self> {
+        sql_query(format!(
+            "select count(*) as read, count(*) filter (where due_at <= {NOW}) as due, min(due_at) filter (where due_at <= {NOW}) as oldest
+             from (select due_at from {rows} and limit_name = ?1 and limit_key = ?2 limit {READ})"
+        ))
+        .bind::<Text, _>(name)
+        .bind::<Text, _>(key)
+        .get_result(conn)
+    }
+
+    pub(super) fn count(&self) -> Count {
+        Count { is_exact: self.read.unsigned_abs() < READ, ..count(self.due) }
+    }
+
+    pub(super) fn oldest(&self) -> Option<DateTime<Utc>> {
+        self.oldest.as_ref().map(|at| at.0)
+    }
 }
 
 /// The keys that hold jobs back, after this one.
@@ -97,7 +135,7 @@ pub(crate) fn limit_keys(
     let (mut after, mut keys) = (after.unwrap_or_default(), Vec::new());
     while keys.len() < limit {
         let first: Option<First> = sql_query(format!(
-            "select limit_name as name, limit_key as key, flow ->> '$.most' as most from {HELD} and (limit_name, limit_key) > (?1, ?2)
+            "select limit_name as name, limit_key as key, coalesce(flow ->> '$.at.most', flow ->> '$.most') as most from {HELD} and limit_name > '' and (limit_name, limit_key) > (?1, ?2)
              order by limit_name, limit_key, priority desc, due_at, id limit 1"
         ))
         .bind::<Text, _>(&after.0)
@@ -116,21 +154,15 @@ pub(crate) fn limit_keys(
             .bind::<Text, _>(&name)
             .bind::<Text, _>(&key)
             .load(conn)?;
-        let held: Held = sql_query(format!(
-            "select count(*) as read, count(*) filter (where due_at <= {NOW}) as due, min(due_at) filter (where due_at <= {NOW}) as oldest
-             from (select due_at from {HELD} and limit_name = ?1 and limit_key = ?2 limit {READ})"
-        ))
-        .bind::<Text, _>(&name)
-        .bind::<Text, _>(&key)
-        .get_result(conn)?;
+        let held = Held::of(conn, HELD, &name, &key)?;
         keys.push(LimitKey {
             name: name.clone(),
             key: key.clone(),
             most: u32::try_from(most).unwrap_or_default(),
             taken: taken.number.unsigned_abs(),
             holders: holders.into_iter().map(|Id { id }| JobId(id)).collect(),
-            held: Count { is_exact: held.read.unsigned_abs() < READ, ..count(held.due) },
-            oldest: held.oldest.map(|at| at.0),
+            held: held.count(),
+            oldest: held.oldest(),
         });
         after = (name, key);
     }

@@ -80,7 +80,7 @@ fn target(name: &str) -> String {
     format!("limit {name}")
 }
 
-/// Nudges the keys of which jobs wait, so that the next pass looks at them. Each key is one probe in `jobs_job_held`, however many jobs it
+/// Nudges the keys with waiting jobs, so that the next pass examines them. Each key is one probe in `jobs_job_held`, however many jobs it
 /// has.
 fn nudge(conn: &mut SqliteConnection, name: &str) -> QueryResult<()> {
     let held =
@@ -106,13 +106,13 @@ struct Yes {
     yes: bool,
 }
 
-/// Whether jobs of a sequence have this name. It looks at a thousand slots of the name.
+/// Whether jobs of a sequence have this name. It examines a thousand slots of the name.
 pub(crate) fn is_sequence(conn: &mut SqliteConnection, name: &str) -> QueryResult<bool> {
     let found: Yes = sql_query(
         "select exists (select 1 from jobs_job indexed by jobs_job_held_sequence where flags & 2 and flags & 4 and limit_name = ?1)
              or exists (
                  select 1 from (select job_id, halted_at from jobs_slot where limit_name = ?1 limit 1000) slot
-                 where slot.halted_at is not null or exists (select 1 from jobs_job where id = slot.job_id and flags & 4)
+                 where slot.halted_at is not null or exists (select 1 from jobs_job where id = slot.job_id and flags & 1 and flow ->> '$.sequence' is not null and flow ->> '$.limit' = ?1)
              ) as yes",
     )
     .bind::<Text, _>(name)

@@ -6,12 +6,14 @@ use diesel::SqliteConnection;
 use diesel::prelude::*;
 use diesel::sql_query;
 use diesel::sql_types::{BigInt, Bool, Nullable, Text};
-use diesel_jobs_core::flags::{HELD, LIMITED, RATE, SEQUENCE};
-use diesel_jobs_core::storage::{Claim, HeldBy, MOST_AHEAD, MOST_SHOWN, Tokens};
+use diesel_jobs_core::flags::{FAIR, HELD, LIMITED, RATE, SEQUENCE};
+use diesel_jobs_core::storage::{Claim, HeldBy, LimitSetting, MOST_AHEAD, MOST_SHOWN, Tokens};
 use diesel_jobs_core::{JobId, JobLimit};
 
-use crate::sqlite::queries::limit_setting;
+#[cfg(feature = "testing")]
+use crate::sqlite::queries::lanes;
 use crate::sqlite::queries::sequence::NEXT;
+use crate::sqlite::queries::{fair, limit_setting};
 use crate::sqlite::time::{FAR, NOW};
 use crate::sqlite::types::Instant;
 
@@ -47,7 +49,8 @@ pub(crate) fn hold_until_now(conn: &mut SqliteConnection, job: JobId) -> QueryRe
 #[cfg(feature = "testing")]
 pub(crate) fn unhold(conn: &mut SqliteConnection, job: JobId) -> QueryResult<()> {
     let free = format!(
-        "update jobs_job set flags = flags & ~{HELD}, run_at = due_at, due_at = null, held_back = 0 where id = ?1 and flags & {HELD} and state = 'available'"
+        "update jobs_job set {}, run_at = due_at, due_at = null, held_back = 0 where id = ?1 and flags & {HELD} and state = 'available'",
+        lanes::free_of_lane()
     );
     sql_query(free).bind::<BigInt, _>(job.0).execute(conn).map(drop)
 }
@@ -100,6 +103,9 @@ pub(crate) fn held_by(conn: &mut SqliteConnection, job: JobId) -> QueryResult<Op
         "select (select count(*) from jobs_slot where limit_name = ?1 and limit_key = ?2) as taken,
                 case when h.flags & {SEQUENCE} then (select count(*) from (
                     select 1 from jobs_job o where o.flags & 2 and o.flags & 4 and o.limit_name = ?1 and o.limit_key = ?2 and o.id < ?3 limit ?4
+                )) when h.flags & {FAIR} then (select count(*) from (
+                    select 1 from jobs_job o where o.flags & 2 and o.held_back = 0 and o.flags & 256 and o.limit_name = ?1 and o.limit_key = ?2
+                      and o.flow ->> '$.fair' = h.flow ->> '$.fair' and (-o.priority, o.due_at, o.id) < (-h.priority, h.due_at, h.id) limit ?4
                 )) when h.flags & {RATE} then (select count(*) from (
                     select 1 from jobs_job o where o.flags & 2 and o.held_back = 0 and o.flags & 8 and o.limit_name = ?1 and o.limit_key = ?2
                       and (-o.priority, o.due_at, o.id) < (-h.priority, h.due_at, h.id) limit ?4
@@ -118,6 +124,68 @@ pub(crate) fn held_by(conn: &mut SqliteConnection, job: JobId) -> QueryResult<Op
     .bind::<BigInt, _>(job.0)
     .bind::<BigInt, _>(i64::from(MOST_AHEAD) + 1)
     .get_result(conn)?;
+    let ahead = u32::try_from(row.ahead).unwrap_or(u32::MAX);
+    Ok(Some(HeldBy {
+        tokens: Tokens::of(&limit, row.lack.unwrap_or_default(), ahead, row.now.0),
+        set: set_of(conn, &limit)?,
+        taken: row.taken.unsigned_abs(),
+        holders: holders(conn, &limit)?,
+        ahead,
+        other_tenants: fair::others(conn, &limit)?,
+        next: row.next.map(JobId),
+        halted: row.halted_at.map(|at| at.0).zip(row.halted_by.map(JobId)),
+        several: if limit.is_several() { each(conn, &limit, row.now)? } else { Vec::new() },
+        now: row.now.0,
+        limit,
+    }))
+}
+
+#[derive(QueryableByName)]
+struct EachRow {
+    #[diesel(sql_type = BigInt)]
+    taken: i64,
+    #[diesel(sql_type = Nullable<BigInt>)]
+    lack: Option<i64>,
+}
+
+/// Each limit of a job with several ones.
+fn each(conn: &mut SqliteConnection, limit: &JobLimit, now: Instant) -> QueryResult<Vec<HeldBy>> {
+    let mut several = Vec::new();
+    for limit in limit.each() {
+        let row: EachRow = sql_query(format!(
+            "select (select count(*) from jobs_slot where limit_name = ?1 and limit_key = ?2) as taken,
+                    (select full_at - {NOW} from jobs_rate where limit_name = ?1 and limit_key = ?2) as lack"
+        ))
+        .bind::<Text, _>(&limit.name)
+        .bind::<Text, _>(&limit.key)
+        .get_result(conn)?;
+        several.push(HeldBy {
+            tokens: Tokens::of(&limit, row.lack.unwrap_or_default(), 0, now.0),
+            set: set_of(conn, &limit)?,
+            taken: row.taken.unsigned_abs(),
+            holders: holders(conn, &limit)?,
+            ahead: 0,
+            other_tenants: None,
+            next: None,
+            halted: None,
+            several: Vec::new(),
+            now: now.0,
+            limit,
+        });
+    }
+    Ok(several)
+}
+
+/// What an operator has set for this limit.
+fn set_of(conn: &mut SqliteConnection, limit: &JobLimit) -> QueryResult<Option<LimitSetting>> {
+    if limit.sequence.is_some() || limit.rate.is_some() {
+        return Ok(None);
+    }
+    limit_setting::one(conn, &limit.name)
+}
+
+/// Some of the jobs that have slots of the key.
+fn holders(conn: &mut SqliteConnection, limit: &JobLimit) -> QueryResult<Vec<JobId>> {
     let holders: Vec<Number> = sql_query(
         "select job_id as number from jobs_slot where limit_name = ?1 and limit_key = ?2 order by job_id limit ?3",
     )
@@ -125,19 +193,7 @@ pub(crate) fn held_by(conn: &mut SqliteConnection, job: JobId) -> QueryResult<Op
     .bind::<Text, _>(&limit.key)
     .bind::<BigInt, _>(i64::try_from(MOST_SHOWN).unwrap_or(i64::MAX))
     .load(conn)?;
-    let set =
-        if limit.sequence.is_none() && limit.rate.is_none() { limit_setting::one(conn, &limit.name)? } else { None };
-    let ahead = u32::try_from(row.ahead).unwrap_or(u32::MAX);
-    Ok(Some(HeldBy {
-        tokens: Tokens::of(&limit, row.lack.unwrap_or_default(), ahead, row.now.0),
-        limit,
-        set,
-        taken: row.taken.unsigned_abs(),
-        holders: holders.into_iter().map(|row| JobId(row.number)).collect(),
-        ahead,
-        next: row.next.map(JobId),
-        halted: row.halted_at.map(|at| at.0).zip(row.halted_by.map(JobId)),
-    }))
+    Ok(holders.into_iter().map(|row| JobId(row.number)).collect())
 }
 
 #[derive(QueryableByName)]
@@ -151,7 +207,11 @@ pub(crate) fn next_held(conn: &mut SqliteConnection, claim: &Claim) -> QueryResu
     let list = |names: Vec<&str>| serde_json::to_string(&names).unwrap_or_default();
     let due: Due = sql_query(format!(
         "select min(due_at) - {NOW} as micros from (
-             select due_at, queue, kind from jobs_job indexed by jobs_job_held where flags & 2 and held_back = 0 and flags & 12 = 0
+             select max(due_at, coalesce(case when limit_name = '' then (
+                        select r.next_at from jobs_job o indexed by jobs_job_held_from_lane join jobs_rate r on r.limit_name = o.limit_name and r.limit_key = o.limit_key
+                        where o.flags & 2 and o.flags & 132 = 128 and o.limit_name <> '' and coalesce(o.flow ->> '$.lane', o.flow ->> '$.key') = j.limit_key and o.flags & 8
+                    ) end, 0)) as due_at, queue, kind
+             from jobs_job j indexed by jobs_job_held where flags & 2 and held_back = 0 and flags & 12 = 0
              union all select due_at, queue, kind from jobs_job indexed by jobs_job_held_sequence where flags & 2 and flags & 4
              union all select max(due_at, coalesce((select next_at from jobs_rate r where r.limit_name = j.limit_name and r.limit_key = j.limit_key), 0)),
                               queue, kind

@@ -48,9 +48,9 @@ impl Matching {
 
 impl Moment {
     fn of(when: When) -> Self {
-        match when {
-            When::At(time) => Self::At(Instant(time)),
-            When::Ago(age) => Self::Ago(micros(age)),
+        match when.time() {
+            Ok(time) => Self::At(Instant(time)),
+            Err(age) => Self::Ago(micros(age)),
         }
     }
 }

@@ -8,22 +8,23 @@ use diesel::SqliteConnection;
 use diesel::dsl::{min, sql};
 use diesel::prelude::*;
 use diesel::sql_types::BigInt;
-use diesel_jobs_core::storage::{CANCELLED, CANCELLED_WITH_ALL, cancel_fingerprint};
+use diesel_jobs_core::storage::{Action, CANCELLED, CANCELLED_WITH_ALL, UNNAMED_OPERATOR, cancel_fingerprint};
 use diesel_jobs_core::{Failure, FailureKind, JobId, JobState, Retention};
 
 use crate::flags::FlagsKnown;
 use crate::sqlite::literal::{AVAILABLE, RUNNING, literal};
-use crate::sqlite::queries::{failures, limits, rate, retention};
+use crate::sqlite::queries::audited::record_action;
+use crate::sqlite::queries::{expiry, failures, limits, rate, retention};
 use crate::sqlite::schema::jobs_job;
 use crate::sqlite::time::{NOW, Now};
-use crate::sqlite::types::{Instant, Worker};
+use crate::sqlite::types::{Instant, State, Worker};
 
-/// Makes a job available now, with at least one attempt left. Its crashes become 0, because an operator has looked at
-/// the job. Its lease number becomes at least 1, because the job may have failures: see `complete`.
+/// Makes a job available now, with at least one attempt left. Its crashes become 0, because an operator has examined
+/// the job. If it has ended, it does not expire any more. Its lease number becomes at least 1, because the job may have failures: see `complete`.
 pub(crate) fn retry(conn: &mut SqliteConnection, id: JobId) -> QueryResult<()> {
     let job = jobs_job::table.find(id.0);
-    let (attempt, max_attempts, lease): (i32, i32, i32) =
-        job.select((jobs_job::attempt, jobs_job::max_attempts, jobs_job::lease)).first(conn)?;
+    let (attempt, max_attempts, lease, State(state)): (i32, i32, i32, State) =
+        job.select((jobs_job::attempt, jobs_job::max_attempts, jobs_job::lease, jobs_job::state)).first(conn)?;
     let needs_slot = limits::needs_slot(conn, id)?;
     diesel::update(job)
         .set((
@@ -38,17 +39,24 @@ pub(crate) fn retry(conn: &mut SqliteConnection, id: JobId) -> QueryResult<()> {
             jobs_job::expires_at.eq(None::<i64>),
         ))
         .execute(conn)?;
+    if state != JobState::Available {
+        expiry::no_more(conn, id)?;
+    }
     if needs_slot { limits::hold(conn, id) } else { Ok(()) }
 }
 
-/// Moves the waiting jobs of these queues and kinds to an earlier time by the same span, so that the first of them is due now.
+/// Moves the waiting jobs of these queues and kinds to an earlier time, all by the same span. The first of them is then due now.
 /// Returns the span. For tests that skip time.
 pub(crate) fn bring_forward(conn: &mut SqliteConnection, queues: &[String], kinds: &[String]) -> QueryResult<Duration> {
     // The time of its token, if it waits for one.
     let time = || {
         sql::<BigInt>(
             "max(coalesce(due_at, run_at), coalesce((select next_at from jobs_rate r
-             where jobs_job.flags & 8 and r.limit_name = jobs_job.limit_name and r.limit_key = jobs_job.limit_key), 0))",
+             where jobs_job.flags & 8 and r.limit_name = jobs_job.limit_name and r.limit_key = jobs_job.limit_key),
+             case when jobs_job.flags & 130 = 130 and jobs_job.limit_name = '' then (
+                 select r.next_at from jobs_job o indexed by jobs_job_held_from_lane join jobs_rate r on r.limit_name = o.limit_name and r.limit_key = o.limit_key
+                 where o.flags & 2 and o.flags & 132 = 128 and o.limit_name <> '' and coalesce(o.flow ->> '$.lane', o.flow ->> '$.key') = jobs_job.limit_key and o.flags & 8
+             ) end, 0))",
         )
     };
     let waiting = jobs_job::table
@@ -67,14 +75,16 @@ pub(crate) fn bring_forward(conn: &mut SqliteConnection, queues: &[String], kind
     let held = waiting.filter(jobs_job::due_at.is_not_null());
     diesel::update(held).set(jobs_job::due_at.eq(jobs_job::due_at - span)).execute(conn)?;
     rate::bring_forward(conn, span)?;
+    expiry::bring_forward(conn, span)?;
     Ok(Duration::from_micros(span.unsigned_abs()))
 }
 
-/// Cancels waiting and running jobs that were enqueued before `time`, at most `limit`. Returns how many.
+/// Cancels waiting and running jobs that were enqueued before `time`, at most `limit`. Returns how many. Writes them to the audit.
 pub(crate) fn cancel_enqueued_before(
     conn: &mut SqliteConnection,
     time: DateTime<Utc>,
     limit: usize,
+    actor: &str,
 ) -> QueryResult<usize> {
     let ids: Vec<i64> = jobs_job::table
         .filter(jobs_job::state.eq(AVAILABLE).or(jobs_job::state.eq(RUNNING)))
@@ -83,10 +93,13 @@ pub(crate) fn cancel_enqueued_before(
         .limit(i64::try_from(limit).unwrap_or(i64::MAX))
         .select(jobs_job::id)
         .load(conn)?;
+    let named = (actor != UNNAMED_OPERATOR).then_some(actor);
     for id in &ids {
-        end_as_cancelled(conn, JobId(*id), CANCELLED_WITH_ALL, None)?;
+        end_as_cancelled(conn, JobId(*id), CANCELLED_WITH_ALL, named)?;
     }
-    Ok(ids.len())
+    let cancelled = ids.len();
+    record_action(conn, &Action::Cancel, ids, actor)?;
+    Ok(cancelled)
 }
 
 /// Ends a waiting or running job as cancelled. The lease of a running job is then lost, and the worker needs no other message.
@@ -98,10 +111,21 @@ pub(crate) fn end_as_cancelled(
 ) -> QueryResult<()> {
     let mut failure = Failure::new(FailureKind::Cancelled, why);
     failure.fingerprint = cancel_fingerprint(CANCELLED);
-    failures::record_by(conn, id, &failure, actor)?;
+    end_because(conn, id, &failure, actor, Retention::default().cancelled)
+}
+
+/// The same with this reason. The job is kept for this time, unless an operator has set another one.
+pub(super) fn end_because(
+    conn: &mut SqliteConnection,
+    id: JobId,
+    failure: &Failure,
+    actor: Option<&str>,
+    keep: Duration,
+) -> QueryResult<()> {
+    failures::record_by(conn, id, failure, actor)?;
     let row = jobs_job::table.find(id.0);
     let kind: String = row.select(jobs_job::kind).first(conn)?;
-    let expiry = retention::expiry(conn, &kind, JobState::Cancelled, Retention::default().cancelled)?;
+    let expiry = retention::expiry(conn, &kind, JobState::Cancelled, keep)?;
     diesel::update(row)
         .set((
             jobs_job::state.eq(literal(JobState::Cancelled)),

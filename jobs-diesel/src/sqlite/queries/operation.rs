@@ -5,9 +5,8 @@ use diesel::dsl::{insert_into, max, min, update};
 use diesel::prelude::*;
 use diesel_jobs_core::JobId;
 use diesel_jobs_core::storage::{
-    Action, AuditEntry, EXAMINED_PER_STEP, JobFilter, Operated, OperationId, OperationRecord,
+    Action, EXAMINED_PER_STEP, JobFilter, Once, Operated, OperationId, OperationRecord, RequestKey,
 };
-use serde_json::json;
 
 use crate::bounded::{Found, Range, jobs};
 use crate::operation::{StoredOperation, record};
@@ -56,12 +55,13 @@ impl From<Row> for StoredOperation {
     }
 }
 
-/// Starts an operation on all jobs that exist now.
+/// Starts an operation on all jobs that exist now. The audit gets the key of the request.
 pub(crate) fn start(
     conn: &mut SqliteConnection,
     action: &Action,
     filter: &JobFilter,
     actor: &str,
+    key: Option<&RequestKey>,
 ) -> QueryResult<OperationId> {
     let (first, last): (Option<i64>, Option<i64>) = (
         jobs_job::table.select(min(jobs_job::id)).first(conn)?,
@@ -80,10 +80,22 @@ pub(crate) fn start(
         ))
         .returning(jobs_operation::id)
         .get_result(conn)?;
-    let detail = json!({ "event": "started", "filter": filter.to_string(), "argument": action.argument() });
-    let target = format!("operation {id}");
-    audited::record(conn, &AuditEntry { actor: actor.to_owned(), action: action.as_str(), target, detail })?;
+    audited::record(conn, &record::started(id, action, &filter, actor, key))?;
     Ok(OperationId(id))
+}
+
+/// [`start`] for a request with a key, unless it was done before.
+pub(crate) fn start_once(
+    conn: &mut SqliteConnection,
+    key: &RequestKey,
+    action: &Action,
+    filter: &JobFilter,
+    actor: &str,
+) -> QueryResult<Once<OperationId>> {
+    match audited::before(conn, key)? {
+        Some(before) => Ok(Once::Before(before)),
+        None => start(conn, action, filter, actor, Some(key)).map(Once::Now),
+    }
 }
 
 /// Whether there is an open operation: this one, or any. Only reads.
@@ -123,7 +135,7 @@ pub(crate) fn step(
     let Found { ids, searched_to } = range.merge(find(conn, &filter, range, true)?);
     let mut changed = 0_usize;
     for id in jobs(&ids) {
-        // A refusal of one job undoes what was done to this job only.
+        // If the database refuses one job, only the changes to this job are undone.
         let answer = conn.transaction(|conn| act::one(conn, &action, id, &record.actor));
         match answer {
             Ok(Operated::Done | Operated::Enqueued(_)) => changed += 1,

@@ -106,7 +106,7 @@ struct Held {
 /// How many jobs of each queue wait for their limits, or will do so later. In the index of the claim they are at the end of their level,
 /// and a bounded number of them is read.
 pub(crate) fn held_by_queue(conn: &mut SqliteConnection) -> QueryResult<HeldCounts> {
-    // One row more than is counted, which tells that there are more.
+    // One row more than is counted, which shows that there are more.
     let mut left = COUNTED_DEPTH + 1;
     let mut held = HeldCounts::default();
     for queue in queues(conn)? {

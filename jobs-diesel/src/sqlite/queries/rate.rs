@@ -18,12 +18,12 @@ pub(super) const HELD: &str = "jobs_job indexed by jobs_job_held_rate where flag
 pub(super) const IN_ORDER: &str = "from jobs_job indexed by jobs_job_held_rate
     where flags & 2 and held_back = 0 and flags & 8 and limit_name = ?1 and limit_key = ?2 and state = 'available' order by priority desc, due_at, id";
 
-/// Keys per pass of which a token has come.
+/// How many keys with a new token a pass handles.
 const MOST_KEYS: usize = 1000;
-/// Rows per sweep that say nothing any more.
+/// How many rows of keys that have all tokens again a sweep deletes.
 const MOST_ROWS: usize = 5000;
 
-/// The keys for which a token has come, and a job waits.
+/// The keys that have a new token and a job that waits for it.
 pub(super) fn due_keys(conn: &mut SqliteConnection) -> QueryResult<Vec<Key>> {
     sql_query(format!(
         "select limit_name, limit_key from jobs_rate where next_at is not null and next_at <= {NOW} order by next_at limit {MOST_KEYS}"
@@ -31,7 +31,7 @@ pub(super) fn due_keys(conn: &mut SqliteConnection) -> QueryResult<Vec<Key>> {
     .load(conn)
 }
 
-/// Whether a token has come for which a job waits. Only reads.
+/// Whether any key has a new token and a job that waits for it. Only reads.
 pub(super) const IS_DUE: &str = "exists (select 1 from jobs_rate where next_at is not null and next_at <= ";
 
 #[derive(QueryableByName)]
@@ -40,7 +40,7 @@ struct Micros {
     micros: Option<i64>,
 }
 
-/// The time until the next token comes for which a job waits. Only reads.
+/// The time until the next token comes that a job waits for. Only reads.
 pub(crate) fn next_token(conn: &mut SqliteConnection) -> QueryResult<Option<Duration>> {
     let next: Micros =
         sql_query(format!("select min(next_at) - {NOW} as micros from jobs_rate where next_at is not null"))
@@ -48,7 +48,7 @@ pub(crate) fn next_token(conn: &mut SqliteConnection) -> QueryResult<Option<Dura
     Ok(next.micros.map(|micros| Duration::from_micros(u64::try_from(micros).unwrap_or(0))))
 }
 
-/// Whether no time is known at which a pass looks at this key. Only reads.
+/// Whether a pass must examine this key now, because no time for that is stored. Only reads.
 pub(super) fn needs_look(conn: &mut SqliteConnection, key: &Key) -> QueryResult<bool> {
     let waits: i64 = {
         let row: Number = sql_query(
@@ -92,7 +92,7 @@ struct HeadRow {
 pub(super) fn free_jobs(conn: &mut SqliteConnection, key: &Key, pauses: bool) -> QueryResult<Vec<JobId>> {
     let head: Option<HeadRow> = sql_query(format!(
         "select head.flow, {NOW} as now, (select full_at from jobs_rate where limit_name = ?1 and limit_key = ?2) as full_at
-         from (select flow {IN_ORDER} limit 1) head"
+         from (select coalesce(flow -> '$.at', flow) as flow {IN_ORDER} limit 1) head"
     ))
     .bind::<Text, _>(&key.limit_name)
     .bind::<Text, _>(&key.limit_key)
@@ -122,6 +122,45 @@ pub(super) fn free_jobs(conn: &mut SqliteConnection, key: &Key, pauses: bool) ->
     .bind::<Nullable<BigInt>, _>(next_at)
     .execute(conn)?;
     Ok(ids)
+}
+
+/// How many tokens there are of this rate.
+pub(super) fn tokens(conn: &mut SqliteConnection, limit: &JobLimit) -> QueryResult<i64> {
+    Ok(bucket(conn, limit)?.map_or(0, |(bucket, _)| bucket.tokens()))
+}
+
+/// Spends this many tokens of this rate. A negative number gives back those that the same pass has spent.
+pub(super) fn spend(conn: &mut SqliteConnection, limit: &JobLimit, number: i64) -> QueryResult<()> {
+    let Some((bucket, now)) = bucket(conn, limit)? else { return Ok(()) };
+    sql_query(
+        "insert into jobs_rate (limit_name, limit_key, full_at) values (?1, ?2, ?3)
+         on conflict (limit_name, limit_key) do update set full_at = excluded.full_at",
+    )
+    .bind::<Text, _>(&limit.name)
+    .bind::<Text, _>(&limit.key)
+    .bind::<BigInt, _>(now.saturating_add(bucket.spend(number).lack()))
+    .execute(conn)
+    .map(drop)
+}
+
+/// The tokens of this rate, and the time.
+fn bucket(conn: &mut SqliteConnection, limit: &JobLimit) -> QueryResult<Option<(Bucket, i64)>> {
+    let row: LackRow = sql_query(format!(
+        "select {NOW} as now, (select full_at from jobs_rate where limit_name = ?1 and limit_key = ?2) as full_at"
+    ))
+    .bind::<Text, _>(&limit.name)
+    .bind::<Text, _>(&limit.key)
+    .get_result(conn)?;
+    let lack = row.full_at.unwrap_or(row.now).saturating_sub(row.now);
+    Ok(Bucket::of(limit, lack).map(|bucket| (bucket, row.now)))
+}
+
+#[derive(QueryableByName)]
+struct LackRow {
+    #[diesel(sql_type = BigInt)]
+    now: i64,
+    #[diesel(sql_type = Nullable<BigInt>)]
+    full_at: Option<i64>,
 }
 
 /// No job of the key waits any more.

@@ -4,7 +4,7 @@ use diesel::SqliteConnection;
 use diesel::prelude::*;
 use diesel::sql_query;
 use diesel::sql_types::{BigInt, Bool, Nullable, Text};
-use diesel_jobs_core::storage::{KeyOfJob, SlotOfJob};
+use diesel_jobs_core::storage::{FoundSlot, KeyOfJob, LimitSlot, SlotOfJob};
 use diesel_jobs_core::{JobId, JobState};
 use serde_json::json;
 
@@ -27,32 +27,38 @@ struct SlotRow {
     state: Option<String>,
 }
 
-/// A running job needs its slot while its worker lives. A rescue makes it available again, and does not look at its slot.
+/// A running job needs its slot while its worker lives. A rescue makes it available again, and does not examine its slot.
 pub(crate) fn slot(conn: &mut SqliteConnection, job: JobId) -> QueryResult<SlotOfJob> {
-    let row: Option<SlotRow> = sql_query(format!(
+    let rows: Vec<SlotRow> = sql_query(format!(
         "select s.limit_name, s.limit_key, s.halted_at is not null as halted,
-                coalesce(j.flags & 4 and j.state in ('available', 'running'), 0) as in_sequence,
+                coalesce(j.flow ->> '$.sequence' is not null and j.flow ->> '$.limit' = s.limit_name and j.state in ('available', 'running'), 0) as in_sequence,
                 case when j.state = 'available' and not j.flags & 2 then 'available'
                      when j.state = 'running' and exists (select 1 from jobs_worker w where w.id = j.worker and w.heartbeat_at + w.lease_micros >= {NOW})
                      then 'running' end as state
-         from jobs_slot s left join jobs_job j on j.id = s.job_id where s.job_id = ?1 order by s.limit_name limit 1"
+         from jobs_slot s left join jobs_job j on j.id = s.job_id where s.job_id = ?1 order by s.limit_name"
     ))
     .bind::<BigInt, _>(job.0)
-    .get_result(conn)
-    .optional()?;
-    let Some(SlotRow { limit_name, limit_key, halted, in_sequence, state }) = row else { return Ok(SlotOfJob::None) };
-    let state: Option<JobState> = state.and_then(|state| state.parse().ok());
-    Ok(SlotOfJob::of(limit_name, limit_key, state, in_sequence, halted))
+    .load(conn)?;
+    // It is the state of the job, so all rows have the same one.
+    let state: Option<JobState> = rows.iter().find_map(|row| row.state.as_deref()?.parse().ok());
+    let found = |SlotRow { limit_name: name, limit_key: key, halted, in_sequence: is_sequence, .. }| FoundSlot {
+        slot: LimitSlot { name, key },
+        is_sequence,
+        halted,
+    };
+    Ok(SlotOfJob::of(rows.into_iter().map(found).collect(), state))
 }
 
-/// Deletes the slot of a job that does not need it. Returns what it has found.
+/// Deletes the slots of a job that does not need them. Returns what it has found.
 pub(crate) fn release_slot(conn: &mut SqliteConnection, job: JobId, actor: &str) -> QueryResult<SlotOfJob> {
     let found = slot(conn, job)?;
-    let SlotOfJob::Left { name, key } = &found else { return Ok(found) };
-    diesel::delete(jobs_slot::table.find((job.0, name))).execute(conn)?;
-    let row = (jobs_nudge::limit_name.eq(name), jobs_nudge::limit_key.eq(key));
-    diesel::insert_into(jobs_nudge::table).values(row).execute(conn)?;
-    record(conn, actor, "release_slot", &format!("job {job}"), Some(&json!({ "limit": name, "key": key })))?;
+    let SlotOfJob::Left { limits } = &found else { return Ok(found) };
+    for LimitSlot { name, key } in limits {
+        diesel::delete(jobs_slot::table.find((job.0, name))).execute(conn)?;
+        let row = (jobs_nudge::limit_name.eq(name), jobs_nudge::limit_key.eq(key));
+        diesel::insert_into(jobs_nudge::table).values(row).execute(conn)?;
+    }
+    record(conn, actor, "release_slot", &format!("job {job}"), Some(&json!({ "limits": limits })))?;
     Ok(found)
 }
 

@@ -40,7 +40,7 @@ pub(crate) fn is_needed(conn: &mut SqliteConnection) -> QueryResult<bool> {
 }
 
 /// Whether the rescuer's own row is missing or looks older than it can be. Then the clock has jumped or this machine
-/// was asleep, and no worker is declared dead. The row may hold a newer heartbeat than `rescuer.beat`: a rescue tries
+/// was suspended, and no worker is declared dead. The row may hold a newer heartbeat than `rescuer.beat`: a rescue tries
 /// for seconds to get the write lock, and heartbeats are stored meanwhile.
 fn holds_off(conn: &mut SqliteConnection, policy: RescuePolicy) -> QueryResult<bool> {
     let Some(rescuer) = policy.rescuer else { return Ok(false) };

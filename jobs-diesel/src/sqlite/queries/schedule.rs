@@ -52,8 +52,8 @@ fn insert(conn: &mut SqliteConnection, schedule: &DeclaredSchedule) -> QueryResu
         .map(drop)
 }
 
-/// Stores a changed schedule. If its expression or its time zone has changed, its last tick is now, so that earlier
-/// ticks of the new expression are not missed ticks.
+/// Stores a changed schedule. If its expression or its time zone has changed, its last tick becomes the current time.
+/// Otherwise earlier ticks of the new expression would count as missed ticks.
 fn move_on_if_changed(conn: &mut SqliteConnection, schedule: &DeclaredSchedule) -> QueryResult<()> {
     let stored = jobs_schedule::table.find(&schedule.name);
     let changed = jobs_schedule::expression.ne(&schedule.expression).or(jobs_schedule::timezone.ne(&schedule.timezone));

@@ -13,8 +13,8 @@ use crate::sqlite::queries::audit::record;
 use crate::sqlite::queries::keys::{Key, PAUSED};
 use crate::sqlite::types::Instant;
 
-/// The held job whose turn it is in the sequence `?1`, `?2`: the one that has the slot, because it waits for its next attempt or was
-/// retried, else the one with the lowest id. Null while another job has the slot.
+/// The held job whose turn it is in the sequence `?1`, `?2`. If a held job has the slot, it is this job: it waits for its next attempt, or was
+/// retried. Else it is the job with the lowest id. Null while a job that is not held has the slot.
 pub(super) const NEXT: &str =
     "(select case when exists (select 1 from jobs_slot where limit_name = ?1 and limit_key = ?2)
     then (select s.job_id from jobs_slot s where s.limit_name = ?1 and s.limit_key = ?2
@@ -110,25 +110,34 @@ pub(crate) fn count(conn: &mut SqliteConnection) -> QueryResult<Count> {
     Ok(Count { jobs: jobs.min(COUNTED_OF_LIMIT), is_exact: jobs <= COUNTED_OF_LIMIT })
 }
 
-/// The halted sequences, at most `limit`.
-pub(crate) fn halted(conn: &mut SqliteConnection, limit: i64) -> QueryResult<Vec<HaltedSequence>> {
-    let rows: Vec<HaltedRow> = sql_query(
-        "select s.limit_name as name, s.limit_key as key, s.job_id as job, s.halted_at as at,
+impl From<HaltedRow> for HaltedSequence {
+    fn from(HaltedRow { name, key, job, at, waiting }: HaltedRow) -> Self {
+        Self { name, key, job: JobId(job), at: at.0, waiting: u32::try_from(waiting).unwrap_or_default() }
+    }
+}
+
+/// `?2` is how many waiting jobs are counted.
+const HALTED: &str = "select s.limit_name as name, s.limit_key as key, s.job_id as job, s.halted_at as at,
                 (select count(*) from (
                     select 1 from jobs_job indexed by jobs_job_held_sequence
                     where flags & 2 and flags & 4 and limit_name = s.limit_name and limit_key = s.limit_key limit ?2
                 )) as waiting
-         from jobs_slot s where s.halted_at is not null order by s.limit_name, s.limit_key limit ?1",
-    )
-    .bind::<BigInt, _>(limit)
-    .bind::<BigInt, _>(i64::from(MOST_AHEAD) + 1)
-    .load(conn)?;
-    let sequence = |HaltedRow { name, key, job, at, waiting }: HaltedRow| HaltedSequence {
-        name,
-        key,
-        job: JobId(job),
-        at: at.0,
-        waiting: u32::try_from(waiting).unwrap_or_default(),
-    };
-    Ok(rows.into_iter().map(sequence).collect())
+         from jobs_slot s where s.halted_at is not null";
+
+/// The halted sequences, at most `limit`.
+pub(crate) fn halted(conn: &mut SqliteConnection, limit: i64) -> QueryResult<Vec<HaltedSequence>> {
+    let rows: Vec<HaltedRow> = sql_query(format!("{HALTED} order by s.limit_name, s.limit_key limit ?1"))
+        .bind::<BigInt, _>(limit)
+        .bind::<BigInt, _>(i64::from(MOST_AHEAD) + 1)
+        .load(conn)?;
+    Ok(rows.into_iter().map(HaltedSequence::from).collect())
+}
+
+/// The sequence that this job halts. A job has at most one.
+pub(crate) fn halted_by(conn: &mut SqliteConnection, id: JobId) -> QueryResult<Option<HaltedSequence>> {
+    let rows: Vec<HaltedRow> = sql_query(format!("{HALTED} and s.job_id = ?1 limit 1"))
+        .bind::<BigInt, _>(id.0)
+        .bind::<BigInt, _>(i64::from(MOST_AHEAD) + 1)
+        .load(conn)?;
+    Ok(rows.into_iter().next().map(HaltedSequence::from))
 }

@@ -1,5 +1,5 @@
-//! `sweep`: finds held jobs of which nobody has told admission: those that have become due or were resumed, and, in turns, the keys of which
-//! a job may start.
+//! `sweep`: finds held jobs that have no nudge, because they have become due or were resumed. It also finds keys with a job that may
+//! start, some of them in each sweep.
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;
@@ -7,7 +7,7 @@ use diesel::sql_query;
 use diesel::sql_types::Text;
 
 use crate::sqlite::queries::keys::{Key, PAUSED, Yes, free, yes};
-use crate::sqlite::queries::{rate, sequence};
+use crate::sqlite::queries::{fair, lanes, rate, sequence};
 use crate::sqlite::time::NOW;
 
 /// Keys per sweep.
@@ -26,7 +26,7 @@ struct Place {
 /// What a sweep has found.
 #[derive(Default)]
 pub(crate) struct Sweep {
-    /// Keys of which a job may start although nobody has nudged them.
+    /// Keys without a nudge that have a job that may start.
     keys: Vec<Key>,
     /// Held jobs have become due.
     is_due: bool,
@@ -34,6 +34,8 @@ pub(crate) struct Sweep {
     resumed: Vec<Place>,
     /// There are keys with a rate that have all their tokens again.
     is_full: bool,
+    /// There are turns of keys that have no jobs.
+    has_old_turns: bool,
     /// More keys come after the last one.
     is_cut: bool,
 }
@@ -43,20 +45,28 @@ pub(crate) type SweptTo = (Key, Key, Key);
 
 impl Sweep {
     pub(crate) fn is_empty(&self) -> bool {
-        self.keys.is_empty() && !self.is_due && self.resumed.is_empty() && !self.is_full
+        self.keys.is_empty() && !self.is_due && self.resumed.is_empty() && !self.is_full && !self.has_old_turns
     }
 }
 
-/// What nobody has told: of the keys after `last`, and of all jobs that are not in the order of admission. Returns where the next sweep
+/// What has no nudge: the keys after `last`, and all jobs that are not in the order of admission. Returns where the next sweep
 /// begins, too. Only reads.
 pub(crate) fn sweep(conn: &mut SqliteConnection, last: SweptTo) -> QueryResult<(Sweep, SweptTo)> {
-    let mut found = Sweep { resumed: resumed(conn)?, is_full: rate::has_old(conn)?, ..Sweep::default() };
+    let mut found = Sweep {
+        resumed: resumed(conn)?,
+        is_full: rate::has_old(conn)?,
+        has_old_turns: fair::has_old(conn)?,
+        ..Sweep::default()
+    };
     let due = format!(
         "exists (select 1 from jobs_job indexed by jobs_job_held_later where flags & 2 and held_back = 1 and due_at <= {NOW})"
     );
     found.is_due = yes(conn, &due)?;
     let keys = "jobs_job indexed by jobs_job_held where flags & 2 and held_back = 0 and flags & 12 = 0";
-    let key = next_keys(conn, keys, last.0, &mut found, |conn, key| Ok(free(conn, key)? > 0))?;
+    let key = next_keys(conn, keys, last.0, &mut found, |conn, key| match key.limit_name.is_empty() {
+        true => Ok(!lanes::waits_at_limit(conn, &key.limit_key)?),
+        false => Ok(free(conn, key)? > 0),
+    })?;
     let sequences = "jobs_job indexed by jobs_job_held_sequence where flags & 2 and flags & 4";
     let sequence =
         next_keys(conn, sequences, last.1, &mut found, |conn, key| Ok(sequence::next(conn, key)?.is_some()))?;
@@ -114,7 +124,7 @@ fn resumed(conn: &mut SqliteConnection) -> QueryResult<Vec<Place>> {
     }
 }
 
-/// Puts jobs that have become due or were resumed into the order of admission. Returns the keys at which the pass looks, and whether the
+/// Puts jobs that have become due or were resumed into the order of admission. Returns the keys that the pass checks, and whether the
 /// next pass should sweep again at once.
 pub(super) fn put_in_order(conn: &mut SqliteConnection, sweep: Sweep) -> QueryResult<(Vec<Key>, bool)> {
     let mut sweep_again = sweep.is_cut && !sweep.keys.is_empty();
@@ -128,6 +138,9 @@ pub(super) fn put_in_order(conn: &mut SqliteConnection, sweep: Sweep) -> QueryRe
     }
     if sweep.is_full {
         rate::delete_old(conn)?;
+    }
+    if sweep.has_old_turns {
+        fair::delete_old(conn)?;
     }
     for place in &sweep.resumed {
         add(resume(conn, place)?);

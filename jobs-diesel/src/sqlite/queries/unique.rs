@@ -1,14 +1,14 @@
-//! The enqueue of a job with a unique key. The insert of the key takes the write lock, so everything after it is decided alone.
+//! The enqueue of a job with a unique key. The insert of the key takes the write lock, so no other transaction changes what it reads afterwards.
 //!
-//! A row of `jobs_unique_key` says which job has the key. That job has it for as long as it waits or runs (`started`: for as long as it waits for
-//! its first attempt), and at most until `until`. Otherwise the row is without effect. A trigger deletes the row when its job ends.
+//! A row of `jobs_unique_key` says which job has the key. The job has the key while it waits or runs (if `started` is set: while it waits
+//! for its first attempt), and at most until the time in `until`. Otherwise the row is without effect. A trigger deletes the row when its job ends.
 
 use diesel::prelude::*;
 use diesel::query_builder::{BoxedSqlQuery, SqlQuery};
 use diesel::sql_query;
 use diesel::sql_types::{BigInt, Bool, Integer, Nullable, Text};
 use diesel::sqlite::Sqlite;
-use diesel_jobs_core::{JobId, NewJob, OnConflict, Replace, RunAt, UniqueKey, Until};
+use diesel_jobs_core::{JobId, NewJob, OnConflict, Replace, UniqueKey, Until};
 
 use crate::sqlite::time::{NOW, micros};
 
@@ -38,13 +38,13 @@ pub(crate) enum Decision {
     Fail(JobId),
 }
 
-/// Inserts the key, if nobody has it. Returns how many rows it has inserted.
+/// Inserts the key, if no other job has it. Returns how many rows it has inserted.
 pub(crate) fn reserve(unique: &UniqueKey) -> Statement<'_> {
     sql_query(format!(
         "insert into jobs_unique_key (name, key, job_id, started, until) values (?1, ?2, 0, ?3, {NOW} + ?4) on conflict do nothing"
     ))
     .into_boxed()
-    .bind::<Text, _>(&unique.name)
+    .bind::<Text, _>(&*unique.name)
     .bind::<Text, _>(&unique.key)
     .bind::<Bool, _>(unique.rule.until == Until::Started)
     .bind::<Nullable<BigInt>, _>(unique.rule.within.map(micros))
@@ -59,7 +59,7 @@ pub(crate) fn holder(unique: &UniqueKey) -> Statement<'_> {
          from jobs_unique_key k left join jobs_job j on j.id = k.job_id where k.name = ?1 and k.key = ?2"
     ))
     .into_boxed()
-    .bind::<Text, _>(&unique.name)
+    .bind::<Text, _>(&*unique.name)
     .bind::<Text, _>(&unique.key)
 }
 
@@ -70,7 +70,9 @@ pub(crate) fn decide(unique: &UniqueKey, holder: Option<&Holder>) -> Decision {
     match unique.rule.on_conflict {
         _ if !waits && !runs => Decision::Insert,
         OnConflict::Error => Decision::Fail(job),
-        OnConflict::Replace(_) | OnConflict::Debounce { .. } if *waits => Decision::Replace(job),
+        OnConflict::Replace(_) | OnConflict::Debounce { .. } | OnConflict::RunAgain if *waits => Decision::Replace(job),
+        // It is in a sequence behind the running job.
+        OnConflict::RunAgain => Decision::Insert,
         _ => Decision::Keep(job),
     }
 }
@@ -81,7 +83,7 @@ pub(crate) fn give(unique: &UniqueKey, job: JobId) -> Statement<'_> {
         "update jobs_unique_key set job_id = ?3, started = ?4, until = {NOW} + ?5 where name = ?1 and key = ?2"
     ))
     .into_boxed()
-    .bind::<Text, _>(&unique.name)
+    .bind::<Text, _>(&*unique.name)
     .bind::<Text, _>(&unique.key)
     .bind::<BigInt, _>(job.0)
     .bind::<Bool, _>(unique.rule.until == Until::Started)
@@ -93,19 +95,17 @@ pub(crate) fn replace<'a>(job: JobId, new: &'a NewJob, on_conflict: OnConflict) 
     let (what, quiet, max) = match on_conflict {
         OnConflict::Replace(what) => (what, None, None),
         OnConflict::Debounce { quiet, max } => (Replace::new().args(), Some(micros(quiet)), Some(micros(max))),
+        OnConflict::RunAgain => (Replace::new().args(), None, None),
         _ => (Replace::new(), None, None),
     };
-    let (delay, not_before) = match new.run_at {
-        RunAt::Now => (0, 0),
-        RunAt::After(delay) => (micros(delay), 0),
-        RunAt::At(at) | RunAt::Exactly(at) => (0, at.timestamp_micros()),
-    };
+    let (delay, not_before) = new.run_at.parts();
+    let (delay, not_before) = (delay.map_or(0, micros), not_before.map_or(0, |at| at.timestamp_micros()));
     let due = format!(
         "case when ?5 is not null then min({NOW} + ?5, enqueued_at + ?6) when ?7 then max({NOW} + ?8, ?9) else coalesce(due_at, run_at) end"
     );
     sql_query(format!(
         "update jobs_job set args = case when ?2 then ?3 else args end, priority = coalesce(?4, priority),
-                due_at = case when flags & 2 then {due} end, held_back = case when flags & 2 then {due} > {NOW} else held_back end, run_at = case when flags & 2 then run_at else {due} end, flags = flags
+                due_at = case when flags & 2 then {due} end, start_by = {due} + start_after, held_back = case when flags & 2 then {due} > {NOW} else held_back end, run_at = case when flags & 2 then run_at else {due} end, flags = flags
          where id = ?1"
     ))
     .into_boxed()

@@ -1,5 +1,5 @@
-//! `surroundings`: what is around a job, to explain why it does not run. It counts the jobs before it level by level in the index of
-//! the claim, so it reads at most a thousand entries and those of the running jobs.
+//! `surroundings`: what explains why a job does not run. It counts the jobs before it level by level in the index of the claim. So it
+//! reads at most a thousand entries and those of the running jobs.
 
 use diesel::SqliteConnection;
 use diesel::dsl::{count_star, max};
@@ -8,7 +8,7 @@ use diesel_jobs_core::storage::{MOST_AHEAD, MOST_SHOWN, RunningJob, Surroundings
 use diesel_jobs_core::{JobId, JobState};
 
 use crate::sqlite::literal::{AVAILABLE, RUNNING};
-use crate::sqlite::queries::{installation, levels, limits};
+use crate::sqlite::queries::{installation, levels, limits, sequence};
 use crate::sqlite::schema::jobs_job;
 use crate::sqlite::time::Now;
 use crate::sqlite::types::{Instant, State, count};
@@ -17,7 +17,20 @@ pub(crate) fn surroundings(conn: &mut SqliteConnection, id: JobId) -> QueryResul
     let now: Instant = diesel::select(Now).get_result(conn)?;
     let highest: Option<i64> = jobs_job::table.select(max(jobs_job::id)).first(conn)?;
     let frozen = installation::installation(conn)?.frozen;
-    let mut around = Surroundings { now: now.0, highest: highest.map(JobId), frozen, ..Surroundings::default() };
+    let start_by: Option<Instant> = jobs_job::table
+        .filter(jobs_job::id.eq(id.0).and(jobs_job::state.eq(AVAILABLE)).and(jobs_job::attempt.eq(0)))
+        .select(jobs_job::start_by)
+        .first(conn)
+        .optional()?
+        .flatten();
+    let mut around = Surroundings {
+        start_by: start_by.map(|time| time.0),
+        now: now.0,
+        highest: highest.map(JobId),
+        frozen,
+        halts: sequence::halted_by(conn, id)?,
+        ..Surroundings::default()
+    };
     around.held = limits::held_by(conn, id)?;
     let job: Option<(State, String, i16, Instant)> = jobs_job::table
         .find(id.0)

@@ -72,8 +72,8 @@ impl<J: Registered> fmt::Debug for CrashEverywhere<J> {
 }
 
 /// Runs the handler of this job without a crash. Then, for each of its statements, simulates a crash of the worker at this
-/// statement, rolls back, and runs the handler again. The last crash is between the handler and the commit. Each time, three
-/// things must be the same as without a crash: the tables of the application, the jobs that were enqueued, and the result of
+/// statement, rolls back, and runs the handler again. The last crash is between the handler and the commit. Three
+/// things must always be the same as without a crash: the application's tables, the enqueued jobs, and the result of
 /// [`observe`](CrashEverywhere::observe).
 ///
 /// The transaction protects the writes through the handler's connection. This test finds other effects: in a state, in a file or

@@ -1,5 +1,5 @@
-//! What SQLite has in the application's tables: all but ours. A rollback also takes back the
-//! numbers of rows, so only columns are left out whose default is a time or a random value.
+//! The contents of the application's tables on SQLite: all tables except ours. A rollback also resets the numbers of
+//! rows. So only columns whose default is a time or a random value are left out.
 
 use async_trait::async_trait;
 use diesel::connection::{AnsiTransactionManager, TransactionManager as _};

@@ -90,7 +90,7 @@ fn served_jobs_and_ended_ones_are_no_problem() {
 }
 
 #[test]
-fn a_queue_nobody_serves_is_an_error() {
+fn a_queue_without_a_worker_is_an_error() {
     let dead = [worker("mail", true), worker("slow", false)];
     assert_eq!(codes(&[stats("slow", "send", 0, 1)], &dead, &[]), ["unserved_queue"]);
     assert!(codes(&[stats("slow", "send", 0, 1)], &[worker("slow", true)], &[]).is_empty());

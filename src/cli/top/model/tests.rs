@@ -70,9 +70,19 @@ fn screen(model: &mut Model, width: u16, height: u16) -> (String, bool) {
 #[test]
 fn the_screen_shows_queues_kinds_and_running_jobs() {
     let (text, _) = screen(&mut model(true), 120, 40);
-    for part in
-        ["10000+", "mail", "slow", "paused", "send", "50.0 %", "100", "1 min 1 s", "10003+ jobs due", "running (1)"]
-    {
+    for part in [
+        "10000+",
+        "mail",
+        "slow",
+        "paused",
+        "send",
+        "50.0 %",
+        "100",
+        "1 min 1 s",
+        "10003+ jobs due",
+        "running (1)",
+        "served by nobody",
+    ] {
         assert!(text.contains(part), "{part:?} is missing:\n{text}");
     }
     assert!(!text.contains('\u{1b}'), "control characters of names are escaped");

@@ -1,3 +1,3 @@
 //! A worker that names no crate. It has no jobs, and must report why.
 
-background::worker!();
+jobs::worker!();

@@ -1,3 +1,3 @@
 //! A worker whose set-up fails.
 
-background::worker!(setup = fixture_app::broken_setup);
+jobs::worker!(setup = fixture_app::broken_setup);

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use background::{Enqueue, JobId};
 use diesel::{Connection as _, SqliteConnection, connection::SimpleConnection as _};
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _};
+use jobs::{Enqueue, JobId};
 use serde_json::Value;
 
 use super::process::{Run, Running, worker};

@@ -5,8 +5,8 @@ use std::time::Duration;
 use diesel_jobs_core::EventsSince;
 use diesel_jobs_core::history::{Fold, HistoryBatch, HistoryRow, WorkCounts, WorkFilter};
 use diesel_jobs_core::storage::{
-    Action, Asked, Claim, JobFilter, NewSchedule, Operated, RescanReason, RescuePolicy, RetentionSetting, STEP,
-    ScheduledJob, Transacted, Transaction, WorkerInfo,
+    Action, Asked, Claim, JobFilter, NewSchedule, RescanReason, RescuePolicy, RetentionSetting, STEP, ScheduledJob,
+    Transacted, Transaction, WorkerInfo,
 };
 use diesel_jobs_core::{
     CatchUp, DiscardRule, Finish, JobState, Keep, Lease, NewJob, Output, Traceparent, Transition, WorkerId,
@@ -31,6 +31,8 @@ macro_rules! step {
         }
     };
 }
+
+mod limits;
 
 /// A job whose arguments are stored in `jobs.payload`.
 fn large() -> NewJob {
@@ -67,6 +69,8 @@ pub(super) async fn enqueueing(roles: &Roles, clients: &mut Clients) -> Option<S
         let unique = |job: NewJob| job.unique(diesel_jobs_core::Unique::new()).unwrap();
         step!(name, client.enqueue_all(vec![job(), unique(job()), unique(crate::limiting::limited("x"))]));
         step!(name, client.execute("select jobs.enqueue('a', unique_by => '{}')"));
+        step!(name, client.enqueue(with(|job| job.expires = Some(HOUR))));
+        step!(name, client.execute("select jobs.enqueue('a', expires => '1 hour')"));
         step!(name, client.execute("select jobs.enqueue('a')"));
         step!(
             name,
@@ -146,7 +150,7 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     // Each way in which an attempt can end.
     let mut next = || claimed.pop().expect("enough were enqueued").lease;
     let finish = |lease: Lease, transition| [Finish { lease, transition }];
-    if let Some(problem) = limits(f, db, id).await {
+    if let Some(problem) = limits::limits(f, db, id).await {
         return Some(problem);
     }
     step!("complete", storage.finish(&finish(next(), DONE)));
@@ -252,6 +256,7 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     step!("dead_rows", operator.dead_rows());
     step!("limits", operator.limits());
     step!("limit_keys", operator.limit_keys(None, 10));
+    step!("rate_keys", operator.rate_keys(None, 10));
     // Twice, because the second one updates the row.
     for most in [1, 2] {
         assert!(step!("set_limit", operator.set_limit("mine", most, "ada", None)));
@@ -271,10 +276,10 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     for _ in 0..2 {
         assert!(step!("freeze", operator.freeze("somebody", "for a reason")));
         assert!(step!("installation", storage.check_schema()).frozen.is_some());
-        assert!(step!("thaw", operator.thaw()));
+        assert!(step!("thaw", operator.thaw("somebody")));
     }
-    step!("cancel_enqueued_before", operator.cancel_enqueued_before(now + chrono::TimeDelta::days(1), 100));
-    step!("forget_missed_ticks", operator.forget_missed_ticks());
+    step!("cancel_enqueued_before", operator.cancel_enqueued_before(now + chrono::TimeDelta::days(1), 100, "ada"));
+    step!("forget_missed_ticks", operator.forget_missed_ticks("ada"));
     step!("deregister", storage.deregister(id));
     None
 }
@@ -285,38 +290,4 @@ async fn claimed_by_owner(f: &Postgres, worker: WorkerId) -> Lease {
     let jobs = f.database().storage.claim(&wants(worker, &[("mine", 1)])).await.unwrap();
     assert_eq!(ids(&jobs), [id]);
     jobs[0].lease
-}
-
-/// What a worker does for jobs with a limit. The owner enqueues them.
-async fn limits(f: &Postgres, db: &Database, worker: WorkerId) -> Option<String> {
-    let mut limited = crate::limiting::limited("x");
-    limited.queue = "limited".into();
-    let ids = enqueue_all(f, vec![limited; 3]).await;
-    // As at the very first pass.
-    f.client().await.execute("delete from jobs.admission").await.unwrap();
-    assert_eq!(step!("admit", db.storage.admit(true)).admitted, 2);
-    let jobs = step!("claim", db.storage.claim(&wants(worker, &[("limited", 1)])));
-    let finish = [Finish { lease: jobs[0].lease, transition: retry_in(HOUR) }];
-    step!("retry a job with a limit", db.storage.finish(&finish));
-    // A queue that stays paused.
-    let mut paused = crate::limiting::limited("paused");
-    paused.queue = "limited and paused".into();
-    enqueue(f, paused).await;
-    step!("pause_queue", db.operator.pause_queue("limited and paused", "ada", None));
-    step!("admit beside a pause", db.storage.admit(false));
-    // A key of its own: each run of these steps needs its token.
-    let rate = diesel_jobs_core::Rate::new("api", 6, MINUTE).key(worker.0.to_string());
-    let rated = enqueue_all(f, vec![job().rated(rate).unwrap(); 2]).await;
-    assert_eq!(step!("admit a job with a rate", db.storage.admit(true)).admitted, 1);
-    let answers = step!("cancel jobs with a rate", db.operator.act(&Action::Cancel, &rated, "ada"));
-    assert_eq!(answers, [Operated::Done; 2]);
-    let mut unique = job().unique(diesel_jobs_core::Unique::new()).unwrap();
-    unique.queue = "unique".into();
-    enqueue(f, unique.clone()).await;
-    let jobs = step!("claim", db.storage.claim(&wants(worker, &[("unique", 1)])));
-    let finish = [Finish { lease: jobs[0].lease, transition: DONE }];
-    step!("finish a unique job", db.storage.finish(&finish));
-    let answers = step!("cancel a held job", db.operator.act(&Action::Cancel, &ids, "ada"));
-    assert_eq!(answers, [Operated::Done; 3]);
-    None
 }

@@ -56,6 +56,7 @@ pub(super) async fn complaint(input: &[u8]) -> Option<String> {
         enqueued_at: now,
         claimed_at: now,
         traceparent: None,
+        start_by: None,
     };
     let ctx = JobContext::new(job, CancellationToken::new(), Arc::new(States::default()));
     let shown = String::from_utf8_lossy(input).into_owned();

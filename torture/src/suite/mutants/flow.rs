@@ -1,4 +1,4 @@
-//! Mutants of limits, sequences and unique keys. Most of them are changes of the schema's functions, because the database decides there.
+//! Mutants of limits, rates, sequences and unique keys. Most of them are changes of the schema's functions, because the database decides there.
 
 use super::Mutant;
 
@@ -21,11 +21,52 @@ pub(super) const MUTANTS: &[Mutant] = &[
             ),
             "; ",
             edited!(
-                "jobs.free_jobs(text[],text[],text[],text[],integer)",
-                "(select count(*) from jobs.slot s where s.limit_name = key.name and s.limit_key = key.value)",
-                "coalesce((current_setting('jobs.counted')::json ->> (key.name || key.value))::bigint, 0)"
+                "jobs.heads(text[],text[],json)",
+                "head.most) - taken.number",
+                "head.most) - coalesce((current_setting('jobs.counted')::json ->> (head.name || head.key))::bigint, 0)"
             )
         ),
+    },
+    Mutant {
+        name: "begins-after-its-slots",
+        tests: &["limits"],
+        fault: "the floor of a key is above the slots that the same pass makes",
+        reworded: &[],
+        server: concat!(
+            edited!("jobs.write_floors(bigint,json,json)", "coalesce(f.first_slot, earlier + 1)", "earlier + 2"),
+            "; ",
+            edited!(
+                "jobs.free_jobs(text[],text[],json,text[],text[],integer)",
+                "jobs_per_floor constant float8 := 100",
+                "jobs_per_floor constant float8 := 10"
+            )
+        ),
+    },
+    Mutant {
+        name: "looks-at-the-first-limit",
+        tests: &["limits"],
+        fault: "a pass of admission looks only at the first of several limits",
+        reworded: &[],
+        server: concat!(
+            edited!("jobs.full_limit(json,timestamptz)", "where jobs.free_of", "where place = 1 and jobs.free_of"),
+            "; ",
+            edited!(
+                "jobs.free_in_lane(text,text[],text[],bigint,timestamptz,boolean)",
+                "from json_array_elements(first -> 'limits') l",
+                "from (select first -> 'limits' -> 0) one (l)"
+            )
+        ),
+    },
+    Mutant {
+        name: "keeps-other-slots",
+        tests: &["limits"],
+        fault: "a retry gives back the slot of one of several limits only",
+        reworded: &[("delete from jobs.slot where job_id = any(array(
+        select id from moved where flow is not null and verb <> 6
+          and case", "delete from jobs.slot where limit_name <> 'shared' and job_id = any(array(
+        select id from moved where flow is not null and verb <> 6
+          and case")],
+        server: "",
     },
     Mutant {
         name: "frees-before-the-fence",
@@ -45,6 +86,59 @@ pub(super) const MUTANTS: &[Mutant] = &[
             ),
         ],
         server: "",
+    },
+    Mutant {
+        name: "tells-nobody",
+        tests: &["limits"],
+        fault: "a finish that leaves a slot free does not tell admission, or only if it sees a job that waits for it",
+        reworded: &[
+            (
+                "end from moved where flow is not null and verb <> 6 and (flow -> 'rate' is null or verb in (4, 5))",
+                "end from moved where flow is not null and verb <> 6 and (flow -> 'rate' is null or verb in (4, 5))
+                   and (verb in (4, 5) or exists (
+                       select from jobs.held h where h.limit_name = moved.flow ->> 'limit' and h.limit_key = moved.flow ->> 'key'
+                   ))",
+            ),
+            (
+                "from chosen
+    where cardinality(places) < slots or",
+                "from chosen
+    where false and",
+            ),
+        ],
+        server: "",
+    },
+    Mutant {
+        name: "passes-on-one-more",
+        tests: &["limits"],
+        fault: "a finish passes on one slot more of each key than it has freed",
+        reworded: &[
+            ("h.id limit key.slots", "h.id limit key.slots + 1"),
+            ("places[1:least(slots, slots + most - (", "places[1:least(slots + 1, slots + 1 + most - ("),
+        ],
+        server: "",
+    },
+    Mutant {
+        name: "spends-no-token",
+        tests: &["rates"],
+        fault: "a pass of admission spends no token for the last of the jobs that it takes from a key",
+        reworded: &[],
+        server: edited!(
+            "jobs.free_in_rate(text[],text[],text[],text[],integer)",
+            "p.lack + cardinality(p.places) * p.every",
+            "p.lack + greatest(cardinality(p.places) - 1, 0) * p.every"
+        ),
+    },
+    Mutant {
+        name: "looks-no-more",
+        tests: &["rates"],
+        fault: "no pass is made when the next token of a key comes",
+        reworded: &[],
+        server: edited!(
+            "jobs.free_in_rate(text[],text[],text[],text[],integer)",
+            "* p.every) * microsecond end",
+            "* p.every) * microsecond + interval '1 hour' end"
+        ),
     },
     Mutant {
         name: "any-order",
@@ -117,6 +211,17 @@ pub(super) const MUTANTS: &[Mutant] = &[
                 "if attempt = 10 then",
                 "if true then"
             )
+        ),
+    },
+    Mutant {
+        name: "runs-again-at-once",
+        tests: &["unique"],
+        fault: "a job that runs again starts while the one before it runs",
+        reworded: &[],
+        server: edited!(
+            "jobs.next_in_sequence(text,text)",
+            "case when exists (select from jobs.slot s where s.limit_name = name and s.limit_key = key)",
+            "case when false"
         ),
     },
     Mutant {

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use chrono::{DateTime, Utc};
-use tokio::task::JoinHandle;
 use tokio_postgres::Client;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use torture::cluster::connect;
 use torture::process::Process;
 
@@ -35,14 +35,15 @@ pub(super) struct Halt {
 
 /// The operator at work.
 pub(super) struct Skipping {
-    task: JoinHandle<Result<Vec<Halt>>>,
+    task: AbortOnDropHandle<Result<Vec<Halt>>>,
     stop: CancellationToken,
 }
 
 impl Skipping {
     pub(super) fn start(fixture: &Fixture<'_>) -> Self {
         let stop = CancellationToken::new();
-        let task = tokio::spawn(skip(fixture.url(), fixture.logs().join("skip.log"), stop.clone()));
+        let task =
+            AbortOnDropHandle::new(tokio::spawn(skip(fixture.url(), fixture.logs().join("skip.log"), stop.clone())));
         Self { task, stop }
     }
 

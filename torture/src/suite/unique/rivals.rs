@@ -46,7 +46,7 @@ impl Rival {
         Self { url, conn: None, rng, place, version: place * EACH, shared, told: Told::default() }
     }
 
-    /// Enqueues until it is asked to stop. Returns what it was told.
+    /// Enqueues until it is asked to stop. Returns the answers.
     pub(super) async fn race(mut self, stop: CancellationToken) -> Result<Told> {
         while !stop.is_cancelled() {
             self.step().await?;
@@ -72,6 +72,11 @@ impl Rival {
             .flat_map(|rule| (0..self.shared).chain([self.own()]).map(move |number| WorkKey { rule, number }))
             .collect();
         keys.shuffle(&mut self.rng);
+        // Jobs with the same rule are enqueued by another statement.
+        if self.rng.random_bool(0.5) {
+            let rule = keys[0].rule;
+            keys.retain(|key| key.rule == rule);
+        }
         let many = if self.rng.random_bool(0.4) { self.rng.random_range(2..=BULK) } else { 1 };
         keys.truncate(many);
         let late = if self.rng.random_bool(0.4) { self.rng.random_range(LATE_MILLIS) } else { 0 };

@@ -1,4 +1,4 @@
-//! What the rivals were told, and whether it came true.
+//! The answers to the enqueues of the rivals, and whether they were true.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
@@ -36,7 +36,7 @@ impl Answer {
     }
 }
 
-/// All answers, and the errors for which no lost connection was the reason.
+/// All answers, and the errors that no lost connection has caused.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     answers: Vec<Answer>,
@@ -106,7 +106,7 @@ impl Told {
         ran.map(|event| format!("job {} ran with version {}, which was rolled back", event.job, event.number)).collect()
     }
 
-    /// A job that nobody was told of can only come from a transaction whose outcome is unknown.
+    /// A job that is in no answer can only come from a transaction whose outcome is unknown.
     fn strangers(&self, states: &BTreeMap<i64, String>) -> Option<String> {
         let told: HashSet<i64> =
             self.answers.iter().filter_map(|answer| Some(answer.committed().filter(|it| it.is_new())?.0)).collect();
@@ -118,7 +118,7 @@ impl Told {
 }
 
 impl Answer {
-    /// Returns a text if the job of an acknowledged answer has not ended, or has not run with what was enqueued last.
+    /// Returns a text if the job of an acknowledged answer has not ended, or has not run with the newest arguments.
     fn broken(&self, states: &BTreeMap<i64, String>, newest: &HashMap<i64, i64>) -> Option<String> {
         let enqueued = self.committed()?;
         let Some(state) = states.get(&enqueued.0) else { return Some(format!("{self:?}: there is no such job")) };

@@ -5,7 +5,7 @@ use super::Check;
 pub(super) const CHECK: Check = Check {
     name: "pruner_behind",
     sql: r"select 'warning' as severity,
-       format('%s%s ended job(s) have been kept an hour longer than their retention: no worker deletes them, or a foreign key refers to them', least(rows, 10000), case when rows > 10000 then '+' else '' end) as what,
+       format('ended jobs that are kept an hour longer than their retention: %s%s; no worker deletes them, or a foreign key refers to them', least(rows, 10000), case when rows > 10000 then '+' else '' end) as what,
        case when exists (select from jobs.installation where frozen_at is not null) then 'worker thaw' else 'worker run' end as repair
 from (select count(*) as rows from (select from jobs.finished where expires_at < now() - interval '1 hour' limit 10001) expired) counted
 where rows > 0",

@@ -4,7 +4,7 @@ use super::Check;
 
 pub(super) const CHECK: Check = Check {
     name: "oldest_due",
-    sql: r"select 'error' as severity, 'the oldest due job of queue `' || queue || '` has waited since ' || datetime(oldest / 1000000, 'unixepoch') || ' UTC, longer than the objective of {oldest_due} s' as what,
+    sql: r"select 'error' as severity, 'the oldest due job of queue `' || queue || '` has waited since ' || datetime(oldest / 1000000, 'unixepoch') || 'Z, longer than the objective of {oldest_due} s' as what,
        'start more workers: worker run --queues ' || queue as repair
 from (select queue, min(run_at) as oldest from jobs_job where state = 'available' and run_at < (cast(round(unixepoch('subsec') * 1000) as integer) * 1000) - {oldest_due} * 1000000 group by queue) late
 where not exists (select 1 from jobs_queue q where q.name = late.queue and q.paused)

@@ -1,0 +1,77 @@
+//! What can be wrong with the limit of a job.
+
+use super::rate::{MOST_BURST, MOST_OF_RATE};
+use super::{LONGEST_KEY, MOST_AT_ONCE, MOST_LIMITS_OF_JOB};
+
+/// What is wrong with the limit of a job.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LimitProblem {
+    /// The number is not allowed.
+    #[error("a limit allows 1 to {MOST_AT_ONCE} jobs at once, not {0}")]
+    Number(u32),
+    /// The name is not allowed.
+    #[error("the name of a limit has 1 to {LONGEST_KEY} bytes and no NUL character")]
+    Name,
+    /// The arguments have no names.
+    #[error("`by` names arguments, but the arguments are not stored as a JSON object")]
+    NoObject,
+    /// There is no such argument.
+    #[error(
+        "`by` names the argument `{0}`, which the stored arguments do not have; a field that serde renames or leaves out cannot be a key"
+    )]
+    Missing(String),
+    /// The value cannot be a part of a key.
+    #[error("a key is made of texts, whole numbers, booleans and nulls, not of {0}")]
+    Unusable(String),
+    /// The key that is stored with a job is not allowed.
+    #[error("the stored key of a limit has 1 to {LONGEST_KEY} bytes and no NUL character")]
+    StoredKey,
+    /// A sequence that is stored with a job has another number than one.
+    #[error("a sequence runs one job at a time, not {0}")]
+    SequenceOf(u32),
+    /// The job has too many limits.
+    #[error("a job has at most {MOST_LIMITS_OF_JOB} limits, not {0}")]
+    TooMany(usize),
+    /// Two limits have the same name.
+    #[error("two of its limits have the name `{0}`; give each one a name of its own")]
+    Twice(String),
+    /// The job has two sequences.
+    #[error("a job is in one sequence at most")]
+    Sequences,
+    /// A job with several limits, or in a sequence, has `on_full`.
+    #[error("`on_full` is for a job with one limit or rate; a job with several of them, or with a sequence, waits")]
+    OnFullOfSeveral,
+    /// A rate has the rule `cancel_oldest`.
+    #[error("`on_full` of a rate is to wait or to discard: cancelling a job frees no token")]
+    CancelForToken,
+    /// The limits that are stored with a job do not fit together.
+    #[error("its stored limits do not fit together")]
+    Nested,
+    /// A job with tenants has a sequence, a rate or several limits.
+    #[error("`fair` is for jobs with one `concurrency` and no other limit; leave out the other limits or `fair`")]
+    FairOfSeveral,
+    /// A job with a tenant has `on_full`.
+    #[error(
+        "`fair` is for jobs that wait for their limit, and with this `on_full` they do not wait; leave out `on_full` or `fair`"
+    )]
+    FairOnFull,
+    /// The number of a rate is not allowed.
+    #[error("a rate allows 1 to {MOST_OF_RATE} starts in its time, not {0}")]
+    Starts(u32),
+    /// The burst of a rate is not allowed.
+    #[error("the burst of a rate is from 1 to {MOST_BURST}, not {0}")]
+    Burst(u32),
+    /// The time of a rate is not allowed.
+    #[error("the time of a rate is at least a millisecond and at most 366 days")]
+    Per,
+    /// The tokens of a full burst take too long to come.
+    #[error("the tokens of the burst of a rate must come within a hundred years")]
+    SlowBurst,
+    /// The rate is too high.
+    #[error("a rate allows at most 10000 starts in a second")]
+    TooFast,
+    /// The statement that makes the arguments cannot make a key.
+    #[error("`enqueue_each` cannot enqueue jobs with a limit; read the rows, and pass the jobs to `enqueue_all`")]
+    OfRows,
+}

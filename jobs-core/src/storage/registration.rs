@@ -1,0 +1,76 @@
+//! The registration of workers, and their heartbeats.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+
+use super::StorageResult;
+use crate::asked::Asked;
+use crate::discarded::DiscardRule;
+use crate::lease::WorkerId;
+
+/// A worker process. It is registered at its start and kept alive by heartbeats.
+#[derive(Clone, Debug)]
+pub struct WorkerInfo {
+    /// Identifies this start of this process.
+    pub id: WorkerId,
+    /// The name of the machine.
+    pub host: String,
+    /// The id of the process.
+    pub pid: u32,
+    /// The queues it serves.
+    pub queues: Vec<String>,
+    /// The version of its program.
+    pub version: Option<String>,
+    /// The queues with the number of jobs that it runs at once. An operator may set another number.
+    pub slots: Vec<(String, usize)>,
+    /// The kinds that its program knows.
+    pub kinds: Vec<String>,
+    /// How long after its last heartbeat a rescue may make its jobs available again.
+    pub lease: Duration,
+}
+
+impl WorkerInfo {
+    /// A worker without a name, queues and kinds.
+    pub fn new(id: WorkerId, lease: Duration) -> Self {
+        let (queues, slots, kinds) = (Vec::new(), Vec::new(), Vec::new());
+        Self { id, host: String::new(), pid: 1, queues, version: None, slots, kinds, lease }
+    }
+}
+
+/// The database's reply to a heartbeat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Beat {
+    /// The database's time.
+    pub at: DateTime<Utc>,
+    /// Whether the database is [frozen](crate::Installation::frozen).
+    pub frozen: bool,
+    /// What an operator asks of this worker.
+    pub asked: Option<Asked>,
+}
+
+/// A worker's own connection for heartbeats, on a separate thread.
+#[async_trait]
+pub trait Heartbeat: Send {
+    /// Tells the database that the worker is alive. Returns `None` if it was declared dead: then all its leases are
+    /// lost.
+    async fn beat(&mut self) -> StorageResult<Option<Beat>>;
+}
+
+/// What a database does for the list of workers.
+#[async_trait]
+pub trait Registration: Send + Sync {
+    /// Registers the worker. The time of its first heartbeat is now.
+    async fn register(&self, worker: &WorkerInfo) -> StorageResult<()>;
+
+    /// Stores what is enqueued when jobs of these kinds are discarded. Kinds without a rule get none. A discard, by a
+    /// [finish](super::Storage::finish) or a [rescue](super::Storage::rescue), enqueues that job in its own transaction.
+    async fn declare_discard_rules(&self, kinds: &[String], rules: &[DiscardRule]) -> StorageResult<()>;
+
+    /// Removes the worker from the list. Its leases must be finished or released before that.
+    async fn deregister(&self, worker: WorkerId) -> StorageResult<()>;
+
+    /// Opens the worker's connection for heartbeats, on the calling runtime.
+    async fn open_heartbeat(&self, worker: WorkerId) -> StorageResult<Box<dyn Heartbeat>>;
+}

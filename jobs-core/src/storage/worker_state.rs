@@ -1,0 +1,85 @@
+//! What a worker is and does, in words. Every view says it like this.
+
+use super::runtime_settings::QueueSettings;
+use crate::asked::Asked;
+use crate::record::WorkerRecord;
+
+impl WorkerRecord {
+    /// Whether it claims jobs: it is alive, and no operator has asked it to be quiet or to stop.
+    pub fn claims(&self) -> bool {
+        self.alive && self.asked.is_none()
+    }
+
+    /// How many jobs of a queue it runs at once: what an operator has `set` for the queue, else what it was started with. `None`: it is a
+    /// worker of an earlier version, which does not say so.
+    pub fn slots_of(&self, queue: &str, set: Option<u32>) -> Option<u32> {
+        set.or_else(|| self.slots.get(queue).copied())
+    }
+
+    /// `alive`, `dead`, `asked to be quiet by anna` or `asked to stop by anna`.
+    pub fn state_text(&self) -> String {
+        let by = self.asked_by.as_deref().unwrap_or("somebody");
+        match (self.alive, self.asked) {
+            (false, _) => "dead".to_owned(),
+            (true, None) => "alive".to_owned(),
+            (true, Some(Asked::Quiet)) => format!("asked to be quiet by {by}"),
+            (true, Some(Asked::Stop)) => format!("asked to stop by {by}"),
+        }
+    }
+
+    /// Its queues with their slots, with these settings of operators: `mail=4, default=16`.
+    pub fn queues_text(&self, settings: &[QueueSettings]) -> String {
+        let set = |queue: &str| settings.iter().find(|setting| setting.name == queue).and_then(|setting| setting.slots);
+        let text = |queue: &String| match self.slots_of(queue, set(queue)) {
+            Some(slots) => format!("{queue}={slots}"),
+            None => queue.clone(),
+        };
+        self.queues.iter().map(text).collect::<Vec<_>>().join(", ")
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use chrono::DateTime;
+
+    use super::*;
+    use crate::lease::WorkerId;
+
+    /// A worker with these queues and slots.
+    pub(in super::super) fn worker(queues: &[(&str, u32)], alive: bool, asked: Option<Asked>) -> WorkerRecord {
+        WorkerRecord {
+            id: WorkerId::generate(),
+            host: "here".to_owned(),
+            pid: 1,
+            queues: queues.iter().map(|(name, _)| (*name).to_owned()).collect(),
+            started_at: DateTime::UNIX_EPOCH,
+            heartbeat_at: DateTime::UNIX_EPOCH,
+            alive,
+            version: None,
+            slots: queues.iter().map(|(name, slots)| ((*name).to_owned(), *slots)).collect(),
+            kinds: None,
+            asked,
+            asked_at: None,
+            asked_by: asked.map(|_| "anna".to_owned()),
+        }
+    }
+
+    #[test]
+    fn the_state_says_who_asked_for_it() {
+        let state = |alive, asked| worker(&[("mail", 4)], alive, asked).state_text();
+        assert_eq!(state(true, None), "alive");
+        assert_eq!(state(true, Some(Asked::Quiet)), "asked to be quiet by anna");
+        assert_eq!(state(true, Some(Asked::Stop)), "asked to stop by anna");
+        assert_eq!(state(false, Some(Asked::Stop)), "dead");
+    }
+
+    #[test]
+    fn the_slots_are_those_that_apply_now() {
+        let set = |name: &str, slots| QueueSettings { name: name.to_owned(), paused: None, slots };
+        let mut worker = worker(&[("mail", 4), ("slow", 2)], true, None);
+        let settings = [set("slow", Some(0)), set("mail", None), set("other", Some(9))];
+        assert_eq!(worker.queues_text(&settings), "mail=4, slow=0");
+        worker.slots.clear();
+        assert_eq!(worker.queues_text(&settings), "mail, slow=0");
+    }
+}

@@ -1,0 +1,59 @@
+//! Finishes that claim. A finish passes the slots of completed jobs on to held jobs. While no other job waits for this worker, the same statement
+//! claims those held jobs. So a key with a limit needs one round trip for each generation of its jobs, not a finish and a claim.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::report::Report;
+use super::shared::Shared;
+use crate::context::JobContext;
+use crate::crash_point::crash_point;
+use crate::outcome::{Finish, Transition};
+use crate::storage::{Claim, Finished, StorageResult};
+
+/// A worker with more queues claims in the usual way: each finish would have to name all queues.
+const MOST_QUEUES: usize = 100;
+
+impl Shared {
+    /// Writes the finishes. Returns the answer, the releases of the jobs that were claimed and cannot run here, and how many jobs were claimed.
+    pub(super) async fn finish_and_claim(&self, batch: &[Finish]) -> StorageResult<(Finished, Vec<Report>, usize)> {
+        let Some(next) = self.next_for(batch) else {
+            return Ok((self.storage.finish_and_pass_on(batch, None).await?, Vec::new(), 0));
+        };
+        let _claiming = self.claiming.read().await;
+        let answer = self.storage.finish_and_pass_on(batch, Some(&next)).await;
+        // The statement may have claimed jobs although its reply was lost.
+        let mut finished = answer.inspect_err(|_| self.needs_reconcile.store(true, Ordering::Release))?;
+        let claimed = std::mem::take(&mut finished.claimed);
+        let number = claimed.len();
+        if number == 0 {
+            return Ok((finished, Vec::new(), 0));
+        }
+        crash_point("claimed");
+        self.counters.count_claimed(number);
+        let mut refused = self.queues.push(self.take(claimed));
+        // After this the fetcher releases no more prefetched jobs.
+        if self.phases.quiet().is_cancelled() {
+            refused.extend(self.queues.overdue(Duration::ZERO));
+        }
+        self.queues.notify();
+        let release = |ctx: JobContext| Report {
+            ctx,
+            transition: Transition::Release,
+            ran: Duration::ZERO,
+            may_be_settled: false,
+        };
+        Ok((finished, refused.into_iter().map(release).collect(), number))
+    }
+
+    /// What these finishes may claim. `None` if other jobs may wait, or if no slot is passed on.
+    fn next_for(&self, batch: &[Finish]) -> Option<Claim> {
+        if !batch.iter().any(|one| one.lease.has_slot()) || self.queues.len() > MOST_QUEUES {
+            return None;
+        }
+        if self.phases.quiet().is_cancelled() {
+            return None;
+        }
+        self.nothing_waits.is_true().then(|| self.next_claim()).filter(|next| !next.wanted.is_empty())
+    }
+}

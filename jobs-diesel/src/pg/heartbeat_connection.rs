@@ -1,0 +1,40 @@
+//! The connection of the heartbeat.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use diesel_async::AsyncPgConnection;
+use diesel_jobs_core::storage::{Beat, Heartbeat, StorageResult};
+use diesel_jobs_core::{StorageError, WorkerId};
+
+use super::outage::Outage;
+use super::queries::heartbeat;
+use super::{SERVER_LIMIT, STATEMENT_LIMIT, settings, unavailable};
+use crate::error::storage_error;
+
+pub(super) struct PgHeartbeat {
+    pub(super) conn: AsyncPgConnection,
+    pub(super) worker: WorkerId,
+    pub(super) is_explicit: bool,
+    pub(super) outage: Arc<Outage>,
+}
+
+#[async_trait]
+impl Heartbeat for PgHeartbeat {
+    async fn beat(&mut self) -> StorageResult<Option<Beat>> {
+        let (conn, worker) = (&mut self.conn, self.worker);
+        let beat = async {
+            if !self.is_explicit {
+                return heartbeat::heartbeat(conn, worker).await;
+            }
+            settings::begin(conn, SERVER_LIMIT).await?;
+            let answer = heartbeat::heartbeat(conn, worker).await;
+            settings::end(conn, answer).await
+        };
+        let answer = match tokio::time::timeout(STATEMENT_LIMIT, beat).await {
+            Ok(answer) => answer.map_err(storage_error),
+            Err(elapsed) => Err::<_, StorageError>(unavailable(elapsed)),
+        };
+        answer.inspect_err(|_| self.outage.begin())
+    }
+}

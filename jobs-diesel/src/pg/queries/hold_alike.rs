@@ -1,0 +1,78 @@
+//! `hold` for many jobs with one limit that differ only in their arguments and in the keys of their limit, as in most bulks. The common
+//! values are sent once.
+
+use diesel::QueryResult;
+use diesel::pg::Pg;
+use diesel::query_builder::{AstPass, QueryFragment};
+use diesel::sql_types::{Array, BigInt, Integer, Json, Nullable, SmallInt, Text};
+use diesel_jobs_core::{JobLimit, NewJob};
+
+use super::columns::HELD;
+use super::enqueue::{COLUMNS, Later, RunTime, Values, args, traceparent};
+use super::hold::flow;
+use super::wake::ADMISSION_WOKEN;
+use crate::pg::native::{RawJson, native_query, sql};
+
+/// Returns the ids in the order of the jobs.
+pub(crate) struct HoldAlikeQuery<'a> {
+    values: Values<'a>,
+    later: Later,
+    traceparent: Option<&'a str>,
+    limit: &'a JobLimit,
+    most: i32,
+    flags: i32,
+    args: Vec<RawJson>,
+    flows: Vec<RawJson>,
+    keys: Vec<&'a str>,
+    /// Each key once.
+    nudged: Vec<&'a str>,
+}
+
+impl<'a> HoldAlikeQuery<'a> {
+    /// Returns `None` if a job has no limit, or differs in anything else.
+    pub(crate) fn new(jobs: &'a [NewJob]) -> Option<Self> {
+        let first = jobs.first()?;
+        let limit = first.limit.as_deref()?;
+        let limits: Option<Vec<&JobLimit>> =
+            jobs.iter().map(|job| job.limit.as_deref().filter(|_| job.is_like_but_limit_key(first))).collect();
+        let limits = limits?;
+        let keys: Vec<&str> = limits.iter().map(|limit| &*limit.key).collect();
+        let mut nudged = keys.clone();
+        nudged.sort_unstable();
+        nudged.dedup();
+        Some(Self {
+            values: Values::new(first),
+            later: Later(RunTime::new(first)),
+            traceparent: traceparent(first),
+            limit,
+            most: limit.most.cast_signed(),
+            flags: limit.flags(),
+            args: jobs.iter().map(args).collect(),
+            flows: limits.into_iter().map(flow).collect(),
+            keys,
+            nudged,
+        })
+    }
+}
+
+// `unnest` returns the rows in the order of the arrays. A plan that reads from one function cannot change this order.
+impl QueryFragment<Pg> for HoldAlikeQuery<'_> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        sql!(
+            out,
+            "with nudged as (
+    insert into jobs.nudge (limit_name, limit_key, place, run_at)
+    select " [self.limit.name => Text] ", key, ~(" [self.values.priority => SmallInt] "), statement_timestamp() from unnest(" [self.nudged => Array<Text>] ") as key
+), woken as (
+    select " ADMISSION_WOKEN "
+)
+insert into jobs.held (" COLUMNS ", traceparent, flow, flags, " HELD ")
+select " {self.values} ", args, " [self.traceparent => Nullable<Text>] ", flow, " [self.flags => Integer] ", "
+            {self.later} ", " [self.limit.name => Text] ", key, " [self.most => Integer] "
+from unnest(" [self.args => Array<Json>] ", " [self.flows => Array<Json>] ", " [self.keys => Array<Text>] ") as job (args, flow, key)
+returning id + (select count(*) * 0 from woken)"
+        )
+    }
+}
+
+native_query!(HoldAlikeQuery<'a> -> BigInt);

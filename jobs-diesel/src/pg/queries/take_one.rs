@@ -1,0 +1,98 @@
+//! `take` for one job, which has a unique key. Usually no other job has the key and the job has no limit: then
+//! `jobs.enqueue_unique_free` inserts both with one statement.
+
+use diesel::QueryResult;
+use diesel::pg::Pg;
+use diesel::query_builder::{AstPass, QueryFragment};
+use diesel::sql_types::{BigInt, Bool, Double, Json, Nullable, SmallInt, Text};
+use diesel_jobs_core::{NewJob, UniqueKey, Until};
+
+use super::enqueue::{Values, args, traceparent};
+use super::take::{flow, rule};
+use crate::pg::native::{RawJson, native_query, sql};
+
+/// Returns 1, the id, and the outcome.
+pub(crate) struct TakeOneQuery<'a> {
+    parameters: Parameters<'a>,
+    rule: RawJson,
+    flow: Option<RawJson>,
+}
+
+/// The parameters that both functions have.
+struct Parameters<'a> {
+    key: &'a UniqueKey,
+    values: Values<'a>,
+    args: RawJson,
+    traceparent: Option<&'a str>,
+}
+
+impl<'a> Parameters<'a> {
+    fn new(job: &'a NewJob, key: &'a UniqueKey) -> Self {
+        Self { key, values: Values::new(job), args: args(job), traceparent: traceparent(job) }
+    }
+}
+
+impl QueryFragment<Pg> for Parameters<'_> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        sql!(out, {self.values} ", " [self.args => Json] ", " [self.traceparent => Nullable<Text>])
+    }
+}
+
+impl<'a> TakeOneQuery<'a> {
+    /// Returns `None` if these are several jobs, or the job has no key or no limit.
+    pub(crate) fn new(jobs: &'a [NewJob]) -> Option<Self> {
+        let [job] = jobs else { return None };
+        let key = job.unique.as_deref()?;
+        if job.limit.is_none() || job.expires.is_some() {
+            return None;
+        }
+        Some(Self { parameters: Parameters::new(job, key), rule: rule(key), flow: flow(job) })
+    }
+}
+
+impl QueryFragment<Pg> for TakeOneQuery<'_> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        let key = self.parameters.key;
+        sql!(
+            out,
+            "select 1::bigint, id, outcome from jobs.enqueue_unique_one(" [key.name => Text] ", " [key.key => Text] ", " [self.rule => Json] ", "
+            {self.parameters} ", " [self.flow => Nullable<Json>] ")"
+        )
+    }
+}
+
+native_query!(TakeOneQuery<'a> -> (BigInt, BigInt, SmallInt));
+
+/// The same for a job without a limit.
+pub(crate) struct TakeFreeQuery<'a> {
+    parameters: Parameters<'a>,
+    started: bool,
+    within: Option<f64>,
+    rule: String,
+}
+
+impl<'a> TakeFreeQuery<'a> {
+    /// Returns `None` if these are several jobs, or the job has no key, or a limit.
+    pub(crate) fn new(jobs: &'a [NewJob]) -> Option<Self> {
+        let [job] = jobs else { return None };
+        let key = job.unique.as_deref()?;
+        if job.limit.is_some() || job.expires.is_some() {
+            return None;
+        }
+        let (started, within) = (key.rule.until == Until::Started, key.rule.within.map(|within| within.as_secs_f64()));
+        Some(Self { parameters: Parameters::new(job, key), started, within, rule: key.rule.to_json() })
+    }
+}
+
+impl QueryFragment<Pg> for TakeFreeQuery<'_> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        let key = self.parameters.key;
+        sql!(
+            out,
+            "select 1::bigint, id, outcome from jobs.enqueue_unique_free(" [key.name => Text] ", " [key.key => Text] ", " [self.started => Bool] ", "
+            [self.within => Nullable<Double>] ", " [self.rule => Text] ", " {self.parameters} ")"
+        )
+    }
+}
+
+native_query!(TakeFreeQuery<'a> -> (BigInt, BigInt, SmallInt));

@@ -1,0 +1,187 @@
+//! Jobs with several limits. They wait in lanes: jobs with the same limits and keys have the same lane, whose name is empty. Only the first job of a lane is
+//! compared with its limits. If one of them is full, the job waits there, which `at` in its `flow` says. It starts only if all its limits
+//! allow it, and then takes everything at once. Only a sequence keeps its slot meanwhile: its next job must not overtake this one.
+
+use std::collections::BTreeSet;
+
+use diesel::SqliteConnection;
+use diesel::prelude::*;
+use diesel::sql_query;
+use diesel::sql_types::{BigInt, Integer, Text};
+use diesel_jobs_core::flags::{RATE, SEQUENCE, SEVERAL};
+use diesel_jobs_core::{JobId, JobLimit};
+
+use crate::sqlite::queries::admission::{Pass, nudge, set_paused_aside, start_all};
+use crate::sqlite::queries::keys::{IN_ORDER, Key, Number, first_jobs, taken_slots};
+use crate::sqlite::queries::lanes::{free_of_lane, waits_at_limit};
+use crate::sqlite::queries::{limit_setting, rate};
+use crate::sqlite::time::{FAR, NOW};
+
+/// Takes the jobs with several limits out of these.
+pub(super) fn take_out(conn: &mut SqliteConnection, ids: &mut Vec<JobId>) -> QueryResult<Vec<JobId>> {
+    let list = serde_json::to_string(&ids.iter().map(|id| id.0).collect::<Vec<_>>()).unwrap_or_default();
+    let found: Vec<Number> = sql_query(format!(
+        "select id as number from jobs_job where id in (select value from json_each(?1)) and flags & {SEVERAL}"
+    ))
+    .bind::<Text, _>(list)
+    .load(conn)?;
+    let found: BTreeSet<i64> = found.into_iter().map(|row| row.number).collect();
+    let (several, others) = ids.iter().partition(|id| found.contains(&id.0));
+    *ids = others;
+    Ok(several)
+}
+
+#[derive(QueryableByName)]
+struct JobRow {
+    #[diesel(sql_type = Integer)]
+    flags: i32,
+    #[diesel(sql_type = Text)]
+    flow: String,
+}
+
+/// Reads the limits of a job. `None` if they cannot be read: the job waits, and must not stop the others.
+fn limits_of(conn: &mut SqliteConnection, id: JobId) -> QueryResult<Option<(i32, JobLimit)>> {
+    let row: JobRow =
+        sql_query("select flags, flow from jobs_job where id = ?1").bind::<BigInt, _>(id.0).get_result(conn)?;
+    Ok(serde_json::from_str(&row.flow).ok().map(|limit| (row.flags, limit)))
+}
+
+/// The jobs of a key that is free, of those with several limits. Each starts, or waits where it cannot start. Adds their lanes to the pass.
+pub(super) fn admit(conn: &mut SqliteConnection, pass: &mut Pass, key: &Key, ids: &[JobId]) -> QueryResult<()> {
+    for &id in ids {
+        let Some((flags, limit)) = limits_of(conn, id)? else { continue };
+        let lane = limit.lane.as_ref().unwrap_or(&limit.key);
+        pass.lanes.insert(lane.clone());
+        if flags & SEQUENCE != 0 {
+            take_turn(conn, key, id, lane)?;
+            continue;
+        }
+        if flags & RATE != 0 {
+            // It was spent when the job was found.
+            spend_at(conn, &limit, &key.limit_name, -1)?;
+        }
+        match full_limit(conn, &limit)? {
+            None => pass.count(1, start_all(conn, &[id], |conn, id| start(conn, id, &limit))?),
+            Some(full) if full.name == key.limit_name && full.rate.is_none() => {}
+            Some(full) => {
+                wait_at(conn, id, full)?;
+                // The jobs behind it.
+                nudge(conn, key)?;
+                pass.more = true;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Starts as many jobs of a lane as all their limits allow. The next one then waits at a limit that is full.
+pub(super) fn free_in_lane(conn: &mut SqliteConnection, pass: &mut Pass, lane: &str, pauses: bool) -> QueryResult<()> {
+    if waits_at_limit(conn, lane)? {
+        return Ok(());
+    }
+    let key = Key { limit_name: String::new(), limit_key: lane.to_owned() };
+    if pauses && set_paused_aside(conn, &key, IN_ORDER)? {
+        // The next pass examines the jobs behind them.
+        nudge(conn, &key)?;
+        pass.more = true;
+    }
+    while let Some(first) = first_jobs(conn, &key, IN_ORDER, 1, pauses)?.first().copied() {
+        let Some((_, limit)) = limits_of(conn, first)? else { break };
+        let mut number = i64::MAX;
+        for limit in &limit.limits {
+            number = number.min(free_of(conn, limit)?);
+        }
+        if number <= 0 {
+            if let Some(full) = full_limit(conn, &limit)? {
+                pass.more |= full.rate.is_some();
+                wait_at(conn, first, full)?;
+            }
+            break;
+        }
+        let ids = first_jobs(conn, &key, IN_ORDER, number, pauses)?;
+        let started = start_all(conn, &ids, |conn, id| start(conn, id, &limit))?;
+        pass.count(ids.len(), started);
+        if started < ids.len() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The first of these limits that allows no job to start.
+fn full_limit<'a>(conn: &mut SqliteConnection, limit: &'a JobLimit) -> QueryResult<Option<&'a JobLimit>> {
+    for limit in &limit.limits {
+        if free_of(conn, limit)? <= 0 {
+            return Ok(Some(limit));
+        }
+    }
+    Ok(None)
+}
+
+/// How many jobs this limit allows to start now.
+fn free_of(conn: &mut SqliteConnection, limit: &JobLimit) -> QueryResult<i64> {
+    if limit.rate.is_some() {
+        return rate::tokens(conn, limit);
+    }
+    let most = limit_setting::one(conn, &limit.name)?.map_or(limit.most, |set| set.most);
+    Ok(i64::from(most) - taken_slots(conn, &limit.name, &limit.key)?)
+}
+
+/// The turn of a job of a sequence has come: it keeps its turn, and waits for its other limits.
+fn take_turn(conn: &mut SqliteConnection, key: &Key, id: JobId, lane: &str) -> QueryResult<()> {
+    sql_query(
+        "insert into jobs_slot (job_id, limit_name, limit_key) values (?1, ?2, ?3) on conflict (job_id, limit_name) do update set halted_at = null",
+    )
+    .bind::<BigInt, _>(id.0)
+    .bind::<Text, _>(&key.limit_name)
+    .bind::<Text, _>(&key.limit_key)
+    .execute(conn)?;
+    let mut at = JobLimit::default();
+    at.key = lane.to_owned();
+    wait_at(conn, id, &at)
+}
+
+/// Lets a job wait at this limit, or in a lane. A transaction that frees a slot there nudges the key. The next pass computes the time of the next token.
+fn wait_at(conn: &mut SqliteConnection, id: JobId, limit: &JobLimit) -> QueryResult<()> {
+    let flag = if limit.rate.is_some() { RATE } else { 0 };
+    sql_query(format!(
+        "update jobs_job set flow = json_set(flow, '$.at', json(?2)), flags = flags & ~{} | {flag} where id = ?1",
+        SEQUENCE | RATE
+    ))
+    .bind::<BigInt, _>(id.0)
+    .bind::<Text, _>(limit.to_json())
+    .execute(conn)?;
+    if limit.rate.is_some() {
+        nudge(conn, &Key { limit_name: limit.name.clone(), limit_key: limit.key.clone() })?;
+    }
+    Ok(())
+}
+
+fn start(conn: &mut SqliteConnection, id: JobId, limit: &JobLimit) -> QueryResult<()> {
+    sql_query(format!(
+        "update jobs_job set {}, run_at = {NOW}, due_at = null where id = ?1 and run_at = {FAR}",
+        free_of_lane()
+    ))
+    .bind::<BigInt, _>(id.0)
+    .execute(conn)?;
+    for limit in &limit.limits {
+        if limit.rate.is_some() {
+            rate::spend(conn, limit, 1)?;
+            continue;
+        }
+        sql_query("insert or ignore into jobs_slot (job_id, limit_name, limit_key) values (?1, ?2, ?3)")
+            .bind::<BigInt, _>(id.0)
+            .bind::<Text, _>(&limit.name)
+            .bind::<Text, _>(&limit.key)
+            .execute(conn)?;
+    }
+    Ok(())
+}
+
+/// Spends tokens of the limit with this name.
+fn spend_at(conn: &mut SqliteConnection, limit: &JobLimit, name: &str, number: i64) -> QueryResult<()> {
+    match limit.limits.iter().find(|limit| limit.name == name) {
+        Some(limit) => rate::spend(conn, limit, number),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,83 @@
+//! Jobs that do not wait if their limit is full, on PostgreSQL: the enqueue in SQL, and rows that others have locked.
+
+use diesel_jobs_core::{JobState, Limit, OnFull, Retention};
+
+use crate::bench::*;
+use crate::fixture::{Fixture, run};
+use crate::limiting::admit;
+
+use super::Postgres;
+
+#[test]
+fn sql_enqueues_jobs_that_do_not_wait() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let db = f.database();
+        let mut client = f.client().await;
+        for (arguments, flags, rule) in [
+            ("concurrency => 1, on_full => 'discard'", 65, Some("discard")),
+            ("concurrency => 1, on_full => 'cancel_oldest', limit_name => 'x'", 65, Some("cancel_oldest")),
+            ("rate => 9, per => '1 second', on_full => 'discard'", 73, Some("discard")),
+            ("concurrency => 1, on_full => 'wait'", 1, None),
+            ("concurrency => 1, on_full => 'discard', unique_by => '{}'", 81, Some("discard")),
+            ("concurrency => 1, on_full => 'discard', expires => '1 hour'", 97, Some("discard")),
+        ] {
+            let id = client.number(&format!("select jobs.enqueue('a', {arguments}) as number")).await;
+            let record = record(db, diesel_jobs_core::JobId(id)).await;
+            assert_eq!(record.flags, flags, "{arguments}");
+            let limit = record.limit.unwrap();
+            assert_eq!(
+                (limit.on_full.as_str(), limit.flags() & 64),
+                (rule.unwrap_or("wait"), flags & 64),
+                "{arguments}"
+            );
+        }
+    });
+}
+
+#[test]
+fn sql_refuses_rules_that_cannot_be() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let mut client = f.client().await;
+        for (arguments, problem) in [
+            ("concurrency => 1, on_full => 'drop'", "must be wait, discard or cancel_oldest"),
+            ("on_full => 'discard'", "has `on_full`, and neither"),
+            ("sequence => 'halt', on_full => 'discard'", "has `on_full`, and neither"),
+            ("rate => 1, per => '1 second', on_full => 'cancel_oldest'", "frees no token"),
+            (
+                "concurrency => 1, on_full => 'discard', limits => '[{\"rate\": 1, \"per\": \"1 second\", \"limit_name\": \"x\"}]'",
+                "is for one limit or rate",
+            ),
+            (
+                "limits => '[{\"concurrency\": 1, \"on_full\": \"discard\"}]'",
+                "one of the `limits` of job a has `on_full`",
+            ),
+        ] {
+            let refused =
+                client.execute(&format!("select jobs.enqueue('a', {arguments})")).await.unwrap_err().to_string();
+            assert!(refused.contains(problem), "{arguments}: {refused}");
+        }
+    });
+}
+
+#[test]
+fn locked_jobs_are_passed_over() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let db = f.database();
+        let of = |rule| job().limited(Limit::new("stripe", 1).key(format!("{rule:?}")).on_full(rule)).unwrap();
+        let discard = enqueue_all(&f, vec![of(OnFull::Discard); 2]).await;
+        let cancel = enqueue_all(&f, vec![of(OnFull::CancelOldest)]).await;
+        assert_eq!(admit(db).await, 2);
+        enqueue(&f, of(OnFull::CancelOldest)).await;
+        let mut other = f.client().await;
+        other.begin().await;
+        other.execute("select id from jobs.held for update").await.unwrap();
+        other.execute("select id from jobs.ready for update").await.unwrap();
+        assert!(db.storage.admit(false).await.unwrap().may_be_full);
+        let kept = Retention { completed: HOUR, cancelled: HOUR, discarded: HOUR };
+        assert!(db.storage.end_full(kept).await.unwrap().is_empty());
+        other.rollback().await;
+        assert_eq!(db.storage.end_full(kept).await.unwrap().len(), 2);
+        assert_eq!(state(db, discard[1]).await, JobState::Discarded);
+        assert_eq!(state(db, cancel[0]).await, JobState::Cancelled);
+    });
+}

@@ -1,0 +1,179 @@
+//! Several limits of one job, on PostgreSQL alone: what SQL enqueues, and what the database refuses.
+
+use diesel_jobs_core::{JobLimit, JobState, Limit, NewJob, OnDiscard, Rate, Sequence};
+
+use super::Postgres;
+use crate::bench::*;
+use crate::fixture::{Fixture as _, run};
+use crate::limiting::admit;
+
+const LIMITS: &str = r#"[{"concurrency": 2, "by": ["x"], "limit_name": "account"}, {"rate": 10, "per": "1 second", "burst": 3, "limit_name": "calls"}]"#;
+
+fn both() -> NewJob {
+    let rate = Rate::new("calls", 10, std::time::Duration::from_secs(1)).burst(3);
+    job().limited(Limit::new("account", 2).key(1)).unwrap().rated(rate).unwrap()
+}
+
+#[test]
+fn sql_and_rust_make_the_same_limits() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let mut client = f.client().await;
+        let long = "n".repeat(190);
+        let sequence = || Sequence::new("orders").key(1).on_discard(OnDiscard::Skip);
+        let named = |name: &str| both().limited(Limit::new(name, 1)).unwrap();
+        let further = |name: &str| {
+            LIMITS.replacen(']', "] ", 1).trim_end_matches(']').to_owned()
+                + &format!(r#", {{"concurrency": 1, "limit_name": "{name}"}}]"#)
+        };
+        for (ours, sql) in [
+            (both(), format!("limits => '{LIMITS}'")),
+            (
+                both().sequenced(sequence()).unwrap(),
+                format!("sequence => 'skip', by => '{{x}}', limit_name => 'orders', limits => '{LIMITS}'"),
+            ),
+            (named("b"), format!("limits => '{}'", further("b"))),
+            (named(&long), format!("limits => '{}'", further(&long))),
+        ] {
+            let ours = ours.limit.unwrap();
+            client.execute(&format!("select jobs.enqueue('a', '{{\"x\": 1}}', {sql})")).await.unwrap();
+            let same = format!(
+                "select count(*) as number from jobs.held where flow::jsonb = $f${}$f$::jsonb and flags = {}
+                   and limit_name = $f${}$f$ and limit_key = $f${}$f$",
+                ours.to_json(),
+                ours.flags(),
+                ours.name,
+                ours.key
+            );
+            assert_eq!(client.number(&same).await, 1, "{sql}: {}", ours.to_json());
+            client.execute("delete from jobs.held").await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn limits_that_cannot_be_are_refused() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let mut client = f.client().await;
+        for (limits, problem) in [
+            ("{}", "must be a JSON list"),
+            ("[1]", "must be a JSON object"),
+            (r#"[{"concurrency": 1, "by": "x"}]"#, "a list of arguments"),
+            ("[{}]", "has neither"),
+            (r#"[{"limit": 5}]"#, "has `limit`; there are `concurrency`, `by`"),
+            (r#"[{"concurrency": 0}]"#, "must be from 1 to 10000"),
+            (r#"[{"concurrency": "x"}]"#, "one of the `limits` of job a has an impossible value: invalid input syntax"),
+            (r#"[{"rate": 1e99, "per": "1m"}]"#, "of job a has an impossible value"),
+            (r#"[{"rate": 1, "per": "soon"}]"#, "of job a has an impossible value"),
+            (r#"[{"rate": 99999999999, "per": "1m"}]"#, "of job a has an impossible value"),
+            (r#"[{"concurrency": 1}, {"concurrency": 2}]"#, "two limits of job a have the name a"),
+            (r#"[{"sequence": "halt"}, {"sequence": "halt", "limit_name": "b"}]"#, "in one sequence at most"),
+            (
+                r#"[{"concurrency": 1, "limit_name": "b"}, {"concurrency": 1, "limit_name": "c"}, {"concurrency": 1, "limit_name": "d"},
+                    {"concurrency": 1, "limit_name": "e"}, {"concurrency": 1}]"#,
+                "at most 4 are possible",
+            ),
+            (r#"[{"concurrency": 1, "by": ["y"]}]"#, "which job a does not have"),
+        ] {
+            let refused =
+                client.execute(&format!("select jobs.enqueue('a', '{{\"x\": 1}}', limits => '{limits}')")).await;
+            let text = format!("{refused:?}");
+            assert!(text.contains(problem), "{limits}: {text}");
+        }
+        client.execute("select jobs.enqueue('a', '{}', limits => '[]')").await.unwrap();
+        assert_eq!(client.number("select count(*) as number from jobs.ready where flow is null").await, 1);
+        // SQL that writes to the table directly.
+        let long = "x".repeat(201);
+        let long = format!(r#""key":"k","limits":[{{"limit":"a","key":"{long}","most":1}}]"#);
+        for (limits, problem) in [
+            (r#""key":"k""#, "are not possible"),
+            (r#""key":"k","limits":[]"#, "are not possible"),
+            (r#""key":"k","limits":[{"limit":"a","key":"[]","most":0}]"#, "are not possible"),
+            (
+                r#""key":"k","limits":[{"limit":"a","key":"[]","most":1,"rate":{"per":0,"burst":1}}]"#,
+                "are not possible",
+            ),
+            (
+                r#""key":"k","limits":[{"limit":"a","key":"[]","most":1,"rate":{"per":31622400000000,"burst":101}}]"#,
+                "are not possible",
+            ),
+            (&long, "are not possible"),
+            (r#""key":"k","limits":[{"limit":"a","key":"[]","most":1}]"#, "is not in the lane"),
+        ] {
+            let insert = format!(
+                r#"insert into jobs.held (kind, args, flags, flow, limit_name, limit_key, most)
+                   values ('a', '{{}}', 129, '{{"limit":"","most":1,{limits}}}', '', 'k', 1)"#
+            );
+            let refused = client.execute(&insert).await.unwrap_err().to_string();
+            assert!(refused.contains(problem), "{limits}: {refused}");
+        }
+        let unnamed = client.execute("select jobs.enqueue('.v1', concurrency => 1)").await.unwrap_err();
+        assert!(unnamed.to_string().contains("needs a `limit_name`"), "{unnamed}");
+    });
+}
+
+#[test]
+fn a_job_that_the_database_refuses_leaves_nothing_behind() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let db = f.database();
+        let mut client = f.client().await;
+        client
+            .execute(
+                "create function refuse() returns trigger language plpgsql as $$ begin
+                    if new.kind = 'b' then raise exception 'not this one'; end if; return new; end $$",
+            )
+            .await
+            .unwrap();
+        client
+            .execute("create trigger refuse before insert on jobs.ready for each row execute function refuse()")
+            .await
+            .unwrap();
+        let of = |kind: &'static str, key: i32| {
+            let account = Limit::new("account", 2).key(key);
+            NewJob::raw(kind, "{}").limited(account).unwrap().limited(Limit::new("stripe", 3)).unwrap()
+        };
+        let ids = enqueue_all(&f, vec![of("b", 1), of("a", 1), of("b", 2), of("a", 2), of("a", 1)]).await;
+        let found = db.storage.admit(false).await.unwrap();
+        assert!(found.refused >= 1, "{found:?}");
+        let mut admitted = found.admitted;
+        for _ in 0..5 {
+            admitted += admit(db).await;
+        }
+        assert_eq!(admitted, 3);
+        for id in [ids[1], ids[3], ids[4]] {
+            assert_eq!(state(db, id).await, JobState::Available);
+        }
+        assert_eq!(client.number("select count(*) as number from jobs.dead_letter").await, 2);
+        assert_eq!(client.number("select count(*) as number from jobs.slot").await, 6);
+        let kept: JobLimit = *of("b", 1).limit.unwrap();
+        let again = "select jobs.put_back(number) from jobs.dead_letter";
+        client.execute("drop trigger refuse on jobs.ready").await.unwrap();
+        client.execute(again).await.unwrap();
+        let same = format!(
+            "select count(*) as number from jobs.held where flow::jsonb = $f${}$f$::jsonb and flags = 129",
+            kept.to_json()
+        );
+        assert_eq!(client.number(&same).await, 1, "a job that is put back keeps its limits");
+    });
+}
+
+#[test]
+fn the_function_says_which_parameter_is_wrong() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let mut client = f.client().await;
+        // An escaped NUL character is in the first two, and an escaped backslash in the last.
+        let nul = "must not contain the NUL character (\\u0000)";
+        for (call, problem) in [
+            (r#"'{}', priority => null"#, "priority of job a must be from -32768 to 32767"),
+            (r#"'{}', max_attempts => null"#, "max_attempts of job a must be from 1 to 32767"),
+            (r#"'{"x":"a\u0000"}', concurrency => 1, by => '{x}'"#, nul),
+            (r#"'{"x":"\\\u0000"}', unique_by => '{}'"#, nul),
+            (r#"'{"x":1}', limits => '[{"concurrency":1,"by":["\u0000"]}]'"#, nul),
+        ] {
+            let refused = client.execute(&format!("select jobs.enqueue('a', {call})")).await.unwrap_err().to_string();
+            assert!(refused.contains(problem), "{call}: {refused}");
+        }
+        let backslash = r#"select jobs.enqueue('a', '{"x":"a\\u0000"}', concurrency => 1, by => '{x}')"#;
+        client.execute(backslash).await.unwrap();
+        client.execute(r#"select jobs.enqueue('a', '{"x":"a\u0000"}')"#).await.unwrap();
+    });
+}

@@ -1,0 +1,1 @@
+diesel_jobs::worker!();

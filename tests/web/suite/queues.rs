@@ -1,0 +1,73 @@
+//! What the pages say about queues that need an operator: paused queues, queues that no worker serves, and queues that are drained without
+//! workers.
+
+use diesel_jobs::{JobState, NewJob};
+use support::{Db, Running, until};
+
+use crate::client::Client;
+use crate::jobs::registry;
+use crate::seed::seed;
+
+async fn the_overview_names_paused_queues_and_those_without_a_worker(db: Db) {
+    seed(&db).await;
+    let client = Client::of(db.database());
+    let page = client.page("").await;
+    page.hides("is paused");
+    // Without any worker, one notice is enough.
+    page.shows("No worker is alive.");
+    page.hides("No live worker claims");
+    let operator = &db.database().operator;
+    operator.pause_queue("empty", "eve", Some("nothing yet")).await.unwrap();
+    operator.pause_queue("mail", "bob", None).await.unwrap();
+    let page = client.page("").await;
+    page.shows("2 queues are paused.");
+    for text in ["by eve: nothing yet", "by bob"] {
+        page.shows(text);
+    }
+    // A paused queue without jobs stands among the queues, too.
+    assert!(page.texts("tbody", "th").iter().any(|name| name.starts_with("empty")), "{}", page.text);
+    assert!(page.values("a", "href").any(|href| href == "/admin/jobs/queues?name=empty"));
+
+    let worker = Running::start(db.worker(registry()).queue("elsewhere", 1));
+    until("a worker", async || operator.workers().await.unwrap().pop()).await;
+    let page = client.page("").await;
+    page.shows("No live worker claims the waiting jobs of 2 queues.");
+    for text in ["billing: 1 waiting", "reports: 1 waiting"] {
+        page.shows(text);
+    }
+    let rows = page.texts("tbody", "th");
+    let unserved = rows.iter().filter(|name| name.contains("No live worker claims its jobs."));
+    assert_eq!(unserved.collect::<Vec<_>>().len(), 2, "{rows:?}");
+    worker.stop().await;
+    for name in ["a", "b", "c", "d", "e"] {
+        operator.pause_queue(name, "eve", None).await.unwrap();
+    }
+    client.page("").await.shows("and 2 more");
+}
+
+/// Jobs of dead workers end only if a live one frees them.
+async fn a_drained_queue_says_that_no_worker_is_alive(db: Db) {
+    let mut job = NewJob::raw("send_mail", "{}");
+    job.queue = "mail".into();
+    let id = db.enqueue(job).await;
+    db.execute(if db.is_postgres() {
+        "with moved as (delete from jobs.ready returning *)
+         insert into jobs.running (id, run_at, enqueued_at, lease, priority, attempt, max_attempts, crashes, worker, kind, queue, args)
+         select id, run_at, enqueued_at, 1, 0, 1, 3, 0, '00000000-0000-7000-8000-000000000001', kind, queue, args from moved"
+    } else {
+        "update jobs_job set state = 'running', worker = '00000000-0000-7000-8000-000000000001', claimed_at = 1, lease = 1"
+    })
+    .await;
+    assert_eq!(db.record(id).await.state, JobState::Running);
+    let client = Client::of(db.database());
+    client.post("/confirm", "action=queue-drain&name=mail").await;
+    let page = client.page("/queues/drain?queue=mail").await;
+    page.shows("1 job still runs.");
+    page.shows("No worker is alive, so these jobs end only after a worker has started: worker run.");
+    page.shows("This worker is dead");
+}
+
+support::on_each_database! {
+    the_overview_names_paused_queues_and_those_without_a_worker,
+    a_drained_queue_says_that_no_worker_is_alive,
+}
