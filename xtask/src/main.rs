@@ -35,6 +35,9 @@ struct Cli {
 enum Verb {
     /// Run all tests on real databases, after doing all the set-up they need
     Test(test::Options),
+    /// Note a test program for `test`, which runs it later
+    #[command(hide = true)]
+    Record(test::Record),
     /// Run the conformance suite on every supported major version of PostgreSQL
     Versions(versions::Options),
     /// Check formatting, clippy, dependencies and the house rules
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
     let root = root();
     let done = match Cli::parse().command {
         Verb::Test(options) => test::run(&root, &options),
+        Verb::Record(program) => test::record(&program),
         Verb::Versions(options) => versions::run(&root, &options),
         Verb::Lint => lint::run(&root),
         Verb::Tidy => tidy::run(&root),

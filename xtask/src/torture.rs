@@ -19,7 +19,7 @@ pub(crate) struct Options {
     /// Run each test on its mutants instead, to which it must object
     #[arg(long)]
     mutants: bool,
-    /// Repeat each test, each time with another seed, for so many minutes
+    /// Repeat each test, each time with another seed, for this many minutes
     #[arg(long, value_name = "M", conflicts_with = "jobs")]
     minutes: Option<u64>,
     /// How many jobs each test enqueues, if it enqueues a given number

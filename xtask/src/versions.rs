@@ -5,10 +5,11 @@
 //! no scripts of theirs. Each version runs in a process of its own, `cargo xtask versions --only`.
 
 use std::{
-    fs, io,
+    fs, io, iter,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::{Command, Output},
+    sync::atomic::{AtomicUsize, Ordering},
     thread,
     time::Instant,
 };
@@ -24,7 +25,9 @@ const VERSIONS: [&str; 5] = ["14", "15", "16", "17", "18"];
 const PACKAGE: &str = include_str!("../postgresql/package.json");
 const LOCK: &str = include_str!("../postgresql/package-lock.json");
 /// The tests check what statements do, not what survives a crash.
-const SETTINGS: &str = "fsync = off\nsynchronous_commit = off\n";
+const SETTINGS: &str = "fsync = off\nfull_page_writes = off\nsynchronous_commit = off\n";
+/// How many versions are tested at a time.
+const LANES: usize = 2;
 const FIX: &str = "run it alone on this version with: cargo xtask versions --only VERSION";
 
 #[derive(Args, Default)]
@@ -32,6 +35,9 @@ pub(crate) struct Options {
     /// On this major version alone
     #[arg(long, value_name = "VERSION", value_parser = VERSIONS)]
     only: Option<String>,
+    /// Not on the major version with which `cargo xtask test` runs all tests
+    #[arg(long, conflicts_with = "only")]
+    others: bool,
 }
 
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
@@ -47,8 +53,19 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let programs = build(root)?;
     match &options.only {
         Some(version) => test(root, &base, &servers, version, &programs),
-        None => side_by_side(root),
+        None => {
+            let tested = if options.others { major_version(&cluster::ensure()?)? } else { String::new() };
+            side_by_side(root, &VERSIONS.into_iter().filter(|version| *version != tested).collect::<Vec<_>>())
+        }
     }
+}
+
+/// The major version of this server, such as "17".
+fn major_version(postgres: &Postgres) -> Result<String> {
+    let said = capture(Command::new(postgres.bin.join("postgres")).arg("--version"), "install PostgreSQL again")?;
+    let version = said.split_whitespace().find(|word| word.starts_with(|first: char| first.is_ascii_digit()));
+    let digits = |word: &str| word.chars().take_while(char::is_ascii_digit).collect();
+    version.map(digits).with_context(|| format!("`postgres --version` names no version: {said}"))
 }
 
 /// Returns the directory with the packages of all versions, or why they are not available.
@@ -168,21 +185,25 @@ fn test(root: &Path, base: &Path, servers: &Path, version: &str, programs: &[Pro
     Ok(())
 }
 
-/// Runs the tests on all versions in parallel. Prints one line per version, or the full output if it failed.
-fn side_by_side(root: &Path) -> Result<()> {
+/// Runs the tests on these versions, two at a time. Prints one line per version, or the full output if it failed.
+fn side_by_side(root: &Path, versions: &[&str]) -> Result<()> {
     let program = std::env::current_exe().context("cannot find this program's own file")?;
-    let run = |version| {
+    let run = |version: &str| {
         let begun = Instant::now();
         let mut command = Command::new(&program);
         let output = command.current_dir(root).args(["versions", "--only", version]).output();
-        (version, output, begun.elapsed())
+        (version.to_owned(), output, begun.elapsed())
     };
-    let ended: Vec<_> = thread::scope(|scope| {
-        let threads: Vec<_> = VERSIONS.iter().map(|version| scope.spawn(move || run(*version))).collect();
+    // More at a time would take as long, and tests with a time limit would fail.
+    let next = AtomicUsize::new(0);
+    let lane =
+        || iter::from_fn(|| versions.get(next.fetch_add(1, Ordering::Relaxed))).map(|version| run(version)).collect();
+    let ended: Vec<Vec<_>> = thread::scope(|scope| {
+        let threads = [(); LANES].map(|()| scope.spawn(lane));
         threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
     });
     let mut passed = 0;
-    for (version, output, time) in &ended {
+    for (version, output, time) in ended.iter().flatten() {
         let Output { status, stdout, stderr } = output.as_ref().map_err(|error| anyhow::anyhow!("{error}"))?;
         let verdict = if status.success() { "passed" } else { "FAILED" };
         eprintln!("PostgreSQL {version}: {verdict} after {:.1} s", time.as_secs_f64());
@@ -192,11 +213,11 @@ fn side_by_side(root: &Path) -> Result<()> {
             eprintln!("{}{}", String::from_utf8_lossy(stdout), String::from_utf8_lossy(stderr));
         }
     }
-    if passed < VERSIONS.len() {
+    if passed < versions.len() {
         bail!(
             "the tests failed on {} of {} versions of PostgreSQL\n  to fix: {FIX}",
-            VERSIONS.len() - passed,
-            VERSIONS.len()
+            versions.len() - passed,
+            versions.len()
         );
     }
     Ok(())

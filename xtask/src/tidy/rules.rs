@@ -8,9 +8,9 @@ use super::file::{File, code};
 type Rule = fn(&[File]) -> Vec<String>;
 
 pub(super) const ALL: &[Rule] =
-    &[short_files, nothing_unfinished, no_machine_paths, pure_core, migrations, migrations_link, circles];
+    &[short_files, nothing_unfinished, no_machine_paths, pure_core, log_targets, migrations, migrations_link, circles];
 
-const LONGEST: usize = 400;
+const LONGEST: usize = 300;
 
 /// A file of more than [`LONGEST`] lines does more than one thing.
 fn short_files(files: &[File]) -> Vec<String> {
@@ -90,6 +90,41 @@ fn pure_core(files: &[File]) -> Vec<String> {
             })
         })
         .collect()
+}
+
+/// The crates whose events users see in their logs.
+const LOGGING_CRATES: [&str; 4] = ["src/", "jobs-core/src/", "jobs-diesel/src/", "jobs-web/src/"];
+
+/// Requires that all events have one target, so that one directive of a log filter finds them all.
+fn log_targets(files: &[File]) -> Vec<String> {
+    const EVENTS: [&str; 5] = ["error!(", "warn!(", "info!(", "debug!(", "trace!("];
+    const TARGET: &str = "target: \"diesel_jobs\"";
+    let of_event = |line: &str| {
+        EVENTS.iter().find_map(|event| {
+            let mut starts = line.match_indices(event).map(|(at, _)| at);
+            let at = starts.find(|at| !line[..*at].ends_with(|c: char| c.is_alphanumeric() || c == '_'))?;
+            Some(at + event.len())
+        })
+    };
+    let logs = |file: &&File| {
+        file.is_rust() && !file.is_test() && LOGGING_CRATES.iter().any(|root| file.path.starts_with(root))
+    };
+    let check = |file: &File| {
+        // Tests inside the file are at its end.
+        let product = file.text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        let lines: Vec<&str> = product.lines().map(code).collect();
+        let has_no_target = |at: &usize| {
+            of_event(lines[*at]).is_some_and(|start| {
+                let arguments = lines[*at][start..].trim();
+                let first =
+                    if arguments.is_empty() { lines.get(at + 1).map_or("", |next| next.trim()) } else { arguments };
+                !first.starts_with(TARGET)
+            })
+        };
+        let complain = |at| format!("{}:{}: an event without `{TARGET}` as its first argument", file.path, at + 1);
+        (0..lines.len()).filter(has_no_target).map(complain).collect::<Vec<_>>()
+    };
+    files.iter().filter(logs).flat_map(check).collect()
 }
 
 /// Every migration has an `up.sql` and a `down.sql`. Each starts with a comment that states the reason.

@@ -12,7 +12,7 @@ fn complaints(rule: Rule, path: &str, text: &str) -> usize {
 
 #[test]
 fn a_long_file_is_named_unless_it_is_a_test() {
-    let (fits, long) = ("//\n".repeat(400), "//\n".repeat(401));
+    let (fits, long) = ("//\n".repeat(300), "//\n".repeat(301));
     assert_eq!(complaints(short_files, "src/a.rs", &fits), 0);
     assert_eq!(complaints(short_files, "src/a.rs", &long), 1);
     assert_eq!(complaints(short_files, "tests/postgres/a.rs", &long), 0);
@@ -65,6 +65,27 @@ fn a_core_that_knows_a_database_is_named() {
         ["//! No diesel here.", "let a = 1; // as diesel does", "let s = \"update the schema\";", "let dieselish = 1;"]
     {
         assert_eq!(complaints(pure_core, "jobs-core/src/a.rs", good), 0, "{good}");
+    }
+}
+
+#[test]
+fn an_event_without_the_target_is_named() {
+    let other = "tracing::warn!(target: \"web\", \"late\");";
+    for bad in ["tracing::warn!(\"late\");", "warn!(%problem, \"late\");", "    info!(\n        id,\n    );", other] {
+        assert_eq!(complaints(log_targets, "jobs-web/src/a.rs", bad), 1, "{bad}");
+        assert_eq!(complaints(log_targets, "src/a.rs", bad), 1, "{bad}");
+        assert_eq!(complaints(log_targets, "src/a/tests.rs", bad), 0, "{bad}");
+        assert_eq!(complaints(log_targets, "torture/src/a.rs", bad), 0, "{bad}");
+        let in_test = format!("fn f() {{}}\n\n#[cfg(test)]\nmod tests {{\n    {bad}\n}}");
+        assert_eq!(complaints(log_targets, "src/a.rs", &in_test), 0, "{bad}");
+    }
+    for good in [
+        "tracing::warn!(target: \"diesel_jobs\", \"late\");",
+        "warn!(\n        target: \"diesel_jobs\", { id }, \"late\");",
+        "compile_error!(\"no\");",
+        "// warn!(\"late\")",
+    ] {
+        assert_eq!(complaints(log_targets, "src/a.rs", good), 0, "{good}");
     }
 }
 

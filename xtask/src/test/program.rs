@@ -1,0 +1,144 @@
+//! A test program with everything that cargo starts it with. Cargo passes each one to `cargo xtask record`, which writes it to a file and
+//! does not run it.
+
+use std::{
+    env,
+    fs::{self, OpenOptions},
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+
+#[derive(Args)]
+pub(crate) struct Record {
+    /// The file that gets the program, as one line of JSON
+    into: PathBuf,
+    /// The program and its arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+    command: Vec<String>,
+}
+
+/// A test program.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Program {
+    pub(super) file: PathBuf,
+    pub(super) arguments: Vec<String>,
+    pub(super) directory: PathBuf,
+    /// The variables that cargo sets.
+    pub(super) variables: Vec<(String, String)>,
+}
+
+/// Appends the program to the file.
+pub(crate) fn record(Record { into, command }: &Record) -> Result<()> {
+    let (file, arguments) = command.split_first().context("no program is given")?;
+    // Names and values that are not UTF-8 are not cargo's.
+    let variables = env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(name, _)| is_set_by_cargo(name))
+        .collect();
+    let directory = env::current_dir().context("cannot find the directory of the test program")?;
+    let program = Program { file: file.into(), arguments: arguments.to_vec(), directory, variables };
+    let line = serde_json::to_string(&program)? + "\n";
+    let mut into = OpenOptions::new().create(true).append(true).open(into).context("cannot note the test program")?;
+    into.write_all(line.as_bytes()).context("cannot note the test program")
+}
+
+/// Whether cargo sets the variable for the programs that it starts. Its tokens are the user's.
+fn is_set_by_cargo(name: &str) -> bool {
+    let own = name == "CARGO" || name == "OUT_DIR" || name.ends_with("_LIBRARY_PATH");
+    own || ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_EXE_", "CARGO_PRIMARY_"]
+        .iter()
+        .any(|start| name.starts_with(start))
+}
+
+/// Records the programs that cargo would run.
+pub(super) struct Recorder {
+    /// The file of this program.
+    own: PathBuf,
+    into: PathBuf,
+}
+
+impl Recorder {
+    pub(super) fn new(root: &Path) -> Result<Self> {
+        let own = env::current_exe().context("cannot find this program's own file")?;
+        let into = root.join("target/test-programs");
+        if into.exists() {
+            // An interrupted run left it behind.
+            fs::remove_file(&into).with_context(|| format!("cannot remove {}", into.display()))?;
+        }
+        Ok(Self { own, into })
+    }
+
+    /// The setting by which cargo passes the test programs to this one.
+    pub(super) fn setting(&self) -> Result<String> {
+        // A list in JSON is also one in TOML.
+        let runner = serde_json::to_string(&[&*self.own, Path::new("record"), &*self.into])?;
+        Ok(format!("target.'cfg(all())'.runner = {runner}"))
+    }
+
+    /// Returns the programs in the order of their recording, and forgets them.
+    pub(super) fn recorded(&self) -> Result<Vec<Program>> {
+        if !self.into.exists() {
+            return Ok(Vec::new());
+        }
+        let text = fs::read_to_string(&self.into).context("cannot read the noted test programs")?;
+        fs::remove_file(&self.into).context("cannot remove the noted test programs")?;
+        text.lines().map(|line| serde_json::from_str(line).with_context(|| format!("cannot read {line}"))).collect()
+    }
+}
+
+impl Program {
+    /// The package and the target, such as `jobs-worker-tests measured`.
+    pub(super) fn name(&self) -> String {
+        let package = self.variables.iter().find(|(name, _)| name == "CARGO_PKG_NAME").map_or("", |(_, value)| value);
+        let file = self.file.file_stem().unwrap_or_default().to_string_lossy();
+        // Cargo appends a hash to the name of the target.
+        let target = file.rsplit_once('-').map_or(&*file, |(target, _)| target);
+        format!("{package} {target}").trim_start().to_owned()
+    }
+
+    pub(super) fn command(&self) -> Command {
+        let mut command = Command::new(&self.file);
+        command.args(&self.arguments).current_dir(&self.directory);
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_recorded_is_read_once() {
+        let into = env::temp_dir().join(format!("jobs-xtask-recorded-{}", std::process::id()));
+        let recorder = Recorder { own: PathBuf::new(), into: into.clone() };
+        assert!(recorder.recorded().unwrap().is_empty());
+        for name in ["first", "second"] {
+            let command = ["/deps/conformance-0a1b2c", name, "--nocapture"].map(String::from).to_vec();
+            record(&Record { into: into.clone(), command }).unwrap();
+        }
+        let programs = recorder.recorded().unwrap();
+        assert!(!into.exists());
+        let [first, second] = programs.as_slice() else { panic!("{programs:?}") };
+        assert_eq!(first.arguments, ["first", "--nocapture"]);
+        assert_eq!(second.arguments, ["second", "--nocapture"]);
+        assert_eq!(first.directory, env::current_dir().unwrap());
+        // Cargo has set the variables of this test program, too.
+        assert_eq!(first.name(), "xtask conformance");
+    }
+
+    #[test]
+    fn only_variables_of_cargo_are_recorded() {
+        for name in ["CARGO", "CARGO_PKG_NAME", "CARGO_MANIFEST_DIR", "LD_LIBRARY_PATH", "OUT_DIR"] {
+            assert!(is_set_by_cargo(name), "{name}");
+        }
+        for name in ["PATH", "CARGO_REGISTRY_TOKEN", "CARGO_REGISTRIES_OWN_TOKEN", "DATABASE_URL", "CARGO_HOME"] {
+            assert!(!is_set_by_cargo(name), "{name}");
+        }
+    }
+}
