@@ -14,6 +14,9 @@ pub(crate) struct Options {
     /// The short forms, as continuous integration runs them
     #[arg(long)]
     pub(crate) short: bool,
+    /// Print bounds of time that do not hold, and do not judge them
+    #[arg(long)]
+    pub(crate) untimed: bool,
     /// Run each test on its mutants instead, to which it must object
     #[arg(long)]
     pub(crate) mutants: bool,

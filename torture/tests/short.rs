@@ -1,21 +1,58 @@
-//! The short forms of the torture suite. Each is one test with a cluster of its own, real workers and real faults. They run two at a time,
-//! because they mostly wait. So do the mutants that are noticed by what they do, and not by their speed. Tests that measure fractions
-//! of a second are in `alone.rs`.
+//! The short forms of the torture suite. Each is one test with a cluster of its own, real workers and real faults. They run some at a time,
+//! because they mostly wait. What fails is a broken rule of safety, order or count: the times are printed, and `cargo xtask torture` judges
+//! them on optimised workers. It also runs all mutants. Here are those that break such a rule within seconds.
 #![allow(missing_docs, clippy::print_stdout)]
 
-mod suite;
+use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
 
-use suite::{Home, run_on, short};
+/// The directory of a cluster. Only one run at a time can use it.
+struct Home {
+    name: &'static str,
+    lock: Mutex<()>,
+}
 
-static HOMES: [Home; 2] = [Home::new("torture"), Home::new("torture-too")];
+impl Home {
+    const fn new(name: &'static str) -> Self {
+        Self { name, lock: Mutex::new(()) }
+    }
+}
 
-/// Runs the suite while at most one other run is in progress.
-fn in_company(args: &[&str]) {
-    run_on(&HOMES, args);
+static HOMES: [Home; 3] = [Home::new("torture"), Home::new("torture-2"), Home::new("torture-3")];
+
+/// Runs the suite on the first cluster that is free, or on the last one when it becomes free. Panics if something is broken.
+fn torture(args: &[&str]) {
+    let output = {
+        let free = HOMES.iter().find_map(|home| Some((home, home.lock.try_lock().ok()?)));
+        let [.., last] = &HOMES;
+        let (home, _mine) = free.unwrap_or_else(|| (last, last.lock.lock().unwrap_or_else(PoisonError::into_inner)));
+        run(home.name, args)
+    };
+    // The lock is released, so that a panic does not poison it.
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{said}");
+    println!("{said}");
+}
+
+fn run(home: &str, args: &[&str]) -> Output {
+    let dir = concat!(env!("CARGO_TARGET_TMPDIR"), "/").to_owned() + home;
+    Command::new(env!("CARGO_BIN_EXE_jobs-torture"))
+        .args(["--short", "--untimed", "--dir", &dir])
+        .args(args)
+        .output()
+        .unwrap_or_else(|error| panic!("cannot start the suite: {error}"))
+}
+
+macro_rules! short {
+    ($($module:ident { $($claim:ident: $test:literal $($on:literal)?,)+ })+) => {
+        $(mod $module {
+            $(#[test] fn $claim() { super::torture(&["--test", $test $(, $on)?]); })+
+        })+
+    };
 }
 
 short! {
-    in_company by in_company {
+    holds {
         errors_of_the_server_lose_nothing_and_nobody_hammers: "server-errors",
         a_worker_that_dies_at_any_step_leaves_nothing_undone_or_done_twice: "crash-points",
         zombies_write_nothing: "zombies",
@@ -42,8 +79,27 @@ short! {
         a_locked_row_holds_up_its_own_job_and_no_other: "locked-row",
         no_publication_stops_a_job_and_its_subscribers_get_everything: "publication",
         no_statistics_spoil_a_plan: "plans",
+        a_forgotten_snapshot_slows_nothing_down: "pinned-snapshot",
+        open_writers_slow_nothing_down: "open-writer",
+        jobs_of_unknown_kinds_slow_nothing_down: "unknown-kinds",
+        a_thousand_queues_are_served_as_one: "many-queues",
+        an_uncommitted_bulk_slows_nothing_down: "uncommitted-bulk",
+        a_worker_that_starts_under_an_old_snapshot_works_at_once: "new-worker",
+        lost_notifications_cost_at_most_a_poll: "lost-notifications",
+        a_pooler_changes_nothing_and_keeps_nothing: "pgbouncer",
+        a_claim_waits_for_no_lock: "lock-strength",
+        rows_that_cannot_be_moved_stop_nobody: "poisoned-rows",
+        no_fault_admits_too_many_or_leaves_a_slot_free: "limits",
+        no_fault_admits_more_jobs_than_their_rate_allows: "rates",
+        no_setting_of_the_database_loses_a_job_or_costs_an_attempt: "settings",
+        killed_workers_lose_nothing_and_do_nothing_twice: "kill-storm",
+        a_workers_clock_changes_nothing: "clocks",
+        a_step_of_the_databases_clock_takes_no_job_from_its_worker: "clock-steps",
+        deploys_lose_nothing_and_consume_no_attempt: "deploys",
+        an_older_version_touches_nothing_that_it_does_not_know: "mixed-versions",
+        a_vanished_host_holds_nothing_for_longer_than_its_lease: "line-never-returns",
     }
-    mutants_noticed_by by in_company {
+    mutants_noticed_by {
         kill_storm: "kill-storm" "--mutants",
         crash_points: "crash-points" "--mutants",
         zombies: "zombies" "--mutants",

@@ -16,6 +16,9 @@ pub(crate) struct Options {
     /// The short forms, as the tests have them
     #[arg(long)]
     short: bool,
+    /// Print bounds of time that do not hold, and do not judge them
+    #[arg(long)]
+    untimed: bool,
     /// Run each test on its mutants instead, to which it must object
     #[arg(long)]
     mutants: bool,
@@ -52,7 +55,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
 }
 
 fn arguments(options: &Options) -> Vec<String> {
-    let Options { tests, short, mutants, minutes, jobs, seed, keep } = options;
+    let Options { tests, short, untimed, mutants, minutes, jobs, seed, keep } = options;
     let mut words = Vec::new();
     let mut add = |name: &str, value: Option<String>| {
         words.extend(value.into_iter().flat_map(|value| [format!("--{name}"), value]));
@@ -62,6 +65,7 @@ fn arguments(options: &Options) -> Vec<String> {
     add("jobs", jobs.map(|jobs| jobs.to_string()));
     add("seed", seed.map(|seed| seed.to_string()));
     words.extend(short.then(|| "--short".to_owned()));
+    words.extend(untimed.then(|| "--untimed".to_owned()));
     words.extend(mutants.then(|| "--mutants".to_owned()));
     words.extend(keep.then(|| "--keep".to_owned()));
     words
@@ -74,8 +78,9 @@ mod tests {
     #[test]
     fn options_reach_the_suite_as_they_were_given() {
         let tests = ["zombies", "deploys"].map(String::from).to_vec();
-        let options =
-            Options { tests, short: true, mutants: true, minutes: None, jobs: Some(7), seed: Some(9), keep: false };
-        assert_eq!(arguments(&options).join(" "), "--test zombies --test deploys --jobs 7 --seed 9 --short --mutants");
+        let (short, untimed, mutants, keep) = (true, true, true, false);
+        let options = Options { tests, short, untimed, mutants, minutes: None, jobs: Some(7), seed: Some(9), keep };
+        let line = arguments(&options).join(" ");
+        assert_eq!(line, "--test zombies --test deploys --jobs 7 --seed 9 --short --untimed --mutants");
     }
 }

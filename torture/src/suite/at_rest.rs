@@ -6,8 +6,6 @@ use anyhow::Result;
 
 use super::fixture::{Fixture, number};
 
-/// A build without optimisation gets this many times the time to finish its jobs, because its machine may be busy with other work.
-const PATIENT: u32 = if cfg!(debug_assertions) { 3 } else { 1 };
 /// How long a mutant may take to finish its jobs.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 /// How long a mutant may go without a change in the number of open jobs. Rescues, retries and rescans happen much
@@ -25,13 +23,13 @@ impl Fixture<'_> {
         // A mutant may have lost jobs, so the wait is shorter.
         match self.mutant() {
             Some(_) => self.rests(limit.min(PATIENCE), STANDSTILL).await,
-            None => self.rests(limit * PATIENT, limit * PATIENT).await,
+            None => self.rests(self.patience(limit), self.patience(limit)).await,
         }
     }
 
     /// The same, but with the full `limit` for mutants that need the time before they differ from the product.
     pub(super) async fn at_rest_within(&self, limit: Duration) -> Result<bool> {
-        let limit = if self.mutant().is_some() { limit } else { limit * PATIENT };
+        let limit = if self.mutant().is_some() { limit } else { self.patience(limit) };
         self.rests(limit, limit).await
     }
 
@@ -39,7 +37,7 @@ impl Fixture<'_> {
     pub(super) async fn at_rest_or_stuck(&self, limit: Duration) -> Result<bool> {
         match self.mutant() {
             Some(_) => self.rests(limit, STUCK).await,
-            None => self.rests(limit * PATIENT, limit * PATIENT).await,
+            None => self.rests(self.patience(limit), self.patience(limit)).await,
         }
     }
 

@@ -14,7 +14,7 @@ use torture::history::{CRASH, CommitOutcome, Ending, Enqueued, fault};
 use torture::workload::handlers::KillsBackend;
 use torture::workload::{Shape, Work, new_job};
 
-use super::fixture::{Fixture, History, Size, slack};
+use super::fixture::{Fixture, History, Size};
 use super::fleet::Fleet;
 use super::run::Run;
 
@@ -72,7 +72,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
         )
     });
     run.expect(drained, || "not drained".to_owned());
-    run.expect_within(1.0, ENDS + slack());
+    run.expect_within(1.0, ENDS);
     if let Some(fleet) = fleet.filter(|_| drained) {
         fleet.stop().await?;
     }

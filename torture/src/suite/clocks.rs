@@ -16,7 +16,7 @@ use torture::history::{CommitOutcome, Enqueued};
 use torture::process::{Process, Signal};
 use torture::workload::{Mix, Shape, Work, Workload, new_job};
 
-use super::fixture::{Fixture, History, START, Size, slack};
+use super::fixture::{Fixture, History, START, Size};
 use super::load::Load;
 use super::preloaded_clock;
 use super::run::Run;
@@ -62,7 +62,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     run.expect(drained, || format!("not drained after {REST:?}"));
     run.expect(early == 0, || format!("{early} jobs started before their time"));
     run.expect(rescued == 0, || format!("{rescued} jobs of living workers were rescued"));
-    run.expect_within(0.99, LATE + slack());
+    run.expect_within(0.99, LATE);
     for (off, mut worker) in workers {
         let wrong = its_clock(&worker)? - Utc::now();
         run.expect((wrong.num_seconds() - off).abs() < HOUR / 2, || {

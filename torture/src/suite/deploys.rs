@@ -14,7 +14,7 @@ use torture::history::fault;
 use torture::process::{Process, Signal};
 use torture::workload::{Mix, Workload};
 
-use super::fixture::{Fixture, History, START, Size, slack};
+use super::fixture::{Fixture, History, START, Size};
 use super::fleet::Fleet;
 use super::load::Load;
 use super::run::Run;
@@ -64,8 +64,10 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     for Stopped { pid, code, seconds, had_started } in all {
         // A process that has not installed its signal handler yet is ended by the signal itself.
         run.expect(code == 0 || !had_started, || format!("process {pid} was asked to stop and ended with {code}"));
-        let bar = (GRACE + Duration::from_secs(1) + slack()).as_secs_f64();
-        run.expect(seconds <= bar, || format!("process {pid} took {seconds:.2} s to stop, and should take {bar:.2} s"));
+        let bar = (GRACE + Duration::from_secs(1)).as_secs_f64();
+        run.expect_in_time(seconds <= bar, || {
+            format!("process {pid} took {seconds:.2} s to stop, and should take {bar:.2} s")
+        });
     }
     if drained {
         fleet.stop().await?;

@@ -22,7 +22,9 @@ use crate::options::Options;
 use crate::role::Role;
 
 /// How long a worker may take to start on a busy machine.
-pub(super) const START: Duration = Duration::from_secs(30);
+pub(super) const START: Duration = Duration::from_secs(120);
+/// What has not happened after this time will never happen.
+const FOR_EVER: Duration = Duration::from_secs(300);
 /// The lease of every worker.
 pub(super) const LEASE: Duration = Duration::from_secs(3);
 /// The pause until a mutant that was noticed is asked again whether it has changed all of its statements.
@@ -43,6 +45,8 @@ pub(super) struct Fixture<'c> {
     pub(super) name: &'static str,
     pub(super) seed: u64,
     pub(super) short: bool,
+    /// Whether bounds of time are printed and not judged.
+    pub(super) untimed: bool,
     jobs: Option<usize>,
     database: String,
     dir: PathBuf,
@@ -79,6 +83,7 @@ impl<'c> Fixture<'c> {
             name,
             seed,
             short: options.short,
+            untimed: options.untimed,
             jobs: options.jobs,
             database,
             dir: options.dir.clone(),
@@ -100,11 +105,24 @@ impl<'c> Fixture<'c> {
             mutant.connect_to(cluster.port());
         }
         let (database, dir, logs) = (self.database.clone(), self.dir.clone(), self.logs.clone());
-        let Self { name, seed, short, jobs, .. } = *self;
+        let Self { name, seed, short, untimed, jobs, .. } = *self;
         let history = Some(self.url());
         let (started, complaint) = (0.into(), self.complaint.clone());
-        let fixture =
-            Fixture { cluster, name, seed, short, jobs, database, dir, logs, started, mutant, history, complaint };
+        let fixture = Fixture {
+            cluster,
+            name,
+            seed,
+            short,
+            untimed,
+            jobs,
+            database,
+            dir,
+            logs,
+            started,
+            mutant,
+            history,
+            complaint,
+        };
         fixture.set_up().await?;
         Ok(fixture)
     }
@@ -211,6 +229,11 @@ impl<'c> Fixture<'c> {
         Size { jobs: self.jobs.unwrap_or(size.jobs), ..size }
     }
 
+    /// How long to wait for what must happen at last. A run whose times are not judged only guards against waiting for ever.
+    pub(super) fn patience(&self, limit: Duration) -> Duration {
+        if self.untimed { limit.max(FOR_EVER) } else { limit }
+    }
+
     /// Starts a worker on this URL. Its history is not affected by the URL's faults. It must survive crashes of the
     /// server only in tests that crash the server.
     pub(super) fn worker(&self, url: &str, history: History, args: &[&str]) -> Result<Process> {
@@ -265,12 +288,6 @@ pub(super) enum History {
     Durable,
     /// Commits do not wait for the disk.
     Quick,
-}
-
-/// The time that a build without optimisation gets in addition to a promised time, because its machine may be busy with
-/// other work.
-pub(super) const fn slack() -> Duration {
-    if cfg!(debug_assertions) { Duration::from_millis(250) } else { Duration::ZERO }
 }
 
 /// Returns the single number that a query selects.

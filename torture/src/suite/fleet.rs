@@ -10,7 +10,7 @@ use torture::process::{Process, Signal};
 use super::fixture::{Fixture, History, START};
 
 /// How long a worker without jobs may take to stop.
-const STOP: Duration = Duration::from_secs(20);
+const STOP: Duration = Duration::from_secs(120);
 
 /// Running workers.
 pub(super) struct Fleet<'a> {

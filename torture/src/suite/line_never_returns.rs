@@ -61,6 +61,7 @@ async fn on(fixture: &Fixture<'_>) -> Result<Run> {
     let (mut ledger, mut recovery, mut elsewhere) = (Vec::new(), Vec::new(), Vec::new());
     let is_deaf = fixture.mutant().is_some_and(|mutant| mutant.mutant().name == DEAF);
     let mut last: Option<Process> = None;
+    let mut returned = true;
     for round in 0..size.faults {
         let host = Host::start(u8::try_from(round)? + 1).map_err(NotRun::because)?;
         let mut lost = fixture.worker_on(Some(&host), if is_deaf { NO_PROBES } else { "" }, &args)?;
@@ -87,16 +88,16 @@ async fn on(fixture: &Fixture<'_>) -> Result<Run> {
         let vanished = Instant::now();
         host.vanish()?;
         lost.kill()?;
-        let limit = LEASE + 4 * BAR;
+        let limit = fixture.patience(LEASE + 4 * BAR);
         // The handlers' events are sent on connections of the suite, which are not counted.
         let sessions = format!(
             "select count(*) from pg_stat_activity where client_addr = '{}' and application_name like 'jobs worker%'",
             host.address()
         );
-        until(&conn, &sessions, 0, limit).await?;
+        returned &= until(&conn, &sessions, 0, limit).await?;
         recovery.push(vanished.elapsed().as_secs_f64());
         let held = format!("select count(*) from {TABLE} where lease is null");
-        until(&conn, &held, 0, limit).await?;
+        returned &= until(&conn, &held, 0, limit).await?;
         elsewhere.push(vanished.elapsed().as_secs_f64());
         if round + 1 < size.faults {
             other.signal(Signal::TERM)?;
@@ -111,6 +112,7 @@ async fn on(fixture: &Fixture<'_>) -> Result<Run> {
     run.faults = size.faults;
     run.recovery = [recovery, elsewhere].concat();
     run.expect(drained, || format!("not drained after {REST:?}"));
+    run.expect(returned, || "a vanished host still held its sessions or its jobs".to_owned());
     run.expect_within(1.0, LEASE + BAR);
     drop(last);
     Ok(run)
@@ -127,11 +129,14 @@ fn works(round: usize, jobs: usize) -> Result<Vec<Work>> {
         .collect())
 }
 
-/// Waits until the query returns this number, but no longer than `limit`.
-async fn until(conn: &Client, sql: &str, expected: i64, limit: Duration) -> Result<()> {
+/// Waits until the query returns this number, but no longer than `limit`. Returns whether it did.
+async fn until(conn: &Client, sql: &str, expected: i64, limit: Duration) -> Result<bool> {
     let begun = Instant::now();
-    while number(conn, sql).await? != expected && begun.elapsed() < limit {
+    while number(conn, sql).await? != expected {
+        if begun.elapsed() > limit {
+            return Ok(false);
+        }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    Ok(())
+    Ok(true)
 }

@@ -17,7 +17,7 @@ use torture::checker::Promise;
 use torture::history::{CommitOutcome, Record, fault};
 use torture::workload::{Shape, Work, new_job};
 
-use super::fixture::{Fixture, History, Size, slack};
+use super::fixture::{Fixture, History, Size};
 use super::fleet::Fleet;
 use super::run::{Run, quantile};
 
@@ -76,9 +76,11 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     run.expect(drained, || format!("not drained after {REST:?}"));
     let (late, early) = waits(&mut run, &rounds);
     run.expect(early == 0, || format!("{early} jobs started while somebody held them: they were not held"));
-    let (seen, bar) = (quantile(&late, 1.0).unwrap_or_default(), (ON_TIME + slack()).as_secs_f64());
-    run.expect(seen <= bar, || format!("a job that nobody held started {seen:.2} s late, and should {bar:.2} s"));
-    run.expect_within(1.0, LET_GO + slack());
+    let (seen, bar) = (quantile(&late, 1.0).unwrap_or_default(), ON_TIME.as_secs_f64());
+    run.expect_in_time(seen <= bar, || {
+        format!("a job that nobody held started {seen:.2} s late, and should {bar:.2} s")
+    });
+    run.expect_within(1.0, LET_GO);
     if drained {
         fleet.stop().await?;
     }

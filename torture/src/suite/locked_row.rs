@@ -13,7 +13,7 @@ use torture::checker::Promise;
 use torture::history::{CommitOutcome, fault};
 use torture::workload::{Mix, Shape, Work, Workload, new_job};
 
-use super::fixture::{Fixture, History, START, Size, number, slack};
+use super::fixture::{Fixture, History, START, Size, number};
 use super::fleet::Fleet;
 use super::load::Load;
 use super::run::{Run, quantile};
@@ -59,12 +59,14 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     run.faults = size.faults;
     run.expect(drained, || format!("not drained after {REST:?}"));
     let (late, after) = waits(&run, &let_go);
-    let (seen, bar) = (quantile(&late, 1.0).unwrap_or_default(), (FINISHED + slack()).as_secs_f64());
-    run.expect(seen <= bar, || format!("the end of a job took {seen:.2} s to be written, and should {bar:.2} s"));
+    let (seen, bar) = (quantile(&late, 1.0).unwrap_or_default(), FINISHED.as_secs_f64());
+    run.expect_in_time(seen <= bar, || {
+        format!("the end of a job took {seen:.2} s to be written, and should {bar:.2} s")
+    });
     run.expect(after.len() == size.faults, || format!("{} locked jobs ended, of {}", after.len(), size.faults));
     run.expect(after.iter().all(|after| *after >= 0.0), || "a locked job ended before its lock was gone".to_owned());
     run.recovery = after;
-    run.expect_within(1.0, LET_GO + slack());
+    run.expect_within(1.0, LET_GO);
     if drained {
         fleet.stop().await?;
     }

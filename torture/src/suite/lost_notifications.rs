@@ -13,7 +13,7 @@ use torture::history::{Record, fault};
 use torture::proxy::Proxy;
 use torture::workload::{Application, EnqueueCall, Shape, Work};
 
-use super::fixture::{Fixture, History, Size, number, slack};
+use super::fixture::{Fixture, History, Size, number};
 use super::fleet::Fleet;
 use super::run::Run;
 
@@ -59,7 +59,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     run.recovery = waits(&run.record, 0);
     run.expect(drained, || format!("not drained after {REST:?}"));
     run.expect(ended > 0, || "no listener was there to be ended: nothing was tested".to_owned());
-    run.expect_within(1.0, POLL + SLACK + slack());
+    run.expect_within(1.0, POLL + SLACK);
     fleet.stop().await?;
     Ok(run)
 }

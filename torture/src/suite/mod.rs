@@ -133,8 +133,6 @@ const TESTS: &[(&str, Test)] = &[
 /// A mutant's fault takes effect by chance. For example, a crash loses nothing if everything was just written to the
 /// disk. So a mutant must be noticed in one of three runs.
 const TRIES: u32 = 3;
-/// A build without optimisation shares its machine with other work. So it is late only if all of these runs are.
-const LATE_TRIES: u32 = if cfg!(debug_assertions) { 3 } else { 1 };
 /// The longest that one run of one test may take.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
@@ -179,7 +177,7 @@ async fn repeat(
         let fixture = Fixture::open(cluster, options, name, seed, mutant).await?;
         let row = one(&fixture, test).await;
         row.print();
-        if row.is_unnoticed() && tries < TRIES || row.is_only_late() && tries < LATE_TRIES {
+        if row.is_unnoticed() && tries < TRIES {
             (tries, seed) = (tries + 1, seed + 1);
             continue;
         }

@@ -74,8 +74,8 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     run.faults = 3;
     run.expect(drained, || format!("not drained after {REST:?}"));
     run.recovery = waits(&run.record, numbers.clone());
-    let (before, beside) = (waits(&run.record, 0..BASELINE), run.recovery.clone());
-    expect_prompt(&mut run, "beside open writers", &beside, &before, PROMPT);
+    let beside = run.recovery.clone();
+    expect_prompt(&mut run, "beside open writers", &beside, PROMPT);
     let done = share_done(&run.record, numbers, rate);
     run.expect_in_time(done >= SHARE, || format!("{:.0} % of the offered rate was done", done * 100.0));
     if drained {

@@ -17,7 +17,7 @@ use torture::history::copy;
 use torture::workload::hostile::Hostile;
 use torture::workload::{Mix, Workload};
 
-use super::fixture::{Fixture, History, LEASE, Size, slack};
+use super::fixture::{Fixture, History, LEASE, Size};
 use super::fleet::Fleet;
 use super::load::Load;
 use super::recovery::of_crashes;
@@ -84,7 +84,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     run.expect(dead.is_empty(), || format!("workers ended: processes {dead:?}"));
     run.expect(followed > 0, || "nothing was replicated while jobs ran: nothing was tested".to_owned());
     run.expect(differences.is_empty(), || differences.join("; "));
-    run.expect_within(0.99, LEASE + RESCUE + slack());
+    run.expect_within(0.99, LEASE + RESCUE);
     Ok(run)
 }
 

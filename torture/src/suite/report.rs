@@ -22,7 +22,6 @@ pub(super) struct Row {
     below: String,
     is_well: bool,
     is_unnoticed: bool,
-    is_only_late: bool,
 }
 
 /// Prints the head of the table.
@@ -51,7 +50,6 @@ impl Row {
                     below: below(fixture, &format!("{error:#}\n")),
                     is_well: false,
                     is_unnoticed: false,
-                    is_only_late: false,
                 };
             }
         };
@@ -63,6 +61,7 @@ impl Row {
         };
         let held = run.holds();
         let (verdict, is_well) = match fixture.mutant() {
+            None if held && !run.late.is_empty() => (format!("holds; not judged: {}", run.late.join("; ")), true),
             None if held => ("holds".to_owned(), true),
             None => ("**broken**".to_owned(), false),
             Some(mutant) if !mutant.is_complete() => ("**the mutant is not one**".to_owned(), false),
@@ -82,18 +81,12 @@ impl Row {
             below,
             is_well,
             is_unnoticed: held && fixture.mutant().is_some_and(|mutant| mutant.is_complete()),
-            is_only_late: fixture.mutant().is_none() && run.is_only_late(),
         }
     }
 
     /// Whether a run on a mutant found nothing wrong.
     pub(super) fn is_unnoticed(&self) -> bool {
         self.is_unnoticed
-    }
-
-    /// Whether the product broke nothing but bounds of time.
-    pub(super) fn is_only_late(&self) -> bool {
-        self.is_only_late
     }
 
     /// Whether the product held its guarantees, or its mutant was noticed.
@@ -130,10 +123,11 @@ fn below(fixture: &Fixture<'_>, what: &str) -> String {
     let fault =
         fixture.mutant().map(|running| format!("the mutant's fault: {}\n", running.mutant().fault)).unwrap_or_default();
     format!(
-        "{fault}{what}\nthe logs are in {}; the database {} is kept until this test runs again\nagain: cargo xtask torture --test {name} --seed {seed}{}{}\n",
+        "{fault}{what}\nthe logs are in {}; the database {} is kept until this test runs again\nagain: cargo xtask torture --test {name} --seed {seed}{}{}{}\n",
         fixture.logs().display(),
         fixture.url().split('?').next().unwrap_or_default(),
         if fixture.short { " --short" } else { "" },
+        if fixture.untimed { " --untimed" } else { "" },
         if fixture.mutant().is_some() { " --mutants" } else { "" },
     )
 }

@@ -28,7 +28,6 @@ const RATE: f64 = 100.0;
 const OLDER: usize = 4;
 const ARGS: [&str; 4] = ["--concurrency", "8", "--poll", "200ms"];
 const NOVEL: i64 = 1_000_000;
-const AFTERWARDS: i64 = 3_000_000;
 /// The number of jobs right after the unknown ones that are not measured. Claims read the entries of the unknown ones
 /// until their scan floors have passed them.
 const FOLLOW: i64 = 50;
@@ -66,8 +65,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     steady(&mut application, known..2 * known, RATE).await?;
 
     // There is nothing to do now except jobs of the unknown kind.
-    tokio::time::sleep(SETTLE).await;
-    let load = server_load(&conn, if fixture.short { WATCHED / 4 } else { WATCHED }).await?;
+    let load = server_load(fixture, SETTLE, WATCHED).await?;
 
     // Another worker takes its place, and starts while the unknown jobs wait.
     let mut first = fleet.replace(0)?;
@@ -87,7 +85,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     let novel_jobs = novel(fixture, NOVEL, known).await?;
     let left = "select count(*) from jobs.job where finished_at is null and not ".to_owned() + UNKNOWN;
     let begun = tokio::time::Instant::now();
-    while number(&conn, &left).await? > 0 && begun.elapsed() < REST {
+    while number(&conn, &left).await? > 0 && begun.elapsed() < fixture.patience(REST) {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let (open, touched) = (
@@ -95,11 +93,6 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
         number(&conn, &format!("select count(*) from jobs.job where {UNKNOWN} and (state, lease) <> ('available', 0)"))
             .await?,
     );
-    // The same phase without the unknown jobs, for comparison, because five workers also delay each other.
-    conn.batch_execute(&format!("delete from jobs.ready where {UNKNOWN}")).await?;
-    tokio::time::sleep(SETTLE).await;
-    let afterwards = novel(fixture, AFTERWARDS, known).await?;
-    fixture.at_rest(REST).await?;
     for worker in &mut older {
         worker.signal(Signal::TERM)?;
         worker.ended(START).await?;
@@ -108,7 +101,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     first.ended(START).await?;
 
     let mut ledger = application.ledger();
-    ledger.extend(novel_jobs.into_iter().chain(afterwards));
+    ledger.extend(novel_jobs);
     let promise = Promise { no_attempt_consumed: true, ..Promise::default() };
     let mut run = Run::check(fixture, &ledger, promise).await?;
     run.load = format!("{} at {RATE}/s beside 3 x {},000 unknown", run.load, size.faults);
@@ -118,16 +111,15 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     run.expect_in_time(load <= IDLE, || {
         format!("an idle worker takes {:.1} % of a processor of the server", load * 100.0)
     });
-    let (before, afterwards) = (0..known, AFTERWARDS..AFTERWARDS + known);
     let phases = [
-        ("behind unknown ones", known..2 * known, before.clone()),
-        ("of a worker that started behind unknown ones", 2 * known..3 * known, before),
-        ("that only one of five workers knows", NOVEL..NOVEL + known, afterwards),
+        ("behind unknown ones", known..2 * known),
+        ("of a worker that started behind unknown ones", 2 * known..3 * known),
+        ("that only one of five workers knows", NOVEL..NOVEL + known),
     ];
-    for (what, numbers, without) in phases {
-        let (seen, without) = (waits(&run.record, numbers), waits(&run.record, without));
+    for (what, numbers) in phases {
+        let seen = waits(&run.record, numbers);
         run.recovery.extend(&seen);
-        expect_prompt(&mut run, what, &seen, &without, PROMPT);
+        expect_prompt(&mut run, what, &seen, PROMPT);
     }
     Ok(run)
 }

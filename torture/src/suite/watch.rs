@@ -16,9 +16,6 @@ use super::fixture::Fixture;
 /// processor at most.
 const PAUSE: Duration = Duration::from_millis(10);
 const PAUSES_PER_LOOK: u32 = 3;
-/// What a build without optimisation gets in addition to the time for which a slot may be free. All processors of its machine are busy, so
-/// it shows that no slot stays free for ever. The times are measured by an optimised build.
-const SLACK: Duration = if cfg!(debug_assertions) { Duration::from_secs(5) } else { Duration::ZERO };
 /// The most complaints that are kept.
 const ENOUGH: usize = 10;
 /// What may be seen for a short time.
@@ -43,6 +40,7 @@ impl Watch {
     /// are two exceptions: `free` (a job waits for a free slot) and `waits` (a job waits). They may be seen with the same details for the time `free`.
     pub(super) fn start(fixture: &Fixture<'_>, look: impl Into<String>, free: Duration) -> Self {
         let stop = CancellationToken::new();
+        let free = fixture.patience(free);
         let watch = watch(fixture.url(), look.into(), free, fixture.first_complaint(), stop.clone());
         Self { task: AbortOnDropHandle::new(tokio::spawn(watch)), stop }
     }
@@ -99,7 +97,7 @@ async fn look(
         let entry = free.entry(place).or_insert_with(|| (which.clone(), Instant::now()));
         if entry.0 != which {
             *entry = (which, Instant::now());
-        } else if entry.1.elapsed() > most.saturating_add(SLACK) {
+        } else if entry.1.elapsed() > most {
             complain(found, format!("{wrong}, for {:?}: {key} {which}", entry.1.elapsed()));
             entry.1 = Instant::now();
         }
