@@ -6,7 +6,6 @@
 
 mod bench;
 mod browser;
-mod ci;
 mod doc;
 mod features;
 mod lint;
@@ -18,9 +17,15 @@ mod test;
 mod tidy;
 mod torture;
 mod versions;
+mod watch;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    iter,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
+use anyhow::Result;
 use clap::{Parser, Subcommand};
 use cluster::run;
 
@@ -50,8 +55,8 @@ enum Verb {
     Doc,
     /// Pack what is published, and run an application on the packed files
     Package,
-    /// Run test, versions, lint, features, doc and package, in that order
-    Ci,
+    /// Run everything that has bounds of time, all mutants, and all versions of PostgreSQL
+    Watch(watch::Options),
     /// Measure everything beside hand-written SQL, and write PERFORMANCE.md's tables and charts
     Bench(bench::Options),
     /// Measure each page of the dashboard and each command beside millions of jobs
@@ -68,29 +73,36 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
-    let root = root();
-    let done = match Cli::parse().command {
-        Verb::Test(options) => test::run(&root, &options),
-        Verb::Record(program) => test::record(&program),
-        Verb::Versions(options) => versions::run(&root, &options),
-        Verb::Lint => lint::run(&root),
-        Verb::Tidy => tidy::run(&root),
-        Verb::Features => features::run(&root),
-        Verb::Doc => doc::run(&root),
-        Verb::Package => package::run(&root),
-        Verb::Ci => ci::run(&root),
-        Verb::Bench(options) => bench::run(&root, &options),
-        Verb::Pages(options) => pages::run(&root, &options),
-        Verb::Screenshots => screenshots::run(&root),
-        Verb::Torture(options) => torture::run(&root, &options),
-        Verb::Pg { verb } => pg::run(&root, &verb),
-    };
-    match done {
+    match execute(&root(), Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("\nerror: {error:#}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Runs one of its own commands.
+fn perform<'a>(root: &Path, command: impl Iterator<Item = &'a str>) -> Result<()> {
+    execute(root, Cli::try_parse_from(iter::once("cargo xtask").chain(command))?)
+}
+
+fn execute(root: &Path, cli: Cli) -> Result<()> {
+    match cli.command {
+        Verb::Test(options) => test::run(root, &options),
+        Verb::Record(program) => test::record(&program),
+        Verb::Versions(options) => versions::run(root, &options),
+        Verb::Lint => lint::run(root),
+        Verb::Tidy => tidy::run(root),
+        Verb::Features => features::run(root),
+        Verb::Doc => doc::run(root),
+        Verb::Package => package::run(root),
+        Verb::Watch(options) => watch::run(root, &options),
+        Verb::Bench(options) => bench::run(root, &options),
+        Verb::Pages(options) => pages::run(root, &options),
+        Verb::Screenshots => screenshots::run(root),
+        Verb::Torture(options) => torture::run(root, &options),
+        Verb::Pg { verb } => pg::run(root, &verb),
     }
 }
 

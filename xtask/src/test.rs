@@ -8,28 +8,43 @@
 //! `JOBS_TEST_PG_BIN` is the directory with `postgres`, `pg_ctl` and `psql`. The tests of the dashboard find a browser and
 //! axe-core through three more variables: see `browser.rs`.
 
+mod again;
 mod end;
+mod output;
 mod program;
+mod run_program;
 mod side_by_side;
+mod summary;
 
-use std::{io::Write as _, path::Path, process::Command, time::Duration};
+use std::{
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
 
 use anyhow::{Result, bail};
 use clap::Args;
 use cluster::Session;
 
-pub(crate) use self::program::{Record, record};
-use self::{program::Recorder, side_by_side::How};
+use self::program::Recorder;
+pub(crate) use self::{
+    program::{Program, Record, record},
+    run_program::How,
+    side_by_side::run as run_programs,
+};
 use crate::{
     browser,
     run::{cargo, run as execute},
 };
 
 /// The directory of the output of the programs that are running.
-const OUTPUTS: &str = "target/test-output";
+pub(crate) const OUTPUTS: &str = "target/test-output";
 
-/// How many minutes a test program may take. The longest takes about twelve.
-const LIMIT: u64 = 40;
+/// How many minutes a test program may take. The longest takes about ten.
+pub(crate) const LIMIT: u64 = 40;
+/// The test programs of this name have bounds of time. `cargo xtask watch` runs them, optimised and alone.
+pub(crate) const MEASURED: &str = "measured";
 /// A killed server loses nothing with this, only a machine that loses its power does. The torture suite, which is about crashes, has servers of its own.
 const SETTINGS: &str = "fsync = off\nfull_page_writes = off\n";
 const FIX: &str = "read the failed tests' output above; run one alone with: cargo xtask test -- NAME";
@@ -42,12 +57,6 @@ pub(crate) struct Options {
     /// Passed on to `cargo test`, e.g. `-- --test postgres name_of_a_test`
     #[arg(last = true)]
     arguments: Vec<String>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { limit: LIMIT, arguments: Vec::new() }
-    }
 }
 
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
@@ -82,11 +91,10 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
 
     // Tests start workers, web servers and examples. These programs must exist and be current before the first test
     // runs.
-    execute(
-        &mut step(&["build", "--workspace", "--all-features", "--bins", "--examples"]),
-        "correct the errors that the compiler names above",
-    )?;
-    let mut failures = Vec::new();
+    let mut build = step(&["build", "--workspace", "--all-features", "--bins", "--examples"]);
+    build.args(of_cargo(arguments).filter(|argument| *argument == "--release"));
+    execute(&mut build, "correct the errors that the compiler names above")?;
+    let mut programs = Vec::new();
     let selection = Selection::of(arguments);
     if selection != Selection::Docs {
         let mut compile = step(&["test", "--config", &recorder.setting()?]);
@@ -94,37 +102,55 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
             compile.arg("--tests");
         }
         execute(whole(&mut compile, arguments), "correct the errors that the compiler names above")?;
-        let programs = recorder.recorded()?;
+        programs = recorder.recorded()?;
+        if selection == Selection::Everything {
+            programs.retain(|program| !program.is(MEASURED));
+        }
         if arguments.is_empty() {
             side_by_side::check_names(&programs)?;
         }
-        let limit = Duration::from_secs(60 * options.limit);
-        let how = How { outputs: &root.join(OUTPUTS), limit, prepare: &prepare, print: &print };
-        failures.extend(side_by_side::run(programs, &how)?.into_iter().map(|line| format!("{line}\n  to fix: {FIX}")));
-        session.check()?;
     }
-    let mut docs = step(&["test"]);
-    match selection {
-        Selection::Everything => note(&mut failures, whole(docs.arg("--doc"), arguments), FIX),
-        Selection::Docs => note(&mut failures, whole(&mut docs, arguments), FIX),
-        Selection::Programs => {}
+    if selection != Selection::Programs {
+        programs.push(documentation(root, &selection, arguments));
+    }
+    let limit = Duration::from_secs(60 * options.limit);
+    let how = How { outputs: &root.join(OUTPUTS), limit, prepare: &prepare, print: &print };
+    let mut failures = run_programs(programs, &how)?;
+    if !failures.is_empty() {
+        failures.push(format!("to fix: {FIX}"));
     }
     session.check()?;
-    let mut quickstart = step(&["run", "--example", "quickstart"]);
-    // A new user runs it without these variables.
-    for name in ["JOBS_TEST_DATABASE_URL", "TEST_DATABASE_URL", "JOBS_TEST_CA", "JOBS_TEST_PG_BIN"] {
-        quickstart.env_remove(name);
+    if arguments.is_empty() {
+        let mut quickstart = step(&["run", "--example", "quickstart"]);
+        // A new user runs it without these variables.
+        for name in ["JOBS_TEST_DATABASE_URL", "TEST_DATABASE_URL", "JOBS_TEST_CA", "JOBS_TEST_PG_BIN"] {
+            quickstart.env_remove(name);
+        }
+        let fix = "the README promises that this command works: mend the example or the library";
+        failures.extend(execute(&mut quickstart, fix).err().map(|error| format!("{error:#}")));
     }
-    note(
-        &mut failures,
-        &mut quickstart,
-        "the README promises that this command works: mend the example or the library",
-    );
     drop(session);
     if !failures.is_empty() {
         bail!("{}", failures.join("\n"));
     }
     Ok(())
+}
+
+/// Cargo, which runs the tests in the documentation.
+fn documentation(root: &Path, selection: &Selection, arguments: &[String]) -> Program {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.arg("test");
+    if *selection == Selection::Everything {
+        command.arg("--doc");
+    }
+    whole(&mut command, arguments);
+    Program {
+        name: "documentation".to_owned(),
+        file: PathBuf::from(command.get_program()),
+        arguments: command.get_args().map(|argument| argument.to_string_lossy().into_owned()).collect(),
+        directory: root.to_path_buf(),
+        variables: Vec::new(),
+    }
 }
 
 /// Which tests the caller's arguments select.
@@ -180,17 +206,10 @@ fn whole<'a>(command: &'a mut Command, arguments: &[String]) -> &'a mut Command 
 }
 
 /// Prints the output of a test program.
-fn print(output: &[u8]) {
+pub(crate) fn print(output: &[u8]) {
     let mut to = std::io::stdout().lock();
     // If nobody reads it, the tests still pass or fail.
     let _ = to.write_all(output).and_then(|()| to.flush());
-}
-
-/// Runs the command and records a failure. The next step runs in any case.
-fn note(failures: &mut Vec<String>, command: &mut Command, fix: &str) {
-    if let Err(error) = execute(command, fix) {
-        failures.push(format!("{error:#}"));
-    }
 }
 
 #[cfg(test)]

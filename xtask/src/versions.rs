@@ -2,16 +2,14 @@
 //! version.
 //!
 //! `postgresql/package.json` lists the servers, and its lock file has their checksums. npm downloads them once and runs
-//! no scripts of theirs. Each version runs in a process of its own, `cargo xtask versions --only`.
+//! no scripts of theirs.
 
 use std::{
-    fs, io, iter,
+    fs, io,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
-    process::{Command, Output},
-    sync::atomic::{AtomicUsize, Ordering},
-    thread,
-    time::Instant,
+    process::Command,
+    time::Duration,
 };
 
 use anyhow::{Context, Result, bail};
@@ -19,25 +17,23 @@ use clap::Args;
 use cluster::{Postgres, Session};
 use serde::Deserialize;
 
-use crate::run::{capture, cargo, run as execute};
+use crate::{
+    run::{capture, cargo},
+    test::{self, How, Program},
+};
 
 const VERSIONS: [&str; 5] = ["14", "15", "16", "17", "18"];
 const PACKAGE: &str = include_str!("../postgresql/package.json");
 const LOCK: &str = include_str!("../postgresql/package-lock.json");
 /// The tests check what statements do, not what survives a crash.
 const SETTINGS: &str = "fsync = off\nfull_page_writes = off\nsynchronous_commit = off\n";
-/// How many versions are tested at a time.
-const LANES: usize = 2;
-const FIX: &str = "run it alone on this version with: cargo xtask versions --only VERSION";
+const FIX: &str = "read the output above; one version alone: cargo xtask versions --only VERSION";
 
-#[derive(Args, Default)]
+#[derive(Args)]
 pub(crate) struct Options {
-    /// On this major version alone
+    /// On this major version only; may be given several times [default: all]
     #[arg(long, value_name = "VERSION", value_parser = VERSIONS)]
-    only: Option<String>,
-    /// Not on the major version with which `cargo xtask test` runs all tests
-    #[arg(long, conflicts_with = "only")]
-    others: bool,
+    only: Vec<String>,
 }
 
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
@@ -50,22 +46,29 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
             return Ok(());
         }
     };
-    let programs = build(root)?;
-    match &options.only {
-        Some(version) => test(root, &base, &servers, version, &programs),
-        None => {
-            let tested = if options.others { major_version(&cluster::ensure()?)? } else { String::new() };
-            side_by_side(root, &VERSIONS.into_iter().filter(|version| *version != tested).collect::<Vec<_>>())
-        }
+    let built = build(root)?;
+    let libpq = cluster::ensure()?.libpq;
+    let (mut sessions, mut programs) = (Vec::new(), Vec::new());
+    let asked = |version: &str| options.only.is_empty() || options.only.iter().any(|only| only == version);
+    for version in VERSIONS.into_iter().filter(|version| asked(version)) {
+        let postgres = Postgres { bin: servers.join(version).join("native/bin"), libpq: libpq.clone() };
+        let session = Session::begin_with(base.join(version), &postgres, SETTINGS)?;
+        programs.extend(built.iter().map(|program| program.on(version, &postgres, &session)));
+        sessions.push(session);
     }
-}
-
-/// The major version of this server, such as "17".
-fn major_version(postgres: &Postgres) -> Result<String> {
-    let said = capture(Command::new(postgres.bin.join("postgres")).arg("--version"), "install PostgreSQL again")?;
-    let version = said.split_whitespace().find(|word| word.starts_with(|first: char| first.is_ascii_digit()));
-    let digits = |word: &str| word.chars().take_while(char::is_ascii_digit).collect();
-    version.map(digits).with_context(|| format!("`postgres --version` names no version: {said}"))
+    let prepare = |command: &mut Command| {
+        command.env_remove("DATABASE_URL").env("RUST_BACKTRACE", "1");
+    };
+    let limit = Duration::from_secs(60 * test::LIMIT);
+    let how = How { outputs: &root.join(test::OUTPUTS), limit, prepare: &prepare, print: &test::print };
+    let failures = test::run_programs(programs, &how)?;
+    for session in &sessions {
+        session.check()?;
+    }
+    if !failures.is_empty() {
+        bail!("{}\n  to fix: {FIX}", failures.join("\n"));
+    }
+    Ok(())
 }
 
 /// Returns the directory with the packages of all versions, or why they are not available.
@@ -124,11 +127,28 @@ fn link(package: &Path) -> Result<()> {
 }
 
 /// A test program, and the directory it runs in.
-struct Program {
+struct Built {
     file: PathBuf,
     package: PathBuf,
     /// The filter that selects the tests of PostgreSQL.
     tests: &'static str,
+}
+
+impl Built {
+    fn on(&self, version: &str, postgres: &Postgres, session: &Session) -> Program {
+        let variables = [
+            ("JOBS_TEST_DATABASE_URL", session.url()),
+            ("JOBS_TEST_CA", session.ca().display().to_string()),
+            ("JOBS_TEST_PG_BIN", postgres.bin.display().to_string()),
+        ];
+        Program {
+            name: format!("PostgreSQL {version} {}", self.tests.trim_end_matches(':')),
+            file: self.file.clone(),
+            arguments: vec![self.tests.to_owned()],
+            directory: self.package.clone(),
+            variables: variables.map(|(name, value)| (name.to_owned(), value)).to_vec(),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -144,83 +164,27 @@ struct Target {
 }
 
 /// Builds with the same options as `cargo xtask test`, so that nothing is left to compile after it.
-fn build(root: &Path) -> Result<Vec<Program>> {
+fn build(root: &Path) -> Result<Vec<Built>> {
     let mut command = cargo(root);
     command.args(["test", "--workspace", "--all-features", "--lib", "--test", "conformance", "--no-run"]);
     command.args(["--quiet", "--message-format", "json-render-diagnostics"]);
     let said = capture(&mut command, "correct the errors that the compiler names above")?;
     // Lines about other events do not have these fields.
     let artifacts = said.lines().filter_map(|line| serde_json::from_str::<Artifact>(line).ok());
-    let programs: Vec<Program> = artifacts
+    let programs: Vec<Built> = artifacts
         .filter_map(|Artifact { executable, manifest_path, target }| {
             let tests = match &*target.name {
                 "conformance" => "postgres",
                 "diesel_jobs_storage" => "pg::",
                 _ => return None,
             };
-            Some(Program { file: executable?, package: manifest_path.parent()?.to_path_buf(), tests })
+            Some(Built { file: executable?, package: manifest_path.parent()?.to_path_buf(), tests })
         })
         .collect();
     if programs.len() != 2 {
         bail!("cargo built {} of the 2 test programs\n  to fix: read its output: {said}", programs.len());
     }
     Ok(programs)
-}
-
-/// Runs PostgreSQL's tests on one version.
-fn test(root: &Path, base: &Path, servers: &Path, version: &str, programs: &[Program]) -> Result<()> {
-    let bin = servers.join(version).join("native/bin");
-    let postgres = Postgres { bin, libpq: cluster::ensure()?.libpq };
-    let session = Session::begin_with(base.join(version), &postgres, SETTINGS)?;
-    for program in programs {
-        let mut command = Command::new(&program.file);
-        command.arg(program.tests).arg("--quiet").current_dir(root.join(&program.package));
-        command.env_remove("DATABASE_URL").env("JOBS_TEST_DATABASE_URL", session.url());
-        execute(
-            command.env("JOBS_TEST_CA", session.ca()).env("JOBS_TEST_PG_BIN", &postgres.bin),
-            &FIX.replace("VERSION", version),
-        )?;
-        session.check()?;
-    }
-    Ok(())
-}
-
-/// Runs the tests on these versions, two at a time. Prints one line per version, or the full output if it failed.
-fn side_by_side(root: &Path, versions: &[&str]) -> Result<()> {
-    let program = std::env::current_exe().context("cannot find this program's own file")?;
-    let run = |version: &str| {
-        let begun = Instant::now();
-        let mut command = Command::new(&program);
-        let output = command.current_dir(root).args(["versions", "--only", version]).output();
-        (version.to_owned(), output, begun.elapsed())
-    };
-    // More at a time would take as long, and tests with a time limit would fail.
-    let next = AtomicUsize::new(0);
-    let lane =
-        || iter::from_fn(|| versions.get(next.fetch_add(1, Ordering::Relaxed))).map(|version| run(version)).collect();
-    let ended: Vec<Vec<_>> = thread::scope(|scope| {
-        let threads = [(); LANES].map(|()| scope.spawn(lane));
-        threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
-    });
-    let mut passed = 0;
-    for (version, output, time) in ended.iter().flatten() {
-        let Output { status, stdout, stderr } = output.as_ref().map_err(|error| anyhow::anyhow!("{error}"))?;
-        let verdict = if status.success() { "passed" } else { "FAILED" };
-        eprintln!("PostgreSQL {version}: {verdict} after {:.1} s", time.as_secs_f64());
-        if status.success() {
-            passed += 1;
-        } else {
-            eprintln!("{}{}", String::from_utf8_lossy(stdout), String::from_utf8_lossy(stderr));
-        }
-    }
-    if passed < versions.len() {
-        bail!(
-            "the tests failed on {} of {} versions of PostgreSQL\n  to fix: {FIX}",
-            versions.len() - passed,
-            versions.len()
-        );
-    }
-    Ok(())
 }
 
 #[cfg(test)]

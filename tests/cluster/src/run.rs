@@ -8,12 +8,16 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 /// Returns a command for `cargo` in the workspace, in the version that runs this program.
-///
-/// It does not get the variables by which cargo describes this program's package. The build script of `ring` runs again when
-/// they change, and everything that depends on `ring` would be compiled again.
 pub fn cargo(root: &Path) -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = command(Path::new(&std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())));
     command.current_dir(root);
+    command
+}
+
+/// Returns a command for a program, without the variables by which cargo describes this program's package. The build script of `ring` runs
+/// again when they change, and everything that depends on `ring` would be compiled again.
+pub fn command(program: &Path) -> Command {
+    let mut command = Command::new(program);
     for (name, _) in std::env::vars_os().filter(|(name, _)| describes_package(&name.to_string_lossy())) {
         command.env_remove(name);
     }

@@ -24,27 +24,38 @@ pub(crate) struct Record {
 
 /// A test program.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Program {
-    pub(super) file: PathBuf,
-    pub(super) arguments: Vec<String>,
-    pub(super) directory: PathBuf,
+pub(crate) struct Program {
+    /// The package and the target, such as `jobs-worker-tests worker`.
+    pub(crate) name: String,
+    pub(crate) file: PathBuf,
+    pub(crate) arguments: Vec<String>,
+    pub(crate) directory: PathBuf,
     /// The variables that cargo sets.
-    pub(super) variables: Vec<(String, String)>,
+    pub(crate) variables: Vec<(String, String)>,
 }
 
 /// Appends the program to the file.
 pub(crate) fn record(Record { into, command }: &Record) -> Result<()> {
     let (file, arguments) = command.split_first().context("no program is given")?;
     // Names and values that are not UTF-8 are not cargo's.
-    let variables = env::vars_os()
+    let variables: Vec<_> = env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .filter(|(name, _)| is_set_by_cargo(name))
         .collect();
     let directory = env::current_dir().context("cannot find the directory of the test program")?;
-    let program = Program { file: file.into(), arguments: arguments.to_vec(), directory, variables };
+    let (file, arguments) = (PathBuf::from(file), arguments.to_vec());
+    let program = Program { name: name(&file, &variables), file, arguments, directory, variables };
     let line = serde_json::to_string(&program)? + "\n";
     let mut into = OpenOptions::new().create(true).append(true).open(into).context("cannot note the test program")?;
     into.write_all(line.as_bytes()).context("cannot note the test program")
+}
+
+fn name(file: &Path, variables: &[(String, String)]) -> String {
+    let package = variables.iter().find(|(name, _)| name == "CARGO_PKG_NAME").map_or("", |(_, value)| value);
+    let file = file.file_stem().unwrap_or_default().to_string_lossy();
+    // Cargo appends a hash to the name of the target.
+    let target = file.rsplit_once('-').map_or(&*file, |(target, _)| target);
+    format!("{package} {target}").trim_start().to_owned()
 }
 
 /// Whether cargo sets the variable for the programs that it starts. Its tokens are the user's.
@@ -92,17 +103,20 @@ impl Recorder {
 }
 
 impl Program {
-    /// The package and the target, such as `jobs-worker-tests measured`.
-    pub(super) fn name(&self) -> String {
-        let package = self.variables.iter().find(|(name, _)| name == "CARGO_PKG_NAME").map_or("", |(_, value)| value);
-        let file = self.file.file_stem().unwrap_or_default().to_string_lossy();
-        // Cargo appends a hash to the name of the target.
-        let target = file.rsplit_once('-').map_or(&*file, |(target, _)| target);
-        format!("{package} {target}").trim_start().to_owned()
+    /// Whether its target has this name.
+    pub(super) fn is(&self, target: &str) -> bool {
+        self.name.rsplit_once(' ').is_some_and(|(_, own)| own == target)
+    }
+
+    /// The same program, for this test alone.
+    pub(super) fn only(&self, test: &str) -> Self {
+        let arguments = ["--exact", test].map(str::to_owned);
+        // The run's own filters are names of no test, so with this option they select nothing.
+        Self { arguments: [&*self.arguments, &arguments].concat(), ..self.clone() }
     }
 
     pub(super) fn command(&self) -> Command {
-        let mut command = Command::new(&self.file);
+        let mut command = cluster::run::command(&self.file);
         command.args(&self.arguments).current_dir(&self.directory);
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command
@@ -129,7 +143,7 @@ mod tests {
         assert_eq!(second.arguments, ["second", "--nocapture"]);
         assert_eq!(first.directory, env::current_dir().unwrap());
         // Cargo has set the variables of this test program, too.
-        assert_eq!(first.name(), "xtask conformance");
+        assert_eq!(first.name, "xtask conformance");
     }
 
     #[test]
