@@ -1,5 +1,6 @@
 //! The long form, with the attribute macro of the same name in scope.
 #![deny(warnings)]
+#![allow(missing_docs)]
 
 use diesel_jobs::{Handle, Job, JobContext, JobError, Outcome, job};
 use serde::{Deserialize, Serialize};

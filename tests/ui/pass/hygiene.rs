@@ -1,7 +1,7 @@
 //! Names around a job that the macro's output must not meet.
 #![deny(warnings, missing_docs)]
 #![forbid(unsafe_code)]
-#![allow(non_camel_case_types, dead_code)]
+#![allow(non_camel_case_types, dead_code, clippy::too_many_arguments)]
 
 use diesel_jobs::{JobContext, job};
 

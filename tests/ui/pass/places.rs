@@ -1,5 +1,6 @@
 //! Where a job may be written.
 #![deny(warnings)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 use diesel_jobs::{IntoNewJob, Registered};
 
