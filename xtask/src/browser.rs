@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use crate::run::capture;
+use crate::run::run_with_retries;
 
 const PACKAGE: &str = include_str!("../axe/package.json");
 const LOCK: &str = include_str!("../axe/package-lock.json");
@@ -50,7 +50,7 @@ fn axe(base: &Path) -> Result<PathBuf> {
     fs::write(base.join("package-lock.json"), LOCK)?;
     let mut npm = Command::new("npm");
     npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(base);
-    capture(&mut npm, "install Node.js and npm, and let npm reach its registry")?;
+    run_with_retries(&mut npm, "install Node.js and npm, and let npm reach its registry")?;
     if !script.is_file() {
         bail!(
             "npm installed axe-core without {}\n  to fix: remove {} and run this again",

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 
 use crate::{
-    run::{cargo, run as execute, succeeds},
+    run::{cargo, run as execute, run_with_retries, succeeds},
     tidy,
 };
 
@@ -37,12 +37,13 @@ fn dependencies(root: &Path) -> Result<()> {
 }
 
 fn ensure_cargo_deny(root: &Path) -> Result<()> {
-    const INSTALL: &str = "cargo install --locked cargo-deny";
+    const INSTALL: &str = "cargo install --locked --debug cargo-deny";
     if succeeds(cargo(root).args(["deny", "--version"])) {
         return Ok(());
     }
     if std::env::var("CI").as_deref() != Ok("true") {
         bail!("cargo-deny is not installed\n  to fix: {INSTALL}");
     }
-    execute(cargo(root).args(INSTALL.split(' ').skip(1)), INSTALL)
+    // Without optimisation it compiles in about a minute.
+    run_with_retries(cargo(root).args(INSTALL.split(' ').skip(1)), INSTALL)
 }

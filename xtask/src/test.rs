@@ -66,6 +66,13 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let postgres = cluster::ensure()?;
     let session = Session::begin_with(root.join(cluster::TESTS), &postgres, SETTINGS)?;
     let browser = if browser::is_needed(arguments) { Some(browser::variables(root)?) } else { None };
+    // What some tests need is fetched before all of them. If that fails, their messages say so, and the others run.
+    let pgbouncer = if arguments.is_empty() {
+        let _ = cluster::tmux::ensure().inspect_err(|problem| eprintln!("{problem:#}"));
+        cluster::pgbouncer::ensure(&root.join("target/pgbouncer")).inspect_err(|problem| eprintln!("{problem:#}")).ok()
+    } else {
+        None
+    };
     let prepare = |command: &mut Command| {
         command
             .envs(browser.iter().flatten().map(|(name, value)| (*name, value)))
@@ -80,6 +87,9 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
             .env("JOBS_TEST_PG_BIN", &postgres.bin);
         if let Some(dir) = &postgres.libpq {
             command.env("PQ_LIB_DIR", dir);
+        }
+        if let Some(program) = &pgbouncer {
+            command.env("JOBS_TEST_PGBOUNCER", program);
         }
     };
     let step = |arguments: &[&str]| {

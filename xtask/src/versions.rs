@@ -89,7 +89,7 @@ fn fetch(base: &Path) -> Result<Result<PathBuf, String>> {
     fs::write(within.join("package.json"), PACKAGE)?;
     fs::write(within.join("package-lock.json"), LOCK)?;
     let mut npm = Command::new("npm");
-    npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=1", "--fetch-timeout=60000"]);
+    npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=3", "--fetch-timeout=60000"]);
     if let Err(problem) = capture(npm.current_dir(&within), "install Node.js and npm, and let npm reach its registry") {
         let problem = format!("{problem:#}");
         if problem.contains("EINTEGRITY") {

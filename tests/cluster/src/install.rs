@@ -5,7 +5,7 @@ use std::process::Command;
 use anyhow::{Result, bail};
 
 use crate::owner::are_we_root;
-use crate::run::{run as execute, succeeds};
+use crate::run::{run_with_retries, succeeds};
 
 pub(crate) const ADVICE: &str = "install a PostgreSQL server (initdb, pg_ctl, postgres) and libpq for linking, \
     e.g. `apt-get install postgresql libpq-dev`, `dnf install postgresql-server libpq-devel` or \
@@ -34,7 +34,7 @@ pub(crate) fn packages(missing: &str, managers: &[Manager], advice: &str) -> Res
     for words in commands {
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).env("DEBIAN_FRONTEND", "noninteractive");
-        execute(&mut command, advice)?;
+        run_with_retries(&mut command, advice)?;
     }
     Ok(())
 }

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 use sha2::{Digest as _, Sha256};
 
 use crate::install::{self, Manager};
-use crate::run::{capture, succeeds};
+use crate::run::{capture, run_with_retries, succeeds};
 
 /// The first version with prepared statements in transaction mode.
 const OLDEST: (u32, u32) = (1, 21);
@@ -91,7 +91,7 @@ fn build(dir: &Path) -> Result<()> {
 
 fn fetch(source: &str, to: &Path) -> bool {
     let curl = ["--fail", "--silent", "--show-error", "--location", "--max-time", "120", "--output"];
-    succeeds(Command::new("curl").args(curl).arg(to).arg(source)) && is_genuine(to)
+    run_with_retries(Command::new("curl").args(curl).arg(to).arg(source), ADVICE).is_ok() && is_genuine(to)
 }
 
 fn is_genuine(file: &Path) -> bool {

@@ -3,6 +3,8 @@
 use std::{
     path::Path,
     process::{Command, Output},
+    thread,
+    time::Duration,
 };
 
 use anyhow::{Context, Result, bail};
@@ -37,6 +39,20 @@ pub fn run(command: &mut Command, fix: &str) -> Result<()> {
         bail!("`{line}` failed ({status})\n  to fix: {fix}");
     }
     Ok(())
+}
+
+/// Runs a command that needs the network, up to three times.
+pub fn run_with_retries(command: &mut Command, fix: &str) -> Result<()> {
+    const TRIES: u32 = 3;
+    const PAUSE: Duration = Duration::from_secs(5);
+    for _ in 1..TRIES {
+        match run(command, fix) {
+            Ok(()) => return Ok(()),
+            Err(error) => eprintln!("{error:#}\nonce more in {PAUSE:?}"),
+        }
+        thread::sleep(PAUSE);
+    }
+    run(command, fix)
 }
 
 /// Runs a command whose output is shown only if it fails. Returns its standard output.

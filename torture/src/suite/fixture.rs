@@ -151,8 +151,11 @@ impl<'c> Fixture<'c> {
         &self.logs
     }
 
-    /// The path of PgBouncer's program. Builds it if this machine has none.
+    /// The path of PgBouncer's program: what `JOBS_TEST_PGBOUNCER` names, or one that is found or built.
     pub(super) fn pgbouncer(&self) -> Result<PathBuf> {
+        if let Some(program) = std::env::var_os("JOBS_TEST_PGBOUNCER") {
+            return Ok(program.into());
+        }
         ::cluster::pgbouncer::ensure(&std::path::absolute(self.dir.join("pgbouncer"))?)
     }
 
