@@ -20,6 +20,9 @@ pub(crate) struct Options {
     /// Run each test on its mutants instead, to which it must object
     #[arg(long)]
     pub(crate) mutants: bool,
+    /// Run the tests on this mutant only
+    #[arg(long, value_name = "NAME")]
+    pub(crate) mutant: Option<String>,
     /// Repeat each test, each time with another seed, for so many minutes
     #[arg(long, value_name = "M", conflicts_with = "jobs")]
     pub(crate) minutes: Option<u64>,

@@ -1,6 +1,6 @@
 //! The short forms of the torture suite. Each is one test with a cluster of its own, real workers and real faults. They run some at a time,
 //! because they mostly wait. What fails is a broken rule of safety, order or count: the times are printed, and `cargo xtask torture` judges
-//! them on optimised workers. It also runs all mutants. Here are those that break such a rule within seconds.
+//! them on optimised workers. `cargo xtask watch mutants` runs all mutants. Here are those that break such a rule within seconds.
 #![allow(missing_docs, clippy::print_stdout)]
 
 use std::process::{Command, Output};
@@ -44,9 +44,9 @@ fn run(home: &str, args: &[&str]) -> Output {
 }
 
 macro_rules! short {
-    ($($module:ident { $($claim:ident: $test:literal $($on:literal)?,)+ })+) => {
+    ($($module:ident { $($claim:ident: $test:literal $($mutant:literal)?,)+ })+) => {
         $(mod $module {
-            $(#[test] fn $claim() { super::torture(&["--test", $test $(, $on)?]); })+
+            $(#[test] fn $claim() { super::torture(&["--test", $test $(, "--mutant", $mutant)?]); })+
         })+
     };
 }
@@ -99,44 +99,30 @@ short! {
         an_older_version_touches_nothing_that_it_does_not_know: "mixed-versions",
         a_vanished_host_holds_nothing_for_longer_than_its_lease: "line-never-returns",
     }
-    mutants_noticed_by {
-        kill_storm: "kill-storm" "--mutants",
-        crash_points: "crash-points" "--mutants",
-        zombies: "zombies" "--mutants",
-        limits: "limits" "--mutants",
-        on_full: "on-full" "--mutants",
-        fair: "fair" "--mutants",
-        rates: "rates" "--mutants",
-        sequences: "sequences" "--mutants",
-        unique: "unique" "--mutants",
-        batches: "batches" "--mutants",
-        unknown_commit: "unknown-commit" "--mutants",
-        database_crash: "database-crash" "--mutants",
-        black_hole: "black-hole" "--mutants",
-        line_never_returns: "line-never-returns" "--mutants",
-        settings: "settings" "--mutants",
-        poison_pill: "poison-pill" "--mutants",
-        poisoned_rows: "poisoned-rows" "--mutants",
-        claim_race: "claim-race" "--mutants",
-        cron: "cron" "--mutants",
-        clocks: "clocks" "--mutants",
-        clock_steps: "clock-steps" "--mutants",
-        server_errors: "server-errors" "--mutants",
-        disk_full: "disk-full" "--mutants",
-        starvation: "starvation" "--mutants",
-        deploys: "deploys" "--mutants",
-        lost_notifications: "lost-notifications" "--mutants",
-        pgbouncer: "pgbouncer" "--mutants",
-        live_job: "live-job" "--mutants",
-        cancelled_futures: "cancelled-futures" "--mutants",
-        mixed_versions: "mixed-versions" "--mutants",
-        upgrade: "upgrade" "--mutants",
-        hostile_payloads: "hostile-payloads" "--mutants",
-        panics: "panics" "--mutants",
-        lock_strength: "lock-strength" "--mutants",
-        backend_killer: "backend-killer" "--mutants",
-        locked_row: "locked-row" "--mutants",
-        publication: "publication" "--mutants",
-        plans: "plans" "--mutants",
+    notices {
+        effects_apart: "crash-points" "effects-apart",
+        no_fence: "zombies" "no-fence",
+        commits_anyway: "zombies" "commits-anyway",
+        counts_before_the_lock: "limits" "counts-before-the-lock",
+        begins_after_its_slots: "limits" "begins-after-its-slots",
+        looks_at_the_first_limit: "limits" "looks-at-the-first-limit",
+        frees_before_the_fence: "limits" "frees-before-the-fence",
+        passes_on_one_more: "limits" "passes-on-one-more",
+        gives_its_turn_away: "sequences" "gives-its-turn-away",
+        runs_again_at_once: "unique" "runs-again-at-once",
+        quiet_without_end: "unique" "quiet-without-end",
+        keys_in_any_order: "unique" "keys-in-any-order",
+        commits_without_some: "batches" "commits-without-some",
+        blames_everybody: "poison-pill" "blames-everybody",
+        costly_return: "deploys" "costly-return",
+        ticks_for_all: "cron" "ticks-for-all",
+        own_clock: "clocks" "own-clock",
+        as_it_is: "cancelled-futures" "as-it-is",
+        takes_all_kinds: "mixed-versions" "takes-all-kinds",
+        takes_all_flags: "upgrade" "takes-all-flags",
+        looks_into_arguments: "hostile-payloads" "looks-into-arguments",
+        dies_of_panics: "panics" "dies-of-panics",
+        waits_for_rows: "locked-row" "waits-for-rows",
+        other_order: "plans" "other-order",
     }
 }

@@ -22,6 +22,9 @@ pub(crate) struct Options {
     /// Run each test on its mutants instead, to which it must object
     #[arg(long)]
     mutants: bool,
+    /// Run the tests on this mutant only
+    #[arg(long, value_name = "NAME")]
+    mutant: Option<String>,
     /// Repeat each test, each time with another seed, for this many minutes
     #[arg(long, value_name = "M", conflicts_with = "jobs")]
     minutes: Option<u64>,
@@ -55,12 +58,13 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
 }
 
 fn arguments(options: &Options) -> Vec<String> {
-    let Options { tests, short, untimed, mutants, minutes, jobs, seed, keep } = options;
+    let Options { tests, short, untimed, mutants, mutant, minutes, jobs, seed, keep } = options;
     let mut words = Vec::new();
     let mut add = |name: &str, value: Option<String>| {
         words.extend(value.into_iter().flat_map(|value| [format!("--{name}"), value]));
     };
     tests.iter().for_each(|test| add("test", Some(test.clone())));
+    add("mutant", mutant.clone());
     add("minutes", minutes.map(|minutes| minutes.to_string()));
     add("jobs", jobs.map(|jobs| jobs.to_string()));
     add("seed", seed.map(|seed| seed.to_string()));
@@ -79,8 +83,13 @@ mod tests {
     fn options_reach_the_suite_as_they_were_given() {
         let tests = ["zombies", "deploys"].map(String::from).to_vec();
         let (short, untimed, mutants, keep) = (true, true, true, false);
-        let options = Options { tests, short, untimed, mutants, minutes: None, jobs: Some(7), seed: Some(9), keep };
+        let mutant = Some("no-fence".to_owned());
+        let options =
+            Options { tests, short, untimed, mutants, mutant, minutes: None, jobs: Some(7), seed: Some(9), keep };
         let line = arguments(&options).join(" ");
-        assert_eq!(line, "--test zombies --test deploys --jobs 7 --seed 9 --short --untimed --mutants");
+        assert_eq!(
+            line,
+            "--test zombies --test deploys --mutant no-fence --jobs 7 --seed 9 --short --untimed --mutants"
+        );
     }
 }

@@ -232,9 +232,10 @@ impl<'c> Fixture<'c> {
         Size { jobs: self.jobs.unwrap_or(size.jobs), ..size }
     }
 
-    /// How long to wait for what must happen at last. A run whose times are not judged only guards against waiting for ever.
+    /// How long to wait for what must happen at last. A run whose times are not judged only guards against waiting for ever, but a mutant may
+    /// never do it.
     pub(super) fn patience(&self, limit: Duration) -> Duration {
-        if self.untimed { limit.max(FOR_EVER) } else { limit }
+        if self.untimed && self.mutant.is_none() { limit.max(FOR_EVER) } else { limit }
     }
 
     /// Starts a worker on this URL. Its history is not affected by the URL's faults. It must survive crashes of the

@@ -69,7 +69,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use cluster::Postgres;
 use torture::cluster::Cluster;
 
@@ -149,16 +149,26 @@ pub(crate) async fn run(options: &Options) -> Result<bool> {
     let mut well = true;
     report::head(seed);
     for (name, test) in TESTS.iter().filter(|(name, _)| asked(name)) {
-        if options.mutants && !mutants().any(|mutant| mutant.tests.contains(name)) {
-            bail!("{name} has no mutant: nothing shows what it is worth");
-        }
-        let mutants = mutants().filter(|mutant| options.mutants && mutant.tests.contains(name)).map(Some);
-        let product = (!options.mutants).then_some(None);
-        for mutant in product.into_iter().chain(mutants) {
+        for mutant in objects(options, name)? {
             well &= repeat(&cluster, options, name, *test, mutant, seed).await?;
         }
     }
     Ok(well)
+}
+
+/// Returns what the test runs on: the product, or its mutants.
+fn objects(options: &Options, test: &str) -> Result<Vec<Option<&'static Mutant>>> {
+    let mutants: Vec<_> = mutants().filter(|mutant| mutant.tests.contains(&test)).map(Some).collect();
+    match &options.mutant {
+        Some(asked) => {
+            let found = mutants.iter().flatten().find(|mutant| mutant.name == asked);
+            let named = mutants.iter().flatten().map(|mutant| mutant.name).collect::<Vec<_>>().join(", ");
+            Ok(vec![Some(found.with_context(|| format!("{test} has no mutant {asked:?}; it has {named}"))?)])
+        }
+        None if options.mutants && mutants.is_empty() => bail!("{test} has no mutant: nothing shows what it is worth"),
+        None if options.mutants => Ok(mutants),
+        None => Ok(vec![None]),
+    }
 }
 
 /// Runs a test once, or for as long as the options ask, each time with another seed. Returns whether all results are as

@@ -120,14 +120,14 @@ fn objections(run: &Run) -> String {
 
 fn below(fixture: &Fixture<'_>, what: &str) -> String {
     let Fixture { name, seed, .. } = fixture;
+    let mutant = fixture.mutant().map(|running| format!(" --mutant {}", running.mutant().name)).unwrap_or_default();
     let fault =
         fixture.mutant().map(|running| format!("the mutant's fault: {}\n", running.mutant().fault)).unwrap_or_default();
     format!(
-        "{fault}{what}\nthe logs are in {}; the database {} is kept until this test runs again\nagain: cargo xtask torture --test {name} --seed {seed}{}{}{}\n",
+        "{fault}{what}\nthe logs are in {}; the database {} is kept until this test runs again\nagain: cargo xtask torture --test {name} --seed {seed}{}{}{mutant}\n",
         fixture.logs().display(),
         fixture.url().split('?').next().unwrap_or_default(),
         if fixture.short { " --short" } else { "" },
         if fixture.untimed { " --untimed" } else { "" },
-        if fixture.mutant().is_some() { " --mutants" } else { "" },
     )
 }
