@@ -10,6 +10,8 @@ mod compared;
 mod crashes;
 mod database;
 mod each;
+#[macro_use]
+mod given_up;
 mod guide;
 mod jobs;
 mod layers;

@@ -1,5 +1,8 @@
 //! Handlers that wait for the test's transaction, and handlers that never end.
 
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use diesel::connection::SimpleConnection as _;
@@ -44,15 +47,18 @@ async fn never_end() {
 
 #[job]
 fn sleep_long() {
-    std::thread::sleep(Duration::from_secs(5));
+    std::thread::sleep(2 * MINUTES);
 }
 
+/// Waits for the end of standard input.
 #[job]
-fn sleep_with_the_connection(_conn: &mut SqliteConnection) {
-    std::thread::sleep(2 * LIMIT);
+fn wait_with_the_connection(_conn: &mut SqliteConnection) {
+    std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).unwrap();
 }
 
 const LIMIT: Duration = Duration::from_millis(500);
+/// Only guards against hanging.
+const MINUTES: Duration = Duration::from_secs(300);
 
 /// A database with a row that the test's transaction changes next.
 fn database_with_a_row() -> Database {
@@ -62,9 +68,11 @@ fn database_with_a_row() -> Database {
     database
 }
 
-fn names_the_session_that_waits(message: &str, kind: &str) {
+const SESSION: &str = ". Session ";
+
+fn names_the_session_that_waits((message, limit): (String, Duration), kind: &str) {
     for part in [
-        &format!("of kind `{kind}` has not ended after 500ms. Session "),
+        &format!("of kind `{kind}` has not ended after {limit:?}{SESSION}"),
         "with the statement `update note set text = 'theirs'` waits for a lock that the test's transaction holds",
         "`conn: &mut ..`",
         "`Worker::run_until_empty`",
@@ -81,10 +89,14 @@ fn a_handler_that_waits_for_the_tests_transaction_is_given_up_on_a_sync_connecti
     let mut conn = database.pg();
     conn.batch_execute("update note set text = 'ours'").unwrap();
     WriteElsewhereAsync.enqueue(&mut conn).unwrap();
-    let stuck = drain(&mut conn).state(url.clone()).time_limit(LIMIT).run().unwrap_err().to_string();
-    names_the_session_that_waits(&stuck, "write_elsewhere_async");
-    let stuck = perform(WriteElsewhere).state(url).time_limit(LIMIT).on(&mut conn).unwrap_err().to_string();
-    names_the_session_that_waits(&stuck, "write_elsewhere");
+    let stuck = given_up!(SESSION, limit => {
+        drain(&mut conn).state(url.clone()).time_limit(limit).run().unwrap_err().to_string()
+    });
+    names_the_session_that_waits(stuck, "write_elsewhere_async");
+    let stuck = given_up!(SESSION, limit => {
+        perform(WriteElsewhere).state(url.clone()).time_limit(limit).on(&mut conn).unwrap_err().to_string()
+    });
+    names_the_session_that_waits(stuck, "write_elsewhere");
     // The next handler gets another thread.
     perform(crate::jobs::Snooze).on(&mut conn).unwrap();
 }
@@ -96,12 +108,18 @@ async fn a_handler_that_waits_for_the_tests_transaction_is_given_up_on_an_async_
     let mut conn = database.pg_async().await;
     SimpleAsyncConnection::batch_execute(&mut conn, "update note set text = 'ours'").await.unwrap();
     WriteElsewhere.enqueue(&mut conn).await.unwrap();
-    let stuck = drain(&mut conn).state(url.clone()).time_limit(LIMIT).run().await.unwrap_err().to_string();
-    names_the_session_that_waits(&stuck, "write_elsewhere");
-    let stuck = perform(WriteElsewhereAsync).state(url.clone()).time_limit(LIMIT).on(&mut conn).await.unwrap_err();
-    names_the_session_that_waits(&stuck.to_string(), "write_elsewhere_async");
-    let stuck = perform(WriteHereAndElsewhere).state(url).time_limit(LIMIT).on(&mut conn).await.unwrap_err();
-    names_the_session_that_waits(&stuck.to_string(), "write_here_and_elsewhere");
+    let stuck = given_up!(SESSION, limit => {
+        drain(&mut conn).state(url.clone()).time_limit(limit).run().await.unwrap_err().to_string()
+    });
+    names_the_session_that_waits(stuck, "write_elsewhere");
+    let stuck = given_up!(SESSION, limit => {
+        perform(WriteElsewhereAsync).state(url.clone()).time_limit(limit).on(&mut conn).await.unwrap_err().to_string()
+    });
+    names_the_session_that_waits(stuck, "write_elsewhere_async");
+    let stuck = given_up!(SESSION, limit => {
+        perform(WriteHereAndElsewhere).state(url.clone()).time_limit(limit).on(&mut conn).await.unwrap_err().to_string()
+    });
+    names_the_session_that_waits(stuck, "write_here_and_elsewhere");
     let here = diesel::dsl::sql::<diesel::sql_types::BigInt>("(select count(*) from note where text = 'here')");
     let here: i64 = diesel_async::RunQueryDsl::get_result(diesel::select(here), &mut conn).await.unwrap();
     assert_eq!(here, 0, "the savepoint of the handler is rolled back");
@@ -129,22 +147,28 @@ async fn a_handler_that_never_ends_is_given_up_on_sqlite_also_if_the_clock_is_pa
     ] {
         assert!(stuck.to_string().contains("Perhaps it uses another connection"), "{stuck}");
     }
-    assert!(begun.elapsed() < Duration::from_secs(4), "{begun:?}");
+    assert!(begun.elapsed() < MINUTES, "{begun:?}");
 }
 
 /// This handler borrows the connection, so the test waits for it. The message is printed by a second process, which runs this
-/// test only.
+/// test only, while its handler waits.
 #[test]
 fn a_plain_handler_that_takes_the_connection_is_reported_and_waited_for() {
     const SECOND: &str = "JOBS_TEST_PRINTS";
     if std::env::var_os(SECOND).is_some() {
-        perform(SleepWithTheConnection).time_limit(LIMIT).on(&mut database::sqlite()).unwrap();
+        perform(WaitWithTheConnection).time_limit(LIMIT).on(&mut database::sqlite()).unwrap();
         return;
     }
     let name = "stuck::a_plain_handler_that_takes_the_connection_is_reported_and_waited_for";
-    let mut second = std::process::Command::new(std::env::current_exe().unwrap());
-    let ended = second.args(["--exact", name, "--nocapture"]).env(SECOND, "1").output().unwrap();
-    let printed = String::from_utf8_lossy(&ended.stderr);
-    assert!(ended.status.success(), "{printed}");
-    assert!(printed.contains("of kind `sleep_with_the_connection` has not ended after 500ms. Perhaps"), "{printed}");
+    let mut second = Command::new(std::env::current_exe().unwrap());
+    second.args(["--exact", name, "--nocapture"]).env(SECOND, "1");
+    let mut second = second.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let (sender, lines) = mpsc::channel();
+    let stderr = BufReader::new(second.stderr.take().unwrap());
+    std::thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+    let message = "of kind `wait_with_the_connection` has not ended after 500ms. Perhaps";
+    let is_printed = std::iter::from_fn(|| lines.recv_timeout(MINUTES).ok()).any(|line| line.contains(message));
+    drop(second.stdin.take());
+    let status = second.wait().unwrap();
+    assert!(is_printed && status.success(), "{is_printed}, {status}");
 }
