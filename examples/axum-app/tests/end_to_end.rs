@@ -12,7 +12,7 @@ mod figures;
 mod watcher;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use programs::{LIMIT, Process, try_until, until};
 use tokio::sync::Notify;
@@ -33,8 +33,12 @@ async fn every_order_has_its_effects_whoever_dies() {
     let db = Db::migrated().await;
     db.run(PEOPLE).await;
     let server = Server::start(&db, "2").await;
-    let worker = || Process::start(env!("CARGO_BIN_EXE_worker"), db.url(), &["--lease", "3s"], &[]);
-    let (mut killed, asked, survivor) = (worker(), worker(), worker());
+    let worker = |name: &str| {
+        let mark = if db.url().contains('?') { '&' } else { '?' };
+        let url = format!("{}{mark}application_name={name}", db.url());
+        Process::start(env!("CARGO_BIN_EXE_worker"), &url, &["--lease", "1h"], &[])
+    };
+    let (mut killed, asked, survivor) = (worker(KILLED), worker("asked"), worker("survivor"));
     until("three workers", async || (db.number("select count(*) from jobs.worker").await == 3).then_some(())).await;
 
     let start = Instant::now();
@@ -43,8 +47,15 @@ async fn every_order_has_its_effects_whoever_dies() {
     let clients = tokio::spawn(serve_clients(server.address.clone(), half_way.clone()));
     tokio::time::timeout(LIMIT, half_way.notified()).await.expect("half of the requests");
     let held = kill_while_it_holds_jobs(&db, &mut killed).await;
+    watcher.checked().await;
+    db.run(&format!(
+        "update jobs.worker set heartbeat_at = heartbeat_at - interval '1 day' where pid = {}",
+        killed.pid()
+    ))
+    .await;
     asked.signal("TERM");
     asked.succeeded().await;
+    watcher.checked().await;
     let answers = tokio::time::timeout(LIMIT, clients).await.expect("the other half").unwrap();
     let requests_took = start.elapsed();
 
@@ -52,7 +63,7 @@ async fn every_order_has_its_effects_whoever_dies() {
     let left = "select count(*) from jobs.job where finished_at is null";
     try_until(async || (db.number(left).await == 0).then_some(())).await;
     let all_took = start.elapsed();
-    let figures = Figures { answers, held, requests_took, all_took, watched: watcher.stop().await };
+    let figures = Figures { answers, held, requests_took, all_took, exceptions: watcher.stop().await };
     figures.print(&db).await;
     figures.check(&db).await;
     for process in [server.process, survivor] {
@@ -61,6 +72,9 @@ async fn every_order_has_its_effects_whoever_dies() {
     }
 }
 
+/// The name of the sessions of the worker that is killed.
+const KILLED: &str = "killed";
+
 /// Kills the worker while it holds jobs, and returns how many. It is suspended first, so that it finishes none between
 /// the query and the kill.
 async fn kill_while_it_holds_jobs(db: &Db, worker: &mut Process) -> i64 {
@@ -68,18 +82,19 @@ async fn kill_while_it_holds_jobs(db: &Db, worker: &mut Process) -> i64 {
         "select count(*) from jobs.job j join jobs.worker w on w.id = j.worker where j.state = 'running' and w.pid = {}",
         worker.pid()
     );
-    let held = until("a worker that holds jobs", async || {
+    until("a worker that holds jobs", async || {
         worker.signal("STOP");
-        // The server may still execute what the worker has sent already.
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        let held = db.number(&sql).await;
-        if held == 0 {
+        let holds_jobs = db.number(&sql).await > 0;
+        if !holds_jobs {
             worker.signal("CONT");
         }
-        (held > 0).then_some(held)
+        holds_jobs.then_some(())
     })
     .await;
     worker.signal("KILL");
     worker.ended().await;
-    held
+    // Until then the server may execute what the worker had sent.
+    let sessions = format!("select count(*) from pg_stat_activity where application_name = '{KILLED}'");
+    until("the end of its sessions", async || (db.number(&sessions).await == 0).then_some(())).await;
+    db.number(&sql).await
 }

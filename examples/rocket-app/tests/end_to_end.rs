@@ -17,11 +17,12 @@ async fn number(database: &TestDatabase, query: &str) -> i64 {
 }
 
 fn start_library(database: &TestDatabase, args: &[&str]) -> Process {
-    let env = [("ROCKET_PORT", "0"), ("REMIND_AFTER_SECONDS", "1")];
+    let env = [("ROCKET_PORT", "0"), ("REMIND_AFTER_SECONDS", "3600")];
     Process::start(env!("CARGO_BIN_EXE_library"), database.url(), args, &env)
 }
 
-/// Borrows all books over HTTP, returns the first one, and waits until the pages of the others show their letters.
+/// Borrows all books over HTTP, returns the first one, and lets the hour pass until the readers are reminded. Waits until the pages of the
+/// other books show their letters.
 async fn readers_are_reminded(database: &TestDatabase, library: &Process) -> Client {
     let mut client = Client::connect(&library.logged("launched from http://").await).await;
     for (book, id) in BOOKS.iter().zip(1..) {
@@ -30,6 +31,8 @@ async fn readers_are_reminded(database: &TestDatabase, library: &Process) -> Cli
     }
     let (status, answer) = client.post("/loans/1/return", "").await;
     assert_eq!(status, 204, "{answer}");
+    let run_now = ["run-now", "--kind", "remind", "--yes", "--actor", "Eve"];
+    Process::start(env!("CARGO_BIN_EXE_library-worker"), database.url(), &run_now, &[]).succeeded().await;
     for id in [2, 3] {
         let letters = until("a letter", async || {
             let (status, loan) = client.get(&format!("/loans/{id}")).await;

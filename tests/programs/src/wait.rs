@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// The time limit of each wait in a test.
-pub const LIMIT: Duration = Duration::from_secs(60);
+/// The time limit of each wait in a test. It only guards against hanging: a busy machine takes its time.
+pub const LIMIT: Duration = Duration::from_secs(300);
 
 /// Calls `check` repeatedly until it returns something, which must happen within the limit.
 pub async fn until<T>(what: &str, check: impl AsyncFnMut() -> Option<T>) -> T {

@@ -1,9 +1,10 @@
 //! Runs a query repeatedly while the test runs.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use programs::until;
 use tokio::task::JoinHandle;
 
 use super::claims::NEVER;
@@ -12,14 +13,10 @@ use crate::database::{Db, number};
 /// Queries for what must never occur, from the first request to the last job.
 pub(super) struct Watcher {
     stop: Arc<AtomicBool>,
-    task: JoinHandle<Watched>,
-}
-
-/// How often it was queried, and how often the query found something.
-#[derive(Default)]
-pub(super) struct Watched {
-    pub(super) checks: usize,
-    pub(super) exceptions: usize,
+    /// How often it was queried.
+    checks: Arc<AtomicUsize>,
+    /// Returns how often the query found something.
+    task: JoinHandle<usize>,
 }
 
 impl Watcher {
@@ -27,20 +24,29 @@ impl Watcher {
 
     pub(super) async fn start(db: &Db) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let (mut conn, stopped) = (db.conn().await, stop.clone());
+        let checks = Arc::<AtomicUsize>::default();
+        let (mut conn, stopped, counted) = (db.conn().await, stop.clone(), checks.clone());
         let task = tokio::spawn(async move {
-            let mut watched = Watched::default();
+            let mut exceptions = 0;
             while !stopped.load(Ordering::Relaxed) {
-                watched.checks += 1;
-                watched.exceptions += usize::from(number(&mut conn, NEVER).await != 0);
+                exceptions += usize::from(number(&mut conn, NEVER).await != 0);
+                counted.fetch_add(1, Ordering::Relaxed);
                 tokio::time::sleep(Self::PAUSE).await;
             }
-            watched
+            exceptions
         });
-        Self { stop, task }
+        Self { stop, checks, task }
     }
 
-    pub(super) async fn stop(self) -> Watched {
+    /// Waits for a query that begins from now on.
+    pub(super) async fn checked(&self) {
+        let checks = || self.checks.load(Ordering::Relaxed);
+        let before = checks();
+        until("the watcher's queries", async || (checks() > before + 1).then_some(())).await;
+    }
+
+    /// Stops, and returns how often the query found something.
+    pub(super) async fn stop(self) -> usize {
         self.stop.store(true, Ordering::Relaxed);
         self.task.await.unwrap()
     }
