@@ -20,7 +20,7 @@ const STUCK: Duration = Duration::from_secs(60);
 /// How many processes connect at the same time. A worker gives up if the server does not answer within ten seconds.
 const AT_ONCE: usize = 16;
 /// How long a worker may take to connect.
-const CONNECT: Duration = Duration::from_secs(30);
+const CONNECT: Duration = Duration::from_secs(120);
 
 /// Processes with the same arguments on one database. They are killed when this value is dropped.
 pub(crate) struct Fleet {
