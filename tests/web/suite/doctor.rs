@@ -1,6 +1,7 @@
 //! What the doctor finds, on its page and on the overview.
 
-use std::time::{Duration, Instant};
+use std::collections::BTreeSet;
+use std::time::Instant;
 
 use axum::http::StatusCode;
 use support::{Db, until};
@@ -31,19 +32,21 @@ async fn a_finding_stands_on_its_page_with_what_repairs_it(db: Db) {
 async fn the_overview_does_not_run_the_checks_each_time(db: Db) {
     let worker = Running::start(db.worker(registry()));
     let client = Client::of(db.database());
+    let begun = Instant::now();
     client.page("").await;
     until("the report of the doctor", async || {
         let page = client.page("/doctor").await;
         page.contains("Checked").then_some(())
     })
     .await;
-    let checked = client.page("/doctor").await.values("time", "datetime").next().unwrap().to_owned();
-    let begun = Instant::now();
-    while begun.elapsed() < Duration::from_secs(1) {
+    let mut checked = BTreeSet::new();
+    for _ in 0..50 {
         client.page("").await;
-        client.page("/doctor").await;
+        checked.insert(client.page("/doctor").await.values("time", "datetime").next().unwrap().to_owned());
     }
-    assert_eq!(client.page("/doctor").await.values("time", "datetime").next().unwrap(), checked);
+    // A report is examined again when it is a minute old. On a slow machine it may become that.
+    let minutes = usize::try_from(begun.elapsed().as_secs() / 60).unwrap();
+    assert!(checked.len() <= 1 + minutes, "{checked:?} after {:?}", begun.elapsed());
     worker.stop().await;
 }
 

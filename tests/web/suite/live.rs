@@ -1,7 +1,5 @@
 //! The event stream sends what changes on a page, to those who may see it.
 
-use std::time::Duration;
-
 use axum::body::Body;
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
@@ -9,7 +7,7 @@ use diesel_jobs_web::Rights;
 use http_body_util::BodyExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use support::{Db, within};
+use support::{Db, LIMIT, within};
 
 use crate::client::{Client, dashboard};
 use crate::jobs::{SendMail, registry};
@@ -17,7 +15,7 @@ use crate::seed::seed;
 
 /// The next event of a stream that is no comment. `None` at its end.
 async fn next(body: &mut Body) -> Option<String> {
-    within(Duration::from_secs(20), "an event", async {
+    within(LIMIT, "an event", async {
         loop {
             let frame = body.frame().await?.unwrap();
             let text = String::from_utf8(frame.into_data().unwrap().into()).unwrap();
@@ -41,8 +39,7 @@ async fn a_change_is_sent(db: Db) {
     assert!(first.contains("send_mail") && !first.contains("<h1>"), "{first}");
     let id = db.enqueue(SendMail { to: "new".to_owned() }).await;
     let mark = format!("Select job {id}\"");
-    within(Duration::from_secs(20), "the new job", async { while !next(&mut body).await.unwrap().contains(&mark) {} })
-        .await;
+    within(LIMIT, "the new job", async { while !next(&mut body).await.unwrap().contains(&mark) {} }).await;
 }
 
 async fn a_stream_ends_with_the_right(db: Db) {
@@ -55,7 +52,7 @@ async fn a_stream_ends_with_the_right(db: Db) {
     let mut body = client.begin(Method::GET, "/events?page=/", "", &[]).await.into_body();
     assert!(next(&mut body).await.is_some());
     allowed.store(false, Ordering::Relaxed);
-    within(Duration::from_secs(20), "the end of the stream", async { while next(&mut body).await.is_some() {} }).await;
+    within(LIMIT, "the end of the stream", async { while next(&mut body).await.is_some() {} }).await;
 }
 
 async fn only_pages_of_the_dashboard_are_streamed(db: Db) {

@@ -1,25 +1,49 @@
 //! A server that is stopped, one that takes no writes, and two operators at once.
 
+use std::fs::Permissions;
+use std::ops::Deref;
+use std::os::unix::fs::PermissionsExt as _;
+
 use axum::http::StatusCode;
 use cluster::{Postgres, Server, Stop};
 use diesel_jobs::{Database, JobId, JobState, NewJob};
 use support::{Db, until};
+use tempfile::TempDir;
 
 use crate::client::Client;
 use crate::seed::seed;
 
-/// A server of this test's own, which it may stop.
-fn server(dir: &std::path::Path) -> Server {
-    let bin = std::env::var_os("JOBS_TEST_PG_BIN").expect("`cargo xtask test` sets it").into();
-    let server = Server::at(dir, &Postgres { bin, libpq: None }).unwrap().quiet();
-    server.prepare().unwrap();
-    server
+/// A server of this test's own, which it may stop. It is gone when the test has ended.
+struct Own(Server, #[expect(dead_code, reason = "it is removed with the server")] TempDir);
+
+impl Own {
+    fn new() -> Self {
+        // The server's user must be able to enter it, or its files are elsewhere.
+        let dir = tempfile::Builder::new().permissions(Permissions::from_mode(0o755)).tempdir().unwrap();
+        let bin = std::env::var_os("JOBS_TEST_PG_BIN").expect("`cargo xtask test` sets it").into();
+        let server = Server::at(dir.path(), &Postgres { bin, libpq: None }).unwrap().quiet();
+        server.prepare().unwrap();
+        Self(server, dir)
+    }
+}
+
+impl Deref for Own {
+    type Target = Server;
+
+    fn deref(&self) -> &Server {
+        &self.0
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        let _ = self.0.halt(Stop::Immediate);
+    }
 }
 
 #[tokio::test]
 async fn while_the_server_is_stopped_the_last_sample_is_shown() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = server(dir.path());
+    let server = Own::new();
     let port = server.launch(None, "").unwrap();
     let database = Database::open(&Server::url(port), 0).await.unwrap();
     database.migrator.up().await.unwrap();
@@ -85,7 +109,6 @@ async fn while_the_server_is_stopped_the_last_sample_is_shown() {
     ] {
         assert_eq!(client.get(path).await.status, StatusCode::OK, "{path}");
     }
-    server.halt(Stop::Immediate).unwrap();
 }
 
 async fn a_role_that_may_not_write_has_no_actions(db: Db) {

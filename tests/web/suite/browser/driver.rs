@@ -13,6 +13,9 @@ use tempfile::TempDir;
 /// The key under which WebDriver returns elements.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
+/// The time limit of each command. It only guards against hanging.
+const LIMIT: Duration = Duration::from_secs(300);
+
 /// A browser with one window.
 pub(crate) struct Browser {
     /// Of the driver. It closes connections, so each command opens one.
@@ -30,8 +33,11 @@ pub(crate) fn variable(name: &str) -> String {
 
 impl Browser {
     pub(crate) async fn start() -> Self {
+        let profile = tempfile::tempdir().unwrap();
         let mut driver = Command::new(variable("JOBS_TEST_CHROMEDRIVER"))
             .arg("--port=0")
+            // Both are killed at the end, and leave their temporary files to whoever removes the profile.
+            .env("TMPDIR", profile.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             // A group of their own for the driver and the processes of its browser.
@@ -44,7 +50,6 @@ impl Browser {
         let port: String = line.rsplit_once("on port ").unwrap().1.chars().take_while(char::is_ascii_digit).collect();
         // It must not block on a full pipe.
         std::thread::spawn(move || lines.for_each(drop));
-        let profile = tempfile::tempdir().unwrap();
         let address = format!("127.0.0.1:{port}");
         let arguments = [
             "--headless",
@@ -62,8 +67,10 @@ impl Browser {
             &format!("--user-data-dir={}", profile.path().display()),
         ];
         let options = json!({ "binary": variable("JOBS_TEST_CHROMIUM"), "args": arguments });
+        let limit = u64::try_from(LIMIT.as_millis()).unwrap();
         let wanted = json!({ "capabilities": { "alwaysMatch": {
             "browserName": "chrome", "goog:chromeOptions": options, "goog:loggingPrefs": { "browser": "ALL" },
+            "timeouts": { "script": limit, "pageLoad": limit },
         } } });
         let (status, answer) = Client::connect(&address).await.post("/session", wanted).await;
         assert!(status.is_success(), "the browser does not start: {answer}");
@@ -81,7 +88,7 @@ impl Browser {
         let path = format!("/session/{}/{path}", self.session);
         let mut client = Client::connect(&self.address).await;
         let sent = client.post(&path, body.clone());
-        let (status, answer) = within(Duration::from_secs(60), "the browser", sent).await;
+        let (status, answer) = within(LIMIT, "the browser", sent).await;
         if !status.is_success() {
             return Err(format!("{path} {body}: {answer}"));
         }
@@ -131,14 +138,14 @@ impl Browser {
 
     pub(crate) async fn click(&mut self, selector: &str) {
         // A page that changes by itself may replace the element between the two commands.
-        for _ in 0..5 {
+        until(&format!("a click on {selector}"), async || {
             let element = self.element(selector).await;
             match self.try_command(&format!("element/{element}/click"), json!({})).await {
-                Err(problem) if problem.contains("stale element") => {}
-                clicked => return drop(clicked.unwrap()),
+                Err(problem) if problem.contains("stale element") => None,
+                clicked => Some(drop(clicked.unwrap())),
             }
-        }
-        panic!("{selector} was replaced again and again");
+        })
+        .await;
     }
 
     pub(crate) async fn write(&mut self, selector: &str, text: &str) {
