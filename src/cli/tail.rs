@@ -63,6 +63,9 @@ pub(super) async fn tail(app: &App<'_>, args: &TailArgs) -> Result<Exit, CliErro
                         duration::human(since.elapsed())
                     ));
                 }
+                if since == EventsSince::default() {
+                    output::complain("following: what happens from now on is printed");
+                }
                 since = read.next;
                 for event in read.events.iter().filter(|event| wants(args, event)) {
                     if printed.is_new(event) && !print(app.json, event)? {
