@@ -1,9 +1,13 @@
 //! The application whose worker the tests run, with a job for each way in which a job can end.
 
+use std::path::Path;
 use std::time::Duration;
 
 use jobs::WorkerBuilder;
 use jobs::prelude::*;
+
+/// Longer than any test takes, in ms: a job that waits for so long runs until it is stopped.
+pub const HOUR: u64 = 3_600_000;
 
 /// A state that the set-up provides to the handlers.
 #[derive(Clone, Debug)]
@@ -37,17 +41,19 @@ pub async fn write(length: usize) -> Result<Option<String>, std::io::Error> {
     Ok((length > 0).then(|| "x".repeat(length)))
 }
 
-/// Takes ten minutes.
+/// Takes an hour.
 #[job(queue = "mail")]
 pub async fn send_newsletter(list: String) {
     drop(list);
-    tokio::time::sleep(Duration::from_secs(600)).await;
+    tokio::time::sleep(Duration::from_millis(HOUR)).await;
 }
 
-/// Blocks a thread of the runtime.
+/// Blocks a thread of the runtime until this file exists.
 #[job]
-pub async fn block(millis: u64) {
-    std::thread::sleep(Duration::from_millis(millis));
+pub async fn block(file: String) {
+    while !Path::new(&file).exists() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// Waits, and ignores requests to stop.
@@ -56,10 +62,22 @@ pub async fn wait(millis: u64) {
     tokio::time::sleep(Duration::from_millis(millis)).await;
 }
 
-/// Waits. At most five of them run at once.
+/// Waits until this file exists, and ignores requests to stop.
+#[job]
+pub async fn wait_for(file: String) {
+    exists(&file).await;
+}
+
+/// Waits until this file exists. At most five of them run at once.
 #[job(concurrency("stripe", limit = 5))]
-pub async fn refund(millis: u64) {
-    tokio::time::sleep(Duration::from_millis(millis)).await;
+pub async fn refund(file: String) {
+    exists(&file).await;
+}
+
+async fn exists(file: &str) {
+    while !Path::new(file).exists() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }
 
 /// A step of an order, which fails for good if it is told to.

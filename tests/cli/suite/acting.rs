@@ -1,14 +1,15 @@
 //! The commands that act on jobs: by ids and by filters, with a preview and a question, in batches, interrupted and resumed.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use fixture_app::{Greet, Wait};
+use fixture_app::{Greet, HOUR, Wait};
 use jobs::Job as _;
 use serde_json::{Value, json};
 
-use crate::support::{Db, Prepared, Run, Terminal, worker};
+use crate::support::{Db, Prepared, Run, Terminal, until, worker};
 
-const LIMIT: Duration = Duration::from_secs(60);
+/// The jobs of an operation that is interrupted. In batches of one job, with the pauses between them, they take over three minutes.
+const MANY: u64 = 8000;
 
 fn greet() -> Greet {
     Greet { name: "x".to_owned() }
@@ -34,16 +35,13 @@ fn count(db: &Db, filter: &[&str]) -> u64 {
     count["jobs"].as_u64().unwrap()
 }
 
-/// Waits until the newest operation has changed some jobs. Returns it.
-fn await_some_changed(db: &Db) -> Value {
-    let begun = Instant::now();
-    loop {
+/// Waits until the newest operation has changed some jobs.
+fn await_some_changed(db: &Db) {
+    until(|| {
         let operations = json(db, &["operations"]);
-        if operations[0]["changed"].as_i64().is_some_and(|changed| changed > 0) {
-            return operations[0].clone();
-        }
-        assert!(begun.elapsed() < LIMIT, "no job was changed: {operations}");
-    }
+        let is_some = operations[0]["changed"].as_i64().is_some_and(|changed| changed > 0);
+        if is_some { Ok(()) } else { Err(format!("no job was changed: {operations}")) }
+    });
 }
 
 /// Three greetings in the queue `mail`, the last one for later.
@@ -137,7 +135,7 @@ on_each_database! {
         assert_eq!((count(&db, &["--state", "cancelled"]), count(&db, &["--state", "available"])), (1, 2));
         prepared(&db, &["delete", "--state", "cancelled"]).run_with_input("delete\n").succeeded();
         assert_eq!(count(&db, &[]), 2);
-        let running = db.enqueue(Wait { millis: 60_000 });
+        let running = db.enqueue(Wait { millis: HOUR });
         let mut worker = db.start(&["--queues", "default=1"]);
         db.await_state(running, "running");
         prepared(&db, &["queues", "purge", "mail"]).run_with_input("mail\n").succeeded();
@@ -182,7 +180,7 @@ on_each_database! {
     fn each_id_gets_an_answer(db) {
         let db = db.migrated();
         let [one, two, _] = three(&db).map(|id| id.to_string());
-        let running = db.enqueue(Wait { millis: 60_000 });
+        let running = db.enqueue(Wait { millis: HOUR });
         let mut worker = db.start(&["--queues", "default=1"]);
         db.await_state(running, "running");
         let running = running.to_string();
@@ -205,7 +203,7 @@ on_each_database! {
         asked.await_line("Write `yes`");
         run(&db, &["cancel", &one, "--actor", "bert"]).succeeded();
         asked.answer("yes\n");
-        let run = asked.ended(LIMIT).succeeded();
+        let run = asked.ended().succeeded();
         assert!(run.stdout.contains("2 jobs changed\n1 job had moved meanwhile"), "{run:#?}");
         assert_eq!(json(&db, &["show", &one])["errors"][0]["actor"], "bert");
     }
@@ -226,38 +224,38 @@ on_each_database! {
 
     fn an_interrupted_action_is_resumed_and_nothing_is_done_twice(db) {
         let db = db.migrated();
-        db.enqueue_many("wait", "default", 3000);
-        let command = prepared(&db, &["cancel", "--kind", "wait", "--batch", "10", "--yes"]).start();
+        db.enqueue_many("wait", "default", MANY);
+        let command = prepared(&db, &["cancel", "--kind", "wait", "--batch", "1", "--yes"]).start();
         await_some_changed(&db);
         command.signal("INT");
-        let run_ = command.ended(Duration::from_secs(10)).exited(1);
+        let run_ = command.ended().exited(1);
         for part in ["interrupted", "workers continue it", "worker operations resume 1", "worker operations cancel 1"] {
             assert!(run_.stdout.contains(part), "{part}: {run_:#?}");
         }
         let open = json(&db, &["operations", "show", "1"]);
         let changed = open["changed"].as_u64().unwrap();
-        assert!(changed > 0 && changed < 3000 && open["finished_at"].is_null(), "{open}");
+        assert!(changed > 0 && changed < MANY && open["finished_at"].is_null(), "{open}");
         assert_eq!(count(&db, &["--state", "cancelled"]), changed);
         assert!(run(&db, &["operations"]).succeeded().stdout.contains("open, at job"));
 
         let resumed = run(&db, &["operations", "resume", "1"]).succeeded();
-        assert_eq!(resumed.stdout, "operation 1 is done: 3,000 jobs changed\n");
-        assert_eq!(count(&db, &["--state", "cancelled"]), 3000);
+        assert_eq!(resumed.stdout, "operation 1 is done: 8,000 jobs changed\n");
+        assert_eq!(count(&db, &["--state", "cancelled"]), MANY);
         assert!(run(&db, &["operations", "resume", "1"]).succeeded().stdout.contains("had ended before: done at"));
         assert!(run(&db, &["operations", "cancel", "1"]).exited(1).stdout.contains("had ended before: done at"));
     }
 
     fn an_operation_is_cancelled_and_its_command_says_by_whom(db) {
         let db = db.migrated();
-        db.enqueue_many("wait", "default", 3000);
-        let command = prepared(&db, &["discard", "--kind", "wait", "--batch", "10", "--yes"]).start();
+        db.enqueue_many("wait", "default", MANY);
+        let command = prepared(&db, &["discard", "--kind", "wait", "--batch", "1", "--yes"]).start();
         await_some_changed(&db);
         let cancelled = run(&db, &["operations", "cancel", "1", "--actor", "bert"]).succeeded().stdout;
         assert!(cancelled.starts_with("operation 1 was cancelled by bert: "), "{cancelled}");
-        let ended = command.ended(Duration::from_secs(20)).exited(1);
+        let ended = command.ended().exited(1);
         assert!(ended.stdout.contains("operation 1 was cancelled by bert"), "{ended:#?}");
         let changed = json(&db, &["operations", "show", "1"])["changed"].as_u64().unwrap();
-        assert_eq!((count(&db, &["--state", "discarded"]), count(&db, &["--state", "available"])), (changed, 3000 - changed));
+        assert_eq!((count(&db, &["--state", "discarded"]), count(&db, &["--state", "available"])), (changed, MANY - changed));
     }
 
     fn two_operators_at_once_change_each_job_once(db) {
@@ -266,7 +264,7 @@ on_each_database! {
         let command = |actor: &str| prepared(&db, &["cancel", "--kind", "wait", "--batch", "50", "--yes", "--json", "--actor", actor]).start();
         let (anna, bert) = (command("anna"), command("bert"));
         let changed = |run: Run| run.succeeded().json()["changed"].as_u64().unwrap();
-        let (anna, bert) = (changed(anna.ended(LIMIT)), changed(bert.ended(LIMIT)));
+        let (anna, bert) = (changed(anna.ended()), changed(bert.ended()));
         assert_eq!((anna + bert, count(&db, &["--state", "cancelled"])), (2000, 2000));
 
         // Both work on one operation.
@@ -275,7 +273,7 @@ on_each_database! {
         assert_eq!((&started["changed"], &started["matched"]["jobs"]), (&json!(0), &json!(2000)));
         let both = [(); 2].map(|()| prepared(&db, &["operations", "resume", &id]).start());
         for one in both {
-            let run = one.ended(LIMIT).succeeded();
+            let run = one.ended().succeeded();
             assert!(run.stdout.contains("2,000 jobs changed") || run.stdout.contains("had ended before"), "{run:#?}");
         }
         assert_eq!(count(&db, &["--state", "available"]), 2000);
@@ -287,11 +285,10 @@ on_each_database! {
         let detached = run(&db, &["cancel", "--kind", "wait", "--detach", "--yes"]).succeeded().stdout;
         assert!(detached.contains("operation 1 is started, and workers do it"), "{detached}");
         let mut worker = db.start(&["--queues", "default"]);
-        let begun = Instant::now();
-        while json(&db, &["operations", "show", "1"])["finished_at"].is_null() {
-            assert!(begun.elapsed() < LIMIT, "the worker did not do it");
-            std::thread::sleep(Duration::from_millis(200));
-        }
+        until(|| {
+            let is_done = !json(&db, &["operations", "show", "1"])["finished_at"].is_null();
+            is_done.then_some(()).ok_or("the worker did not do it")
+        });
         assert_eq!(count(&db, &["--state", "cancelled"]), 1500);
         worker.kill();
     }
@@ -310,13 +307,13 @@ on_each_database! {
 #[test]
 fn a_terminal_shows_a_bar_and_ctrl_c_leaves_the_rest_to_the_workers() {
     let db = Db::sqlite().migrated();
-    db.enqueue_many("wait", "default", 3000);
+    db.enqueue_many("wait", "default", MANY);
     let terminal = Terminal::open(120, 40);
     let program = env!("CARGO_BIN_EXE_fixture-worker");
-    terminal.keys(&[&format!("clear; DATABASE_URL='{}' {program} cancel --kind wait --batch 10", db.url), "Enter"]);
+    terminal.keys(&[&format!("clear; DATABASE_URL='{}' {program} cancel --kind wait --batch 1", db.url), "Enter"]);
     terminal.await_text("Write `yes` to continue:");
     terminal.keys(&["yes", "Enter"]);
-    terminal.await_screen("the bar", |screen| screen.contains("[=") && screen.contains("of 3,000 jobs"));
+    terminal.await_screen("the bar", |screen| screen.contains("[=") && screen.contains("of 8,000 jobs"));
     assert!(terminal.screen().contains("operation 1 has begun; Ctrl-C leaves the rest of it to the workers"));
     terminal.keys(&["C-c"]);
     let screen = terminal.await_text("worker operations resume 1");
@@ -324,7 +321,7 @@ fn a_terminal_shows_a_bar_and_ctrl_c_leaves_the_rest_to_the_workers() {
     terminal.await_shell();
     assert_eq!(count(&db, &["--state", "cancelled"]), json(&db, &["operations"])[0]["changed"].as_u64().unwrap());
     terminal.keys(&[&format!("clear; DATABASE_URL='{}' {program} operations resume 1", db.url), "Enter"]);
-    let screen = terminal.await_text("operation 1 is done: 3,000 jobs changed");
+    let screen = terminal.await_text("operation 1 is done: 8,000 jobs changed");
     assert!(!screen.contains("[="), "the bar is gone: {screen}");
 }
 
@@ -332,8 +329,8 @@ fn a_terminal_shows_a_bar_and_ctrl_c_leaves_the_rest_to_the_workers() {
 fn jobs_that_another_transaction_has_locked_are_named() {
     let db = Db::postgres().migrated();
     let [one, ..] = three(&db);
-    db.execute_in_background("begin; select id from jobs.ready order by id limit 1 for update; select pg_sleep(30)");
-    std::thread::sleep(Duration::from_millis(500));
+    db.execute_in_background("begin; select id from jobs.ready order by id limit 1 for update; select pg_sleep(3600)");
+    db.await_sleep();
     let run = run(&db, &["cancel", "--kind", "greet", "--yes"]).exited(1);
     let text = format!("2 jobs changed\nleft out job {one}: other transactions have held them locked");
     assert!(run.stdout.contains(&text), "{run:#?}");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fixture_app::{Greet, Wait};
+use fixture_app::{Greet, HOUR, Wait};
 use jobs::Job as _;
 use serde_json::Value;
 
@@ -46,7 +46,7 @@ on_each_database! {
 
     fn a_queue_without_a_worker_is_an_error(db) {
         let db = db.migrated();
-        db.enqueue(Greet { name: "x".to_owned() }.delay(Duration::from_secs(60)));
+        db.enqueue(Greet { name: "x".to_owned() }.delay(Duration::from_secs(3600)));
         let run = db.run(&["check", "--queues", "default", "--json"]).exited(1);
         assert_eq!(codes(&run), ["error:unserved_queue"]);
         let text = db.run(&["check", "--queues", "default"]).exited(1).stdout;
@@ -55,8 +55,8 @@ on_each_database! {
 
     fn a_queue_that_a_live_worker_serves_is_none(db) {
         let db = db.migrated();
-        let busy = db.enqueue(Wait { millis: 60_000 });
-        db.enqueue(Wait { millis: 1 }.delay(Duration::from_secs(60)));
+        let busy = db.enqueue(Wait { millis: HOUR });
+        db.enqueue(Wait { millis: 1 }.delay(Duration::from_secs(3600)));
         let mut worker = db.start(&["--queues", "default"]);
         db.await_state(busy, "running");
         assert!(codes(&db.run(&["check", "--queues", "mail", "--json"]).succeeded()).is_empty());
@@ -65,7 +65,7 @@ on_each_database! {
 
     fn a_kind_without_a_handler_is_an_error(db) {
         let db = db.migrated();
-        let id = db.enqueue(Greet { name: "x".to_owned() }.delay(Duration::from_secs(60)));
+        let id = db.enqueue(Greet { name: "x".to_owned() }.delay(Duration::from_secs(3600)));
         db.execute(&format!("update {} set kind = 'retired' where id = {id}", db.waiting_table()));
         let run = db.run(&["check", "--json"]).exited(1);
         assert_eq!(codes(&run), ["error:unserved_kind"]);

@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
-use fixture_app::{Greet, Wait};
+use fixture_app::{Greet, HOUR, Wait};
 use jobs::Job as _;
 use jobs::migrations::POSTGRES;
 
@@ -62,7 +62,7 @@ on_each_database! {
 
     fn running_jobs_are_not_deleted_in_silence(db) {
         let db = db.migrated();
-        let id = db.enqueue(Wait { millis: 60_000 });
+        let id = db.enqueue(Wait { millis: HOUR });
         let mut worker = db.start(&[]);
         db.await_state(id, "running");
         worker.kill();
@@ -79,7 +79,7 @@ on_each_database! {
         let worker = db.start(&[]);
         db.await_state(id, "completed");
         worker.signal("TERM");
-        worker.ended(Duration::from_secs(30)).succeeded();
+        worker.ended().succeeded();
         down_to_the_first(&db);
         down(&db, false).unwrap();
         db.run(&["stats"]).exited(4);

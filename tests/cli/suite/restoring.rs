@@ -2,15 +2,14 @@
 
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use fixture_app::{Charge, Greet, Wait};
+use fixture_app::{Charge, Greet, WaitFor};
 use jobs::Job as _;
 
-use crate::support::{Db, Run, Running, Scratch, worker};
+use crate::support::http::{address, await_searches};
+use crate::support::{Db, Gate, Run, Running, Scratch, until, worker};
 
-/// How long each attempt takes of the job that runs while the dump is taken, in ms.
-const RUNS: u64 = 3000;
 /// The number of jobs that wait in the dump.
 const WAITING: usize = 300;
 
@@ -66,6 +65,8 @@ fn greet(name: &str) -> Greet {
 /// The jobs in the dump.
 struct Original {
     running: i64,
+    /// What the running job waits for.
+    gate: Gate,
     waiting: Vec<i64>,
     later: i64,
     completed: i64,
@@ -77,12 +78,13 @@ fn original(db: &Db) -> Original {
     db.run(&["environment", "set", "production", "--actor", "anna"]).succeeded();
     let large = "x".repeat(5000);
     let (completed, discarded) = (db.enqueue(greet(&large)), db.enqueue(Charge { card: "c".to_owned() }));
-    let mut first = start_in(db, "production", &["--lease", "2s"]);
+    let mut first = start_in(db, "production", &[]);
     db.await_state(completed, "completed");
     db.await_state(discarded, "discarded");
     first.kill();
-    let mut victim = start_in(db, "production", &["--lease", "2s", "--queues", "default=1"]);
-    let running = db.enqueue(Wait { millis: RUNS });
+    let mut victim = start_in(db, "production", &["--queues", "default=1"]);
+    let gate = Gate::closed();
+    let running = db.enqueue(WaitFor { file: gate.file() });
     db.execute(&format!(
         "select jobs.enqueue('greet', json_build_object('name', case when n % 50 = 0 then '{large}' else 'x' end), 'mail')
          from generate_series(1, {WAITING}) n",
@@ -99,24 +101,25 @@ fn original(db: &Db) -> Original {
          values ('by hand', 'greet', '0 0 2 1 1 *', 'Europe/Paris', 'last', '2020-02-03 04:05:06.789012+00');
          insert into jobs.queue (name, paused) values ('slow', true);",
     );
-    Original { running, waiting, later, completed, discarded }
+    Original { running, gate, waiting, later, completed, discarded }
 }
 
 /// Checks that each job of the dump ends once: those that waited at their first attempt, the one that ran at its
 /// second. Those that had ended do not run again.
 fn each_runs_once(db: &Db, original: &Original) {
     let before = db.text("select json_agg(f order by id)::text as text from jobs.finished f");
-    let _worker = start_in(db, "staging", &["--lease", "2s"]);
+    original.gate.open();
+    let _worker = start_in(db, "staging", &["--lease", "10s"]);
     let running = db.await_state(original.running, "completed");
     assert_eq!((running["attempt"].as_i64(), running["crashes"].as_i64()), (Some(2), Some(1)), "{running}");
     original.waiting.last().map(|last| db.await_state(*last, "completed"));
     let once = "state = 1 and attempt = 1 and lease = 1 and crashes = 0";
     let waited = original.waiting.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while db.count(&format!("jobs.finished where {once} and id in ({waited})")) < i64::try_from(WAITING).unwrap() {
-        assert!(Instant::now() < deadline, "{}", db.text("select json_agg(j)::text as text from jobs.job j"));
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    until(|| {
+        let ended = db.count(&format!("jobs.finished where {once} and id in ({waited})"));
+        let jobs = || db.text("select json_agg(j)::text as text from jobs.job j");
+        if ended == i64::try_from(WAITING).unwrap() { Ok(()) } else { Err(jobs()) }
+    });
     assert_eq!(db.json(&["show", &original.later.to_string()])["state"], "scheduled");
     let ended = format!("id in ({}, {})", original.completed, original.discarded);
     let after = db.text(&format!("select json_agg(f order by id)::text as text from jobs.finished f where {ended}"));
@@ -153,9 +156,9 @@ fn round_trip(dump_with: &[&str], restore_with: &[&str]) {
     each_runs_once(&copy, &original);
 }
 
-/// Waits until the workers of the dump count as dead, whose heartbeats are part of the dump, and renames the copy.
+/// Renames the copy when the workers of the dump count as dead, whose heartbeats are part of the dump.
 fn adopt(copy: &Db, args: &[&str]) -> Run {
-    std::thread::sleep(Duration::from_millis(2200));
+    copy.let_leases_end();
     copy.run(&[&["environment", "set", "staging", "--actor", "anna"], args].concat()).succeeded()
 }
 
@@ -200,9 +203,10 @@ fn a_frozen_database_is_frozen_in_the_copy() {
     db.run(&["freeze", "--reason", "dumped for a look", "--actor", "anna"]).succeeded();
     restore(&copy, &[], &dump(&db, &scratch, &["--format", "custom"]));
     assert!(copy.run(&["stats"]).succeeded().stdout.contains("by anna: dumped for a look"));
-    let mut worker = copy.start(&["--poll", "50ms"]);
+    let mut worker = copy.start(&["--poll", "50ms", "--listen", "127.0.0.1:0"]);
+    let address = address(&mut worker);
     worker.await_line("by anna: dumped for a look");
-    std::thread::sleep(Duration::from_secs(1));
+    await_searches(&address);
     assert_eq!(copy.json(&["show", &id.to_string()])["state"], "available");
     copy.run(&["thaw", "--actor", "anna"]).succeeded();
     copy.await_state(id, "completed");
@@ -216,13 +220,15 @@ fn a_running_worker_does_not_touch_jobs_that_are_restored_into_its_database() {
     let (scratch, db, staging) = (Scratch::new(), Db::postgres().migrated(), Db::postgres().migrated());
     let original = original(&db);
     staging.run(&["environment", "set", "staging", "--actor", "anna"]).succeeded();
-    let mut worker = start_in(&staging, "staging", &["--poll", "50ms", "--lease", "2s"]);
+    let mut worker = start_in(&staging, "staging", &["--poll", "50ms", "--lease", "10s", "--listen", "127.0.0.1:0"]);
+    let address = address(&mut worker);
     staging.await_state(staging.enqueue(greet("own")), "completed");
 
     let file = dump(&db, &scratch, &["--format", "custom", "--schema", "jobs"]);
     restore(&staging, &["--clean"], &file);
     worker.await_line("belongs to the environment `production`");
-    std::thread::sleep(Duration::from_secs(3));
+    staging.let_leases_end();
+    await_searches(&address);
     let waiting = staging.count("jobs.ready");
     assert_eq!(waiting, i64::try_from(WAITING + 1).unwrap(), "those that wait, and the later one");
 

@@ -1,8 +1,6 @@
 //! `migrate roles`: the printed roles are sufficient for an application and a worker that may do no more than they
 //! need.
 
-use std::time::Duration;
-
 use fixture_app::Greet;
 
 use crate::support::{Db, worker};
@@ -25,7 +23,7 @@ fn the_printed_roles_enqueue_and_work() {
     db.await_state(id, "completed");
     process.await_line("worker started");
     process.signal("TERM");
-    let said = process.ended(Duration::from_secs(20)).succeeded().never_said("permission denied").stderr;
+    let said = process.ended().succeeded().never_said("permission denied").stderr;
     as_role(&runner, &["show", &id.to_string()]).run().succeeded();
     as_role(&runner, &["migrate", "down", "--delete-jobs"]).run().exited(1).complained(&["must be owner"]);
 

@@ -1,7 +1,5 @@
 //! `dashboard`: a real process that serves the pages.
 
-use std::time::Duration;
-
 use fixture_app::Greet;
 use serde_json::json;
 
@@ -12,7 +10,6 @@ const TOKEN: &str = "0123456789abcdef";
 /// The user eve with the token, and with another one.
 const EVE: &str = "authorization: Basic ZXZlOjAxMjM0NTY3ODlhYmNkZWY=\r\n";
 const WRONG: &str = "authorization: Basic ZXZlOjAxMjM0NTY3ODlhYmNkZWZn\r\n";
-const LIMIT: Duration = Duration::from_secs(30);
 
 /// Where the dashboard says that it is, without the path.
 fn address(dashboard: &mut Running) -> String {
@@ -59,7 +56,7 @@ on_each_database! {
         let audit = db.json(&["audit"])[0].clone();
         assert_eq!((&audit["action"], &audit["actor"]), (&json!("cancel"), &json!("grace")));
         dashboard.signal("TERM");
-        let ended = dashboard.ended(LIMIT).exited(0);
+        let ended = dashboard.ended().exited(0);
         assert!(ended.stderr.contains("the dashboard ends"), "{}", ended.stderr);
     }
 

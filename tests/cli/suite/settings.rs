@@ -1,11 +1,10 @@
 //! The commands for what operators set at run time, with real workers.
 
-use std::time::{Duration, Instant};
-
-use fixture_app::{Charge, Greet, Wait};
+use fixture_app::{Charge, Greet, Wait, WaitFor};
 use serde_json::Value;
 
-use crate::support::{Db, Run, worker};
+use crate::support::http::{address, await_searches};
+use crate::support::{Db, Gate, Run, until, worker};
 
 fn greet() -> Greet {
     Greet { name: "x".to_owned() }
@@ -33,14 +32,7 @@ fn state(db: &Db, id: i64) -> String {
 
 /// The one worker that lives.
 fn worker_id(db: &Db) -> String {
-    let begun = Instant::now();
-    loop {
-        if let Some(id) = json(db, &["workers"])[0]["id"].as_str() {
-            return id.to_owned();
-        }
-        assert!(begun.elapsed() < Duration::from_secs(20), "no worker has registered");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    until(|| json(db, &["workers"])[0]["id"].as_str().map(str::to_owned).ok_or("no worker has registered"))
 }
 
 on_each_database! {
@@ -64,10 +56,8 @@ on_each_database! {
 
         let again = run(&db, &["queues", "pause", "mail", "--actor", "bert"]).succeeded().stdout;
         assert!(again.contains("already") && again.contains("by ada"), "{again}");
-        let begun = Instant::now();
         assert_eq!(json(&db, &["queues", "resume", "mail"])["changed"], true);
         db.await_state(waiting, "completed");
-        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
         assert!(run(&db, &["queues", "resume", "mail"]).succeeded().stdout.contains("already: not paused"));
         assert!(json(&db, &["check"])["findings"].as_array().unwrap().iter().all(|finding| finding["code"] != "queue_paused"));
         assert!(run(&db, &["workers", "show", &id[..8]]).succeeded().stdout.contains("it runs nothing now"));
@@ -76,11 +66,15 @@ on_each_database! {
     fn a_drained_queue_is_paused_and_its_jobs_have_ended(db) {
         let db = db.migrated();
         let _worker = db.start(&["--queues", "default=2"]);
-        let running = db.enqueue(Wait { millis: 2500 });
+        let gate = Gate::closed();
+        let running = db.enqueue(WaitFor { file: gate.file() });
         db.await_state(running, "running");
         let early = run(&db, &["queues", "drain", "default", "--timeout", "300ms", "--actor", "ada"]).exited(1).stdout;
         assert!(early.contains("1 job of queue `default` still run") && early.contains("stays paused"), "{early}");
-        let done = run(&db, &["queues", "drain", "default"]).succeeded();
+        let mut drain = db.start(&["queues", "drain", "default", "--actor", "ada"]);
+        drain.await_line("queue `default` is paused; 1 job left");
+        gate.open();
+        let done = drain.ended().succeeded();
         assert!(done.stdout.contains("none of its jobs runs"), "{}", done.stdout);
         assert_eq!(state(&db, running), "completed");
         assert_eq!(json(&db, &["queues", "drain", "default"])["running"], 0);
@@ -131,12 +125,12 @@ on_each_database! {
 
     fn a_paused_kind_waits_and_others_go_on(db) {
         let db = db.migrated();
-        let _worker = db.start(&["--queues", "mail=2,default=2"]);
+        let mut worker = db.start(&["--queues", "default=2"]);
         worker_id(&db);
         run(&db, &["kinds", "pause", "charge", "--reason", "a bug", "--actor", "ada"]).succeeded();
-        std::thread::sleep(Duration::from_secs(1));
+        worker.await_line("kind `charge` is paused");
         let waiting = db.enqueue(Charge { card: "1234".to_owned() });
-        let other = db.enqueue(greet());
+        let other = db.enqueue(Wait { millis: 0 });
         db.await_state(other, "completed");
         assert_eq!(state(&db, waiting), "available");
         let listed = json(&db, &["kinds"]);
@@ -149,9 +143,9 @@ on_each_database! {
 
     fn a_worker_is_asked_to_be_quiet_and_to_stop(db) {
         let db = db.migrated();
-        let mut worker = db.start(&["--queues", "default=2", "--lease", "1s"]);
-        let id = worker_id(&db);
-        let running = db.enqueue(Wait { millis: 3000 });
+        let mut worker = db.start(&["--queues", "default=2", "--lease", "10s"]);
+        let (id, gate) = (worker_id(&db), Gate::closed());
+        let running = db.enqueue(WaitFor { file: gate.file() });
         db.await_state(running, "running");
         let shown = json(&db, &["workers", "show", &id]);
         assert_eq!((&shown["running"][0]["id"], &shown["slots"]["default"]), (&Value::from(running), &Value::from(2)));
@@ -159,6 +153,7 @@ on_each_database! {
         assert!(quiet.contains("asked to be quiet by ada"), "{quiet}");
         worker.await_line("asked this worker to be quiet");
         let waiting = db.enqueue(Wait { millis: 1 });
+        gate.open();
         db.await_state(running, "completed");
         assert_eq!(state(&db, waiting), "available");
         run(&db, &["workers", "stop", &id, "--actor", "ada"]).succeeded();
@@ -190,11 +185,7 @@ on_each_database! {
         run(&db, &["cancel", &id.to_string()]).succeeded();
         let _worker = db.start(&["--retain-discarded", "0s", "--queues", "default"]);
         let discarded = db.enqueue(Charge { card: "1234".to_owned() });
-        let begun = Instant::now();
-        while jobs(&db, &[]) > 0 {
-            assert!(begun.elapsed() < Duration::from_secs(90), "jobs {id} and {discarded} are still there");
-            std::thread::sleep(Duration::from_millis(200));
-        }
+        until(|| (jobs(&db, &[]) == 0).then_some(()).ok_or(format!("jobs {id} and {discarded} are still there")));
     }
 
     fn an_operators_schedule_is_added_changed_triggered_and_removed(db) {
@@ -227,11 +218,7 @@ on_each_database! {
         assert_eq!(listed.as_array().unwrap().len(), 10);
         assert_eq!((&listed[0]["queue"], &listed[0]["priority"]), (&Value::from("mail"), &Value::from(-2)));
         let _worker = db.start(&["--queues", "mail=2"]);
-        let begun = Instant::now();
-        while jobs(&db, &["--state", "completed"]) < 10 {
-            assert!(begun.elapsed() < Duration::from_secs(30), "the backfilled jobs are not found");
-            std::thread::sleep(Duration::from_millis(100));
-        }
+        until(|| (jobs(&db, &["--state", "completed"]) == 10).then_some(()).ok_or("the backfilled jobs are not found"));
         assert_eq!(json(&db, &["schedules"])[0]["last_result"], "completed");
 
         run(&db, &["schedules", "pause", "greet Bo", "--reason", "a holiday", "--actor", "ada"]).succeeded();
@@ -246,11 +233,7 @@ on_each_database! {
         let db = db.migrated();
         run(&db, &["schedules", "add", "often", "greet", "--cron", "* * * * * *", "--args", r#"{"name":"Bo"}"#, "--actor", "ada"]).succeeded();
         let _worker = db.start(&["--queues", "mail=2"]);
-        let begun = Instant::now();
-        while jobs(&db, &["--state", "completed"]) < 3 {
-            assert!(begun.elapsed() < Duration::from_secs(30), "it does not tick");
-            std::thread::sleep(Duration::from_millis(100));
-        }
+        until(|| (jobs(&db, &["--state", "completed"]) >= 3).then_some(()).ok_or("it does not tick"));
     }
 
     fn schedules_that_cannot_work_are_refused(db) {
@@ -284,10 +267,9 @@ on_each_database! {
         run(&db, &["freeze", "--reason", "a copy", "--actor", "ada"]).succeeded();
         run(&db, &["kinds", "pause", "charge", "--actor", "ada"]).succeeded();
         run(&db, &["queues", "resume", "mail", "--actor", "ada"]).succeeded();
-        let _worker = db.start(&["--queues", "mail=2", "--poll", "50ms", "--lease", "1s"]);
-        worker_id(&db);
+        let mut worker = db.start(&["--queues", "mail=2", "--poll", "50ms", "--listen", "127.0.0.1:0"]);
         let id = db.enqueue(greet());
-        std::thread::sleep(Duration::from_secs(1));
+        await_searches(&address(&mut worker));
         assert_eq!(state(&db, id), "available");
         run(&db, &["thaw"]).succeeded();
         db.await_state(id, "completed");

@@ -1,12 +1,12 @@
 //! `list`, `show`, `retry`, `cancel` and `stats`.
 
-use fixture_app::{Charge, Greet, LogIn, Wait, Write};
+use fixture_app::{Charge, Greet, HOUR, LogIn, Wait, Write};
 use jobs::Job as _;
 use jobs::{Database, JobId, JobState};
 use serde_json::json;
 use std::time::Duration;
 
-use crate::support::{Db, Run};
+use crate::support::{Db, LIMIT, Run};
 
 /// Arguments that only `show` may print.
 const SECRET: &str = "ada@example.org";
@@ -20,7 +20,7 @@ fn three_jobs(db: &Db) -> [i64; 3] {
     let worker = db.start(&["--queues", "default", "--poll", "50ms"]);
     db.await_state(failed, "discarded");
     worker.signal("TERM");
-    worker.ended(Duration::from_secs(20)).succeeded().never_said(SECRET);
+    worker.ended().succeeded().never_said(SECRET);
     [waiting, later, failed]
 }
 
@@ -108,7 +108,7 @@ on_each_database! {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let [none_ended, small_ended, large_ended] = runtime.block_on(async {
             let database = Database::open(&db.url, 0).await.unwrap();
-            let wait = async |id| database.wait(JobId(id), Duration::from_secs(30)).await.unwrap();
+            let wait = async |id| database.wait(JobId(id), LIMIT).await.unwrap();
             [wait(none).await, wait(small).await, wait(large).await]
         });
         let ends = [&none_ended, &small_ended, &large_ended];
@@ -118,7 +118,7 @@ on_each_database! {
         let note = "the output takes 300002 bytes of JSON, at most 262144 are stored";
         assert_eq!(large_ended.output.unwrap().note(), Some(note));
         worker.signal("TERM");
-        let run = worker.ended(Duration::from_secs(20)).succeeded();
+        let run = worker.ended().succeeded();
         assert!(run.stderr.contains(note) || run.stdout.contains(note), "{run:#?}");
 
         let shown = |id: i64| (db.json(&["show", &id.to_string()]), db.run(&["show", &id.to_string()]).succeeded().stdout);
@@ -136,7 +136,7 @@ on_each_database! {
         let worker = db.start(&["--queues", "default", "--poll", "50ms"]);
         db.await_state(id, "discarded");
         worker.signal("TERM");
-        let run = worker.ended(Duration::from_secs(20)).succeeded().never_said(SECRET);
+        let run = worker.ended().succeeded().never_said(SECRET);
         assert!(run.stderr.contains("ada is refused with") || run.stdout.contains("ada is refused with"), "{run:#?}");
         let shown = db.run(&["show", "--json", &id.to_string()]).succeeded().never_said(SECRET).json();
         assert_eq!(shown["args"], json!({"user": "ada", "password": "[redacted]"}));
@@ -174,7 +174,7 @@ on_each_database! {
         let db = db.migrated();
         assert_eq!(db.run(&["stats"]).succeeded().stdout, "no jobs\n\nno workers\n");
         three_jobs(&db);
-        let busy = db.enqueue(Wait { millis: 60_000 });
+        let busy = db.enqueue(Wait { millis: HOUR });
         let mut worker = db.start(&["--queues", "default=3"]);
         db.await_state(busy, "running");
 

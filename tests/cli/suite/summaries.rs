@@ -1,11 +1,11 @@
 //! What the commands that act on jobs print beside their effect: warnings, and summaries of many jobs.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fixture_app::Greet;
 use jobs::Job as _;
 
-use crate::support::{Db, Prepared, Run, worker};
+use crate::support::{Db, Prepared, Run, until, worker};
 
 fn greet() -> Greet {
     Greet { name: "x".to_owned() }
@@ -35,11 +35,7 @@ on_each_database! {
 
         run(&db, &["queues", "pause", "adhoc"]).succeeded();
         let _worker = db.start(&["--queues", "adhoc=1,mail=1"]);
-        let begun = Instant::now();
-        while db.json(&["workers"])[0]["id"].is_null() {
-            assert!(begun.elapsed() < Duration::from_secs(30), "the worker has not started");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        until(|| db.json(&["workers"])[0]["id"].is_string().then_some(()).ok_or("the worker has not started"));
         warns(run(&db, &["move", "--to", "adhoc", &id]).succeeded(), "warning: queue `adhoc` is paused since");
         run(&db, &["queues", "resume", "adhoc"]).succeeded();
         db.await_state(id.parse().unwrap(), "completed");

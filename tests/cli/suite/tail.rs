@@ -1,34 +1,35 @@
 //! `tail`: events as they happen.
 
-use std::time::Duration;
+use fixture_app::{Charge, Greet, HOUR, Wait, WaitFor};
 
-use fixture_app::{Charge, Greet, Wait};
-
-use crate::support::{Db, on_postgres};
-
-const LIMIT: Duration = Duration::from_secs(30);
+use crate::support::{Db, Gate, on_postgres};
 
 on_each_database! {
     fn tail_prints_events_as_they_happen_and_ends_on_sigint(db) {
         let db = db.migrated();
         let before = db.enqueue(Greet { name: "before".to_owned() });
         db.run(&["cancel", &before.to_string()]).succeeded();
-        let tail = db.start(&["tail", "--interval", "100ms"]);
-        let json = db.start(&["tail", "--interval", "100ms", "--json", "--kind", "charge", "--state", "discarded"]);
-        std::thread::sleep(Duration::from_millis(1500));
+        let mut tail = db.start(&["tail", "--interval", "100ms"]);
+        let mut json = db.start(&["tail", "--interval", "100ms", "--json", "--kind", "charge", "--state", "discarded"]);
+        tail.await_line("following");
+        json.await_line("following");
         let mut worker = db.start(&["--queues", "default=3,mail=3", "--poll", "50ms"]);
-        let waited = db.enqueue(Wait { millis: 1500 });
+        let gate = Gate::closed();
+        let waited = db.enqueue(WaitFor { file: gate.file() });
         let failed = db.enqueue(Charge { card: "4711".to_owned() });
-        let cancelled = db.enqueue(Wait { millis: 60_000 });
-        db.await_state(waited, "completed");
-        db.await_state(failed, "discarded");
-        db.await_state(cancelled, "running");
-        std::thread::sleep(Duration::from_millis(700));
+        let cancelled = db.enqueue(Wait { millis: HOUR });
+        // The start of an attempt is printed only if a reading finds the attempt still running.
+        tail.await_output(&format!("{:9} {waited} ", "started"));
+        tail.await_output(&format!("{:9} {cancelled} ", "started"));
+        gate.open();
+        tail.await_output(&format!("{:9} {waited} ", "completed"));
+        tail.await_output(&format!("{:9} {failed} ", "discarded"));
+        json.await_output("discarded");
         db.run(&["cancel", &cancelled.to_string()]).succeeded();
-        std::thread::sleep(Duration::from_millis(1500));
+        tail.await_output(&format!("{:9} {cancelled} ", "cancelled"));
         tail.signal("INT");
         json.signal("TERM");
-        let (tail, json) = (tail.ended(LIMIT).exited(0), json.ended(LIMIT).exited(0));
+        let (tail, json) = (tail.ended().exited(0), json.ended().exited(0));
         worker.kill();
 
         let count = |event: &str, id| {
@@ -55,7 +56,7 @@ on_each_database! {
 fn tail_survives_an_outage() {
     let db = Db::postgres().migrated();
     let mut tail = db.start(&["tail", "--interval", "100ms"]);
-    std::thread::sleep(Duration::from_millis(1000));
+    tail.await_line("following");
     let (server, name) = db.server();
     on_postgres(server, &format!("alter database {name} allow_connections false"));
     let end = format!("select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'");
@@ -64,5 +65,5 @@ fn tail_survives_an_outage() {
     on_postgres(server, &format!("alter database {name} allow_connections true"));
     tail.await_line("the database answers again");
     tail.signal("INT");
-    tail.ended(LIMIT).exited(0);
+    tail.ended().exited(0);
 }

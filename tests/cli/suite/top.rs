@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use fixture_app::{Greet, Wait};
+use fixture_app::{Greet, HOUR, Wait};
 use serde_json::json;
 
 use crate::support::{Db, Terminal, on_postgres, worker};
@@ -26,13 +26,13 @@ on_each_database! {
     fn top_shows_jobs_takes_keys_and_gives_the_terminal_back(db) {
         let db = db.migrated();
         db.enqueue(Greet { name: "x".to_owned() });
-        let busy = db.enqueue(Wait { millis: 60_000 });
+        let busy = db.enqueue(Wait { millis: HOUR });
         let mut worker = db.start(&["--queues", "default=3"]);
         db.await_state(busy, "running");
         let terminal = Terminal::open(120, 40);
         start(&terminal, &db, "", "--actor anna");
-        let screen = terminal.await_text("mail");
-        assert!(screen.contains("wait") && screen.contains("running (1)") && screen.contains("1 worker alive") && screen.contains("1 job due, 0.0 completed"), "{screen}");
+        let all = ["mail", "wait", "running (1)", "1 worker alive", "1 job due, 0.0 completed"];
+        terminal.await_screen("the jobs and their worker", |screen| all.iter().all(|part| screen.contains(part)));
         let screen = terminal.colours();
         assert!(has_colours(&screen), "the table with the focus has a colour: {screen:?}");
 

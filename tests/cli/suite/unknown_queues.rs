@@ -2,7 +2,6 @@
 
 use fixture_app::Greet;
 use jobs::Job as _;
-use std::time::Duration;
 
 use crate::support::worker;
 
@@ -11,10 +10,10 @@ on_each_database! {
         let db = db.migrated();
         let id = db.enqueue(Greet { name: "x".to_owned() }.queue("bulk"));
         let mut worker = db.start(&["--queues", "bulk=5"]);
-        worker.await_line("found waiting greet. These kinds may run there: block, charge, greet, import_feed, log_in, refund, send_newsletter, ship, wait, welcome, write");
+        worker.await_line("found waiting greet. These kinds may run there: block, charge, greet, import_feed, log_in, refund, send_newsletter, ship, wait, wait_for, welcome, write");
         db.await_state(id, "completed");
         worker.signal("TERM");
-        let run = worker.ended(Duration::from_secs(30)).succeeded();
+        let run = worker.ended().succeeded();
         assert!(!run.stderr.contains("WARN"), "{run:#?}");
     }
 
@@ -24,7 +23,7 @@ on_each_database! {
         worker.await_line("did you mean `mail`?");
         worker.await_line("worker started");
         worker.signal("TERM");
-        let run = worker.ended(Duration::from_secs(30)).succeeded();
+        let run = worker.ended().succeeded();
         // There is no warning for `adhoc`, which the set-up declares.
         let warnings: Vec<_> = run.stderr.lines().filter(|line| line.contains("WARN")).collect();
         assert_eq!(warnings.len(), 1, "{run:#?}");
@@ -38,7 +37,7 @@ on_each_database! {
         worker.await_line("JOBS_CONCURENCY is unknown and has no effect; did you mean JOBS_CONCURRENCY?");
         worker.await_line("worker started");
         worker.signal("TERM");
-        let run = worker.ended(Duration::from_secs(30)).succeeded();
+        let run = worker.ended().succeeded();
         assert!(!run.stderr.contains("JOBS_POLL"), "{run:#?}");
     }
 

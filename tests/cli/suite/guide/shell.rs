@@ -4,9 +4,8 @@ use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
-use crate::support::{Db, Scratch};
+use crate::support::{Db, Scratch, until};
 
 /// A directory in which `worker` is the fixture's worker on this database, and the user is ada.
 pub(super) struct Shell<'a> {
@@ -65,16 +64,12 @@ impl<'a> Shell<'a> {
 impl Background<'_> {
     /// Waits for a line that contains this text. Returns what was printed until then.
     pub(super) fn await_line(&self, text: &str) -> String {
-        let begun = Instant::now();
-        loop {
+        until(|| {
             let log = fs::read_to_string(self.shell.scratch.path().join("log")).unwrap();
             let end = log.rfind('\n').map_or(0, |end| end + 1);
-            if log[..end].contains(text) {
-                return printed(&log[..end]);
-            }
-            assert!(begun.elapsed() < Duration::from_secs(30), "{text:?} is missing:\n{log}");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+            let is_there = log[..end].contains(text);
+            if is_there { Ok(printed(&log[..end])) } else { Err(format!("{text:?} is missing:\n{log}")) }
+        })
     }
 }
 

@@ -14,7 +14,7 @@ fn the_page_on_troubleshooting_shows_real_outputs() {
     db.enqueue_many_with("charge", "mail", 406, r#"{"card": "4000"}"#);
     db.execute("update jobs.ready set priority = 5 where id > 7");
     let mut worker = db.start(&["--queues", "mail=4"]);
-    worker.await_line("worker");
+    worker.await_line("worker started");
     let shell = Shell::new(&db);
     Page::read("docs/guide/troubleshooting.md").compare(|command| shell.run(command));
     worker.kill();

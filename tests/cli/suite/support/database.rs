@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use diesel::{Connection as _, SqliteConnection, connection::SimpleConnection as _};
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _};
@@ -11,6 +11,7 @@ use jobs::{Enqueue, JobId};
 use serde_json::Value;
 
 use super::process::{Run, Running, worker};
+use super::until;
 
 /// A directory that is removed with its contents when it is dropped.
 pub(crate) struct Scratch(PathBuf);
@@ -116,12 +117,12 @@ impl Db {
     }
 
     /// Enqueues many jobs with one statement.
-    pub(crate) fn enqueue_many(&self, kind: &str, queue: &str, jobs: u32) {
+    pub(crate) fn enqueue_many(&self, kind: &str, queue: &str, jobs: u64) {
         self.enqueue_many_with(kind, queue, jobs, r#"{"millis": 0}"#);
     }
 
     /// The same with these arguments.
-    pub(crate) fn enqueue_many_with(&self, kind: &str, queue: &str, jobs: u32, args: &str) {
+    pub(crate) fn enqueue_many_with(&self, kind: &str, queue: &str, jobs: u64, args: &str) {
         let table = self.waiting_table();
         let insert = format!("insert into {table} (kind, queue, args) select '{kind}', '{queue}', '{args}' from n");
         self.execute(&format!(
@@ -185,6 +186,28 @@ impl Db {
         });
     }
 
+    /// Waits until such SQL has come to its `pg_sleep`.
+    pub(crate) fn await_sleep(&self) {
+        let sleeping = "pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()";
+        until(|| (self.count(sleeping) == 1).then_some(()).ok_or("nothing sleeps"));
+    }
+
+    /// Until the result is dropped, every enqueue waits.
+    pub(crate) fn hold_writes(&self) -> Box<dyn std::any::Any> {
+        if let Home::Sqlite { .. } = self.home {
+            let mut conn = self.sqlite_connection();
+            conn.batch_execute("begin immediate").unwrap();
+            return Box::new(conn);
+        }
+        let runtime = runtime();
+        let conn = runtime.block_on(async {
+            let mut conn = AsyncPgConnection::establish(&self.url).await.unwrap();
+            conn.batch_execute("begin; lock table jobs.ready in exclusive mode").await.unwrap();
+            conn
+        });
+        Box::new((conn, runtime))
+    }
+
     /// Returns the number of rows of `from`. PostgreSQL only.
     pub(crate) fn count(&self, from: &str) -> i64 {
         #[derive(diesel::QueryableByName)]
@@ -212,6 +235,15 @@ impl Db {
         })
     }
 
+    /// Moves the last heartbeats of all workers back, so that those that were killed count as dead.
+    pub(crate) fn let_leases_end(&self) {
+        let day = match self.home {
+            Home::Sqlite { .. } => "86400000000",
+            Home::Postgres { .. } => "interval '1 day'",
+        };
+        self.execute(&format!("update jobs.worker set heartbeat_at = heartbeat_at - {day}"));
+    }
+
     /// The path of the file. SQLite only.
     pub(crate) fn file(&self) -> &Path {
         Path::new(self.url.strip_prefix("sqlite://").expect("a SQLite URL"))
@@ -225,33 +257,24 @@ impl Db {
 
     /// Waits until a job is in this state. Returns the job.
     pub(crate) fn await_state(&self, id: i64, state: &str) -> Value {
-        let deadline = Instant::now() + Duration::from_secs(30);
-        loop {
+        until(|| {
             let job = self.json(&["show", &id.to_string()]);
-            if job["state"] == state {
-                return job;
-            }
-            assert!(Instant::now() < deadline, "job {id} did not become {state}: {job}");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+            if job["state"] == state { Ok(job) } else { Err(format!("job {id} did not become {state}: {job}")) }
+        })
     }
 
     /// Waits until an attempt of a job has failed. Returns the job.
     pub(crate) fn await_failure(&self, id: i64) -> Value {
-        let deadline = Instant::now() + Duration::from_secs(30);
-        loop {
+        until(|| {
             let job = self.json(&["show", &id.to_string()]);
-            if job["errors"].as_array().is_some_and(|errors| !errors.is_empty()) {
-                return job;
-            }
-            assert!(Instant::now() < deadline, "no attempt of job {id} failed: {job}");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+            let failed = job["errors"].as_array().is_some_and(|errors| !errors.is_empty());
+            if failed { Ok(job) } else { Err(format!("no attempt of job {id} failed: {job}")) }
+        })
     }
 
     fn sqlite_connection(&self) -> SqliteConnection {
         let mut conn = SqliteConnection::establish(&self.file().to_string_lossy()).unwrap();
-        conn.batch_execute("pragma busy_timeout = 10000").unwrap();
+        conn.batch_execute("pragma busy_timeout = 300000").unwrap();
         conn
     }
 }
@@ -284,7 +307,9 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
+/// A name that no other test has. A killed test leaves its database in a server that stays, and a later process may have its id.
 fn unique(prefix: &str) -> String {
     static COUNTER: AtomicU32 = AtomicU32::new(0);
-    format!("{prefix}-{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed))
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
+    format!("{prefix}-{}-{now}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed))
 }

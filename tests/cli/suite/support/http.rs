@@ -1,11 +1,10 @@
-//! The client of the probes: one request per connection.
+//! The client of the probes and metrics: one request per connection.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::time::Duration;
 
-/// The time limit of a request.
-const LIMIT: Duration = Duration::from_secs(20);
+use super::exposition::Exposition;
+use super::{LIMIT, Running, until};
 
 #[derive(Debug)]
 pub(crate) struct Response {
@@ -34,4 +33,26 @@ pub(crate) fn request(address: &str, method: &str, path: &str) -> Response {
 
 pub(crate) fn get(address: &str, path: &str) -> Response {
     request(address, "GET", path)
+}
+
+/// The address in the log of a worker that was started with port 0.
+pub(crate) fn address(worker: &mut Running) -> String {
+    let line = worker.await_line("probes and metrics: http://");
+    let (_, rest) = line.split_once("http://").unwrap();
+    rest.split('/').next().unwrap().to_owned()
+}
+
+pub(crate) fn scraped(address: &str) -> Exposition {
+    let response = get(address, "/metrics");
+    assert_eq!(response.status, 200);
+    assert!(response.head.contains("text/plain; version=0.0.4; charset=utf-8"), "{}", response.head);
+    Exposition::parse(&response.body)
+}
+
+/// Waits until a worker has searched for due jobs a few more times. What it has not claimed then, it leaves alone.
+pub(crate) fn await_searches(address: &str) {
+    let searches =
+        || scraped(address).sum("messaging_client_operation_duration_seconds_count", &[("operation", "next_due")]);
+    let before = searches();
+    until(|| (searches() >= before + 3.0).then_some(()).ok_or("the worker does not search for jobs"));
 }

@@ -1,17 +1,18 @@
 //! Worker processes: they are started with a clean environment, awaited with a limit, and ended with the test.
 
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// The time limit of every process.
-const LIMIT: Duration = Duration::from_secs(60);
+use super::{LIMIT, until};
 
 /// How a process ended.
 #[derive(Debug)]
@@ -115,7 +116,7 @@ impl Prepared {
     pub(crate) fn run_with_input(self, text: &str) -> Run {
         let mut running = self.start_with_input();
         running.answer(text);
-        running.ended(LIMIT)
+        running.ended()
     }
 
     fn spawn(mut self) -> Running {
@@ -126,16 +127,20 @@ impl Prepared {
             // The channel is closed when the process or the test ends.
             BufReader::new(stderr).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
         });
-        let mut stdout = child.stdout.take().unwrap();
-        let stdout = std::thread::spawn(move || {
-            let mut text = String::new();
-            stdout.read_to_string(&mut text).map(|_| text)
+        let (mut stdout, printed) = (BufReader::new(child.stdout.take().unwrap()), Arc::<Mutex<String>>::default());
+        let text = printed.clone();
+        let reader = std::thread::spawn(move || {
+            let mut line = String::new();
+            while stdout.read_line(&mut line)? > 0 {
+                text.lock().unwrap().push_str(&std::mem::take(&mut line));
+            }
+            Ok(())
         });
-        Running { child, lines, seen: String::new(), stdout: Some(stdout) }
+        Running { child, lines, seen: String::new(), printed, reader: Some(reader) }
     }
 
     pub(crate) fn run(self) -> Run {
-        self.start().ended(LIMIT)
+        self.start().ended()
     }
 }
 
@@ -144,7 +149,9 @@ pub(crate) struct Running {
     child: Child,
     lines: Receiver<String>,
     seen: String,
-    stdout: Option<JoinHandle<std::io::Result<String>>>,
+    /// What it has printed on standard output.
+    printed: Arc<Mutex<String>>,
+    reader: Option<JoinHandle<std::io::Result<()>>>,
 }
 
 impl Running {
@@ -156,12 +163,7 @@ impl Running {
 
     /// Waits for a line on standard error that contains this text. Returns the line.
     pub(crate) fn await_line(&mut self, text: &str) -> String {
-        self.await_line_within(LIMIT, text)
-    }
-
-    /// The same, with this limit.
-    pub(crate) fn await_line_within(&mut self, limit: Duration, text: &str) -> String {
-        let deadline = Instant::now() + limit;
+        let deadline = Instant::now() + LIMIT;
         loop {
             let line = self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now()));
             let line = line.unwrap_or_else(|_| panic!("no line with {text:?}; there were:\n{}", self.seen));
@@ -171,6 +173,24 @@ impl Running {
                 return line;
             }
         }
+    }
+
+    /// Waits until it has printed this text on standard output.
+    pub(crate) fn await_output(&self, text: &str) {
+        until(|| {
+            let printed = self.printed.lock().unwrap();
+            if printed.contains(text) { Ok(()) } else { Err(format!("{text:?} was not printed:\n{printed}")) }
+        });
+    }
+
+    /// Waits until SIGINT does not end it at once any more.
+    pub(crate) fn await_handler_of_sigint(&self) {
+        until(|| {
+            let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+            let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim();
+            let is_caught = u64::from_str_radix(caught, 16).unwrap() & 0b10 != 0;
+            is_caught.then_some(()).ok_or("SIGINT has no handler")
+        });
     }
 
     pub(crate) fn signal(&self, name: &str) {
@@ -184,17 +204,18 @@ impl Running {
         self.child.wait().unwrap();
     }
 
-    /// Waits for its end, at most `limit`.
-    pub(crate) fn ended(mut self, limit: Duration) -> Run {
-        let deadline = Instant::now() + limit;
+    /// Waits for its end.
+    pub(crate) fn ended(mut self) -> Run {
+        let deadline = Instant::now() + LIMIT;
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 break status;
             }
-            assert!(Instant::now() < deadline, "still running after {limit:?}; it said:\n{}", self.drained());
+            assert!(Instant::now() < deadline, "still running after {LIMIT:?}; it said:\n{}", self.drained());
             std::thread::sleep(Duration::from_millis(10));
         };
-        let stdout = self.stdout.take().unwrap().join().unwrap().unwrap();
+        self.reader.take().unwrap().join().unwrap().unwrap();
+        let stdout = std::mem::take(&mut *self.printed.lock().unwrap());
         // The channel closes after this, because the process held the other end of standard error.
         while let Ok(line) = self.lines.recv_timeout(LIMIT) {
             self.seen.push_str(&line);

@@ -2,14 +2,13 @@
 
 use std::process::Command;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
 
-const LIMIT: Duration = Duration::from_secs(30);
+use super::{Scratch, until};
 
 /// A terminal with a shell in it. It ends with the test.
 pub(crate) struct Terminal {
-    socket: String,
+    /// The directory of the server's socket.
+    scratch: Scratch,
 }
 
 fn tmux() -> &'static std::path::Path {
@@ -19,18 +18,21 @@ fn tmux() -> &'static std::path::Path {
 
 impl Terminal {
     pub(crate) fn open(width: u16, height: u16) -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let terminal = Self { socket: format!("jobs-cli-{}-{number}", std::process::id()) };
+        let terminal = Self { scratch: Scratch::new() };
         let (width, height) = (width.to_string(), height.to_string());
         terminal.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", &width, "-y", &height, "env PS1='shell> ' sh"]);
         terminal.await_text("shell>");
         terminal
     }
 
+    fn command(&self) -> Command {
+        let mut command = Command::new(tmux());
+        command.arg("-S").arg(self.scratch.path().join("tmux"));
+        command
+    }
+
     pub(crate) fn tmux(&self, args: &[&str]) -> String {
-        let output = Command::new(tmux()).args(["-L", &self.socket]).args(args).env("TERM", "xterm-256color").output();
-        let output = output.unwrap();
+        let output = self.command().args(args).env("TERM", "xterm-256color").output().unwrap();
         assert!(output.status.success(), "tmux {args:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
@@ -49,15 +51,10 @@ impl Terminal {
     }
 
     pub(crate) fn await_screen(&self, what: &str, is_there: impl Fn(&str) -> bool) -> String {
-        let begun = Instant::now();
-        loop {
+        until(|| {
             let screen = self.screen();
-            if is_there(&screen) {
-                return screen;
-            }
-            assert!(begun.elapsed() < LIMIT, "{what} is missing on the screen:\n{screen}");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+            if is_there(&screen) { Ok(screen) } else { Err(format!("{what} is missing on the screen:\n{screen}")) }
+        })
     }
 
     pub(crate) fn await_text(&self, text: &str) -> String {
@@ -74,6 +71,6 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        let _ = Command::new(tmux()).args(["-L", &self.socket, "kill-server"]).output();
+        let _ = self.command().arg("kill-server").output();
     }
 }
