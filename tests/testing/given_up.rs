@@ -4,7 +4,7 @@
 /// limit is doubled until the message says this, up to minutes.
 macro_rules! given_up {
     ($says:expr, $limit:ident => $call:expr) => {{
-        let mut $limit = std::time::Duration::from_millis(200);
+        let mut $limit = std::time::Duration::from_millis(500);
         loop {
             let problem: String = $call;
             if problem.contains($says) || $limit.as_secs() > 120 {

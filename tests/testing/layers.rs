@@ -191,8 +191,8 @@ macro_rules! on {
                         job.on(&mut conn)$($wait)*.unwrap_err().to_string()
                     });
                     assert!(problem.contains(said) && problem.contains(&format!("{limit:?}")), "{problem}");
-                    OnRuntime { fails: false }.enqueue(&mut conn)$($wait)*.unwrap();
                     let (problem, _) = given_up!(said, limit => {
+                        OnRuntime { fails: false }.enqueue(&mut conn)$($wait)*.unwrap();
                         let drain = drain(&mut conn).state(log.clone()).layer(layer()).time_limit(limit);
                         drain.run()$($wait)*.unwrap_err().to_string()
                     });

@@ -68,12 +68,13 @@ fn database_with_a_row() -> Database {
     database
 }
 
-const SESSION: &str = ". Session ";
+const WAITS: &str =
+    "with the statement `update note set text = 'theirs'` waits for a lock that the test's transaction holds";
 
 fn names_the_session_that_waits((message, limit): (String, Duration), kind: &str) {
     for part in [
-        &format!("of kind `{kind}` has not ended after {limit:?}{SESSION}"),
-        "with the statement `update note set text = 'theirs'` waits for a lock that the test's transaction holds",
+        &format!("of kind `{kind}` has not ended after {limit:?}. Session "),
+        WAITS,
         "`conn: &mut ..`",
         "`Worker::run_until_empty`",
         "`.time_limit(..)`",
@@ -88,12 +89,12 @@ fn a_handler_that_waits_for_the_tests_transaction_is_given_up_on_a_sync_connecti
     let url = Url(database.url());
     let mut conn = database.pg();
     conn.batch_execute("update note set text = 'ours'").unwrap();
-    WriteElsewhereAsync.enqueue(&mut conn).unwrap();
-    let stuck = given_up!(SESSION, limit => {
+    let stuck = given_up!(WAITS, limit => {
+        WriteElsewhereAsync.enqueue(&mut conn).unwrap();
         drain(&mut conn).state(url.clone()).time_limit(limit).run().unwrap_err().to_string()
     });
     names_the_session_that_waits(stuck, "write_elsewhere_async");
-    let stuck = given_up!(SESSION, limit => {
+    let stuck = given_up!(WAITS, limit => {
         perform(WriteElsewhere).state(url.clone()).time_limit(limit).on(&mut conn).unwrap_err().to_string()
     });
     names_the_session_that_waits(stuck, "write_elsewhere");
@@ -107,16 +108,16 @@ async fn a_handler_that_waits_for_the_tests_transaction_is_given_up_on_an_async_
     let url = Url(database.url());
     let mut conn = database.pg_async().await;
     SimpleAsyncConnection::batch_execute(&mut conn, "update note set text = 'ours'").await.unwrap();
-    WriteElsewhere.enqueue(&mut conn).await.unwrap();
-    let stuck = given_up!(SESSION, limit => {
+    let stuck = given_up!(WAITS, limit => {
+        WriteElsewhere.enqueue(&mut conn).await.unwrap();
         drain(&mut conn).state(url.clone()).time_limit(limit).run().await.unwrap_err().to_string()
     });
     names_the_session_that_waits(stuck, "write_elsewhere");
-    let stuck = given_up!(SESSION, limit => {
+    let stuck = given_up!(WAITS, limit => {
         perform(WriteElsewhereAsync).state(url.clone()).time_limit(limit).on(&mut conn).await.unwrap_err().to_string()
     });
     names_the_session_that_waits(stuck, "write_elsewhere_async");
-    let stuck = given_up!(SESSION, limit => {
+    let stuck = given_up!(WAITS, limit => {
         perform(WriteHereAndElsewhere).state(url.clone()).time_limit(limit).on(&mut conn).await.unwrap_err().to_string()
     });
     names_the_session_that_waits(stuck, "write_here_and_elsewhere");
