@@ -36,6 +36,7 @@ mod row;
 mod schedule_checks;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+mod stopwatch;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod stored_history;
 mod stored_output;
@@ -63,4 +64,6 @@ pub use row::{
     AsyncLoadRow, AsyncTakeRow, Gone, Key, LoadRow, OwnedKey, Ref, Row, RowLock, Take, TakeRow, found, found_or_none,
     taken,
 };
+#[doc(hidden)]
+pub use stopwatch::Stopwatch;
 pub use stored_output::OutputError;

@@ -1,6 +1,6 @@
 //! What operators do to jobs: the actions on ids, their entries in the audit, and operations on all jobs that match.
 
-use diesel_jobs_core::storage::{Action, JobFilter, Operated, OperationId, RescanReason, STEP};
+use diesel_jobs_core::storage::{Action, JobFilter, Operated, OperationId, STEP};
 use diesel_jobs_core::{JobId, JobState, StorageError};
 use serde_json::json;
 
@@ -98,8 +98,6 @@ pub(crate) async fn a_changed_job_is_claimed_as_it_is_now<F: Fixture>(f: F) {
     db.operator.act(&Action::RunNow, &jobs[..3], "ann").await.unwrap();
     db.operator.act(&Action::Reprioritise(5), &jobs[2..3], "ann").await.unwrap();
     db.operator.act(&Action::Move("elsewhere".into()), &jobs[1..2], "ann").await.unwrap();
-    // On a slow machine a claim leaves a new priority to the next rescan.
-    db.storage.rescan(&wants(worker, &[("default", 9)]), RescanReason::Requested).await.unwrap();
     assert_eq!(ids(&claim(db, worker, 9).await), [jobs[2], jobs[0]]);
 }
 

@@ -1,11 +1,7 @@
 //! What is enqueued when a job is discarded.
 
-use std::time::{Duration, Instant};
-
-use diesel_jobs_core::storage::RescanReason;
 use diesel_jobs_core::{
-    ClaimedJob, DiscardRule, Discarded, Failure, FailureKind, Finish, JobId, JobState, Keep, NewJob, Transition,
-    WorkerId,
+    DiscardRule, Discarded, Failure, FailureKind, Finish, JobId, JobState, Keep, NewJob, Transition,
 };
 use diesel_jobs_storage::Database;
 
@@ -29,19 +25,6 @@ async fn declare(db: &Database, rules: &[DiscardRule]) {
     db.storage.declare_discard_rules(&["a".to_owned(), "b".to_owned()], rules).await.unwrap();
 }
 
-/// Claims the jobs that were enqueued. On a slow machine a claim may leave a new priority to the next rescan.
-async fn followers(db: &Database, worker: WorkerId, expected: usize) -> Vec<ClaimedJob> {
-    let (begun, mut found) = (Instant::now(), Vec::new());
-    loop {
-        found.extend(claim(db, worker, 50).await);
-        if found.len() >= expected || begun.elapsed() > Duration::from_secs(10) {
-            return found;
-        }
-        db.storage.rescan(&wants(worker, &[("default", 50)]), RescanReason::Requested).await.unwrap();
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
-
 /// The discarded job in the arguments of a job.
 fn discarded(args: &[u8]) -> Discarded {
     let args: serde_json::Value = serde_json::from_slice(args).unwrap();
@@ -60,7 +43,7 @@ pub(crate) async fn a_discarded_job_enqueues_what_the_rule_of_its_kind_says<F: F
     }
     let lease = claimed(&f, worker, with(|job| job.max_attempts = 9)).await.lease;
     assert!(finish(db, lease, discard()).await);
-    let followers = followers(db, worker, 1).await;
+    let followers = claim(db, worker, 50).await;
     let [follower] = &followers[..] else { panic!("{followers:?}") };
     assert_eq!((&*follower.kind, &*follower.queue, follower.priority), ("b", "default", 7));
     assert_eq!((follower.attempt, follower.max_attempts), (1, 3));
@@ -118,7 +101,7 @@ pub(crate) async fn many_discards_in_a_batch_enqueue_one_each<F: Fixture>(f: F) 
         .collect();
     assert_eq!(db.storage.finish(&batch).await.unwrap().len(), 25);
     let mut of: Vec<JobId> = Vec::new();
-    for follower in followers(db, worker, 16).await {
+    for follower in claim(db, worker, 50).await {
         let gone = discarded(&follower.args);
         assert_eq!((gone.failure, &gone.error), (FailureKind::Panic, &failure.message));
         of.push(gone.id);
@@ -139,7 +122,7 @@ pub(crate) async fn a_rescue_that_discards_enqueues_it_too<F: Fixture>(f: F) {
     let dead = mortal(db).await;
     let lost = claimed(&f, dead, with(|job| job.max_attempts = 1)).await.lease.job;
     assert_eq!(rescue(db, POLICY).await.discarded, [lost]);
-    let followers = followers(db, worker(db).await, 1).await;
+    let followers = claim(db, worker(db).await, 50).await;
     let [follower] = &followers[..] else { panic!("{followers:?}") };
     let gone = discarded(&follower.args);
     assert_eq!((gone.id, gone.failure, gone.attempt, gone.max_attempts), (lost, FailureKind::Crash, 1, 1));
@@ -150,26 +133,26 @@ pub(crate) async fn a_rescue_that_discards_enqueues_it_too<F: Fixture>(f: F) {
 pub(crate) async fn rules_are_replaced_and_removed_with_their_code<F: Fixture>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
-    let follower_of = async |job: NewJob, expected: usize| {
+    let follower_of = async |job: NewJob| {
         let lease = claimed(&f, worker, job).await.lease;
         assert!(finish(db, lease, discard()).await);
-        let followers = followers(db, worker, expected).await;
+        let followers = claim(db, worker, 50).await;
         for follower in &followers {
             assert!(finish(db, follower.lease, DONE).await);
         }
         followers.into_iter().map(|job| (job.kind, job.priority)).collect::<Vec<_>>()
     };
-    assert_eq!(follower_of(job(), 0).await, []);
+    assert_eq!(follower_of(job()).await, []);
     declare(db, &[rule()]).await;
     declare(db, &[rule()]).await;
-    assert_eq!(follower_of(job(), 1).await, [("b".to_owned(), 7)]);
+    assert_eq!(follower_of(job()).await, [("b".to_owned(), 7)]);
     declare(db, &[DiscardRule { priority: -7, ..rule() }]).await;
-    assert_eq!(follower_of(job(), 1).await, [("b".to_owned(), -7)]);
+    assert_eq!(follower_of(job()).await, [("b".to_owned(), -7)]);
     // A program that does not know the kind leaves its rule alone.
     db.storage.declare_discard_rules(&["c".to_owned()], &[]).await.unwrap();
-    assert_eq!(follower_of(job(), 1).await, [("b".to_owned(), -7)]);
+    assert_eq!(follower_of(job()).await, [("b".to_owned(), -7)]);
     declare(db, &[]).await;
-    assert_eq!(follower_of(job(), 0).await, []);
+    assert_eq!(follower_of(job()).await, []);
 }
 
 pub(crate) async fn a_discarded_job_that_is_not_kept_enqueues_it_too<F: Fixture>(f: F) {
@@ -179,7 +162,7 @@ pub(crate) async fn a_discarded_job_that_is_not_kept_enqueues_it_too<F: Fixture>
     let lease = claimed(&f, worker, job()).await.lease;
     let transition = Transition::Discard { failure: failure("it never works"), keep: Keep::Nothing };
     assert!(finish(db, lease, transition).await);
-    let followers = followers(db, worker, 1).await;
+    let followers = claim(db, worker, 50).await;
     let [follower] = &followers[..] else { panic!("{followers:?}") };
     let gone = discarded(&follower.args);
     assert_eq!((gone.id, gone.attempt, gone.max_attempts), (lease.job, 1, 25));
@@ -192,7 +175,7 @@ pub(crate) async fn the_other_arguments_of_a_rule_are_kept_as_they_are<F: Fixtur
     let worker = worker(db).await;
     let lease = claimed(&f, worker, job()).await.lease;
     assert!(finish(db, lease, discard()).await);
-    let followers = followers(db, worker, 1).await;
+    let followers = claim(db, worker, 50).await;
     let [follower] = &followers[..] else { panic!("{followers:?}") };
     assert_eq!(discarded(&follower.args).id, lease.job);
     let value: serde_json::Value = serde_json::from_slice(&follower.args).unwrap();

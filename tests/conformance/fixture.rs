@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use diesel_jobs_core::storage::Body;
 use diesel_jobs_core::{JobError, Transition};
-use diesel_jobs_storage::Database;
+use diesel_jobs_storage::{Database, Stopwatch};
 use tokio::sync::oneshot;
 
 use crate::client::Client;
@@ -115,8 +115,17 @@ pub(crate) fn hold() -> (Hold, Held) {
     (Hold { started, go_on }, Held { started: has_started, go_on: go })
 }
 
-/// The longest time of a test. The slowest take half a minute on a quiet machine, and others run beside them.
-const LONGEST: Duration = Duration::from_secs(360);
+/// The longest time of a test. The slowest take half a minute on a quiet machine, and others run beside them, on five servers
+/// at once.
+const LONGEST: Duration = Duration::from_secs(1200);
+
+/// Something that must happen is waited for this long. This only ends a test that hangs.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Opens a database whose claims do not depend on the speed of the machine.
+pub(crate) async fn open(url: &str) -> Database {
+    Database::open_with(url, 4, Stopwatch::StandsStill).await.unwrap()
+}
 
 /// Runs one test on a fixture of its own.
 pub(crate) fn run<F: Fixture, T: Future<Output = ()>>(claim: impl FnOnce(F) -> T) {

@@ -38,7 +38,7 @@ use tokio::sync::OnceCell;
 use uuid::Uuid;
 
 use crate::client::{Client, async_client};
-use crate::fixture::{Act, Fixture, Provided};
+use crate::fixture::{Act, Fixture, Provided, open};
 
 type Pooled = Object<AsyncPgConnection>;
 
@@ -130,7 +130,7 @@ fn new_name(what: &str) -> String {
 impl Postgres {
     async fn open(name: String) -> Self {
         let url = url_of(&name);
-        let database = Database::open(&url, 4).await.unwrap();
+        let database = open(&url).await;
         Self { name, url, database }
     }
 }
@@ -153,7 +153,7 @@ impl Fixture for Postgres {
     }
 
     async fn again(&self) -> Database {
-        Database::open(&self.url, 4).await.unwrap()
+        open(&self.url).await
     }
 
     async fn client(&self) -> Box<dyn Client> {
@@ -225,6 +225,7 @@ impl Fixture for Postgres {
              update jobs.finished set run_at = run_at - {passed}, enqueued_at = enqueued_at - {passed},
                  claimed_at = claimed_at - {passed}, finished_at = finished_at - {passed}, expires_at = expires_at - {passed};
              update jobs.job_error set at = at - {passed};
+             update jobs.unique_key set until = until - {passed};
              update jobs.expiry set start_by = start_by - {passed};
              update jobs.rate set full_at = full_at - {passed}, next_at = next_at - {passed};
              update jobs.worker set started_at = started_at - {passed}, heartbeat_at = heartbeat_at - {passed}"

@@ -19,6 +19,7 @@ use super::sessions::Sessions;
 use super::settings::{self, Fact, LeaseTime};
 use super::tls::connector;
 use super::url::Url;
+use crate::stopwatch::Stopwatch;
 
 /// The time limit of a request to cancel a statement. The server answers it only by closing the connection.
 const CANCEL_LIMIT: Duration = Duration::from_secs(2);
@@ -33,6 +34,7 @@ pub(crate) struct Connector {
     /// For the worker's own connections: the time limit of one of its statements.
     own: Option<Duration>,
     lease: LeaseTime,
+    stopwatch: Stopwatch,
     /// Whether the worker's own transactions must set what they need.
     explicit: Fact,
     /// The sessions of handlers' connections.
@@ -66,6 +68,7 @@ impl Connector {
             renamed: false,
             own: None,
             lease: LeaseTime::default(),
+            stopwatch: Stopwatch::Runs,
             explicit: Fact::default(),
             sessions: Sessions::default(),
             keepalive_of_url: KeepaliveOfUrl::of(query),
@@ -84,6 +87,11 @@ impl Connector {
     /// peer within the lease. Returns `true` if connections that were opened before do not.
     pub(crate) fn set_lease(&self, lease: Duration) -> bool {
         self.lease.set(lease)
+    }
+
+    /// Measures the work on these connections.
+    pub(crate) fn stopwatch(&self) -> Stopwatch {
+        self.stopwatch
     }
 
     /// Whether the worker's own transactions must set what they need.
@@ -105,6 +113,11 @@ impl Connector {
     pub(crate) fn renamed(mut self) -> Self {
         self.config.application_name(renamed::SCHEMA);
         Self { renamed: true, ..self }
+    }
+
+    /// The same server, and work on it is measured with this.
+    pub(crate) fn timed_by(self, stopwatch: Stopwatch) -> Self {
+        Self { stopwatch, ..self }
     }
 
     /// The same server, for the worker's own statements. Each has this time limit.
@@ -130,7 +143,8 @@ impl Connector {
             }
             QueryResult::Ok(())
         };
-        let learnt = tokio::time::timeout(CHECKOUT_LIMIT, learnt).await.unwrap_or_else(|_| Err(silent()));
+        let learnt =
+            tokio::time::timeout(self.stopwatch.limit(CHECKOUT_LIMIT), learnt).await.unwrap_or_else(|_| Err(silent()));
         learnt.map_err(ConnectionError::CouldntSetupConfiguration)?;
         Ok(conn)
     }
@@ -173,7 +187,7 @@ impl Connector {
     /// This has its own time limit. The limit of the URL ends with the TCP handshake, and a server may be silent after
     /// that.
     async fn open_plain(&self, config: &Config) -> ConnectionResult<AsyncPgConnection> {
-        let opened = tokio::time::timeout(CHECKOUT_LIMIT, self.establish(config)).await;
+        let opened = tokio::time::timeout(self.stopwatch.limit(CHECKOUT_LIMIT), self.establish(config)).await;
         opened.unwrap_or_else(|_| Err(ConnectionError::BadConnection(SILENT.to_owned())))
     }
 

@@ -54,7 +54,7 @@ impl Doctor for PgStorage {
         let mut findings = Vec::new();
         let mut conn = self.connector.connect().await.map_err(unavailable)?;
         for check in CHECKS {
-            match tokio::time::timeout(LIMIT, examine(&mut conn, check, objectives)).await {
+            match tokio::time::timeout(self.stopwatch().limit(LIMIT), examine(&mut conn, check, objectives)).await {
                 Ok(Ok(found)) => findings.extend(found),
                 Ok(Err(problem)) => findings.push(skipped(check.name, problem)),
                 Err(_) => {
@@ -106,7 +106,7 @@ async fn listens(storage: &PgStorage, sender: &mut AsyncPgConnection) -> Result<
     diesel::select(pg_notify(&channel, "here")).execute(sender).await?;
     let received = {
         let mut notifications = std::pin::pin!(listener.notifications_stream());
-        tokio::time::timeout(NOTIFICATION, notifications.next()).await
+        tokio::time::timeout(storage.stopwatch().limit(NOTIFICATION), notifications.next()).await
     };
     Ok(match received {
         Ok(Some(Ok(_))) => None,

@@ -5,8 +5,8 @@
 
 use std::time::{Duration, Instant};
 
-/// The longest and the shortest lag.
-const LONGEST_LAG: Duration = Duration::from_secs(2);
+/// The longest lag, outside of tests, and the shortest one.
+pub(crate) const LONGEST_LAG: Duration = Duration::from_secs(2);
 const SHORTEST_LAG: Duration = Duration::from_millis(100);
 /// A claim that returns no jobs is slow if it takes longer than this.
 const QUICK_CLAIM: Duration = Duration::from_millis(2);
@@ -20,13 +20,14 @@ const GROW_AFTER: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct Lag {
     lag: Duration,
+    longest: Duration,
     slow: u32,
     changed: Instant,
 }
 
 impl Lag {
-    pub(crate) fn new(now: Instant) -> Self {
-        Self { lag: LONGEST_LAG, slow: 0, changed: now }
+    pub(crate) fn new(longest: Duration, now: Instant) -> Self {
+        Self { lag: longest, longest, slow: 0, changed: now }
     }
 
     pub(crate) fn get(&self) -> Duration {
@@ -40,7 +41,7 @@ impl Lag {
         if self.slow >= IN_A_ROW {
             (self.lag, self.slow, self.changed) = ((self.lag / 2).max(SHORTEST_LAG), 0, now);
         } else if now.duration_since(self.changed) >= GROW_AFTER {
-            (self.lag, self.changed) = ((self.lag + self.lag / 10).min(LONGEST_LAG), now);
+            (self.lag, self.changed) = ((self.lag + self.lag / 10).min(self.longest), now);
         }
     }
 }
@@ -55,7 +56,7 @@ mod tests {
     #[test]
     fn slow_claims_shorten_the_lag_and_quick_ones_restore_it() {
         let mut now = Instant::now();
-        let mut lag = Lag::new(now);
+        let mut lag = Lag::new(LONGEST_LAG, now);
         lag.claimed(SLOW, 0, now);
         lag.claimed(SLOW, 0, now);
         assert_eq!(lag.get(), LONGEST_LAG, "two slow claims may be a coincidence");
@@ -71,7 +72,7 @@ mod tests {
     #[test]
     fn a_claim_that_brings_many_jobs_may_take_longer() {
         let now = Instant::now();
-        let mut lag = Lag::new(now);
+        let mut lag = Lag::new(LONGEST_LAG, now);
         (0..30).for_each(|_| lag.claimed(SLOW, 500, now));
         assert_eq!(lag.get(), LONGEST_LAG);
     }

@@ -96,13 +96,13 @@ pub(crate) struct Levels {
 }
 
 impl Levels {
-    pub(crate) fn new(now: Instant) -> Self {
+    pub(crate) fn new(longest_lag: Duration, now: Instant) -> Self {
         Self {
             used: now,
             kinds: Arc::default(),
             queues: HashMap::new(),
             paused: HashSet::new(),
-            lag: Lag::new(now),
+            lag: Lag::new(longest_lag, now),
             many: ManyQueues::default(),
             clock: None,
             begun: false,

@@ -68,7 +68,9 @@ use diesel_jobs_core::{StorageError, WorkerId};
 use futures_util::FutureExt;
 
 use crate::database::Database;
+use crate::stopwatch::Stopwatch;
 use connect::Connector;
+use lag::LONGEST_LAG;
 use levels::Levels;
 use outage::Outage;
 
@@ -106,12 +108,13 @@ pub(crate) struct PgStorage {
 }
 
 /// Opens the database behind a `postgres://` URL.
-pub(crate) async fn open(url: &str, handlers: usize) -> StorageResult<Database> {
-    let storage = Arc::new(PgStorage::new(url, handlers)?);
+pub(crate) async fn open(url: &str, handlers: usize, stopwatch: Stopwatch) -> StorageResult<Database> {
+    let storage = Arc::new(PgStorage::new(url, handlers, stopwatch)?);
     Ok(Database { storage: storage.clone(), operator: storage.clone(), migrator: storage })
 }
 
 fn pool(connector: Arc<Connector>, size: usize) -> StorageResult<Pool<AsyncPgConnection>> {
+    let limit = Some(connector.stopwatch().limit(CHECKOUT_LIMIT));
     let mut config = ManagerConfig::default();
     config.recycling_method = RecyclingMethod::Fast;
     config.custom_setup = Box::new(move |_| {
@@ -124,8 +127,8 @@ fn pool(connector: Arc<Connector>, size: usize) -> StorageResult<Pool<AsyncPgCon
         // Last in, first out, because a server process that was used a moment ago has warm caches.
         .queue_mode(deadpool::managed::QueueMode::Lifo)
         .runtime(deadpool::Runtime::Tokio1)
-        .wait_timeout(Some(CHECKOUT_LIMIT))
-        .create_timeout(Some(CHECKOUT_LIMIT))
+        .wait_timeout(limit)
+        .create_timeout(limit)
         .build()
         .map_err(|error| StorageError::Config(error.to_string()))
 }
@@ -143,13 +146,13 @@ fn unavailable(error: impl std::error::Error + Send + Sync + 'static) -> Storage
 }
 
 impl PgStorage {
-    fn new(url: &str, handlers: usize) -> StorageResult<Self> {
-        Self::on(Connector::from_url(url)?, handlers)
+    fn new(url: &str, handlers: usize, stopwatch: Stopwatch) -> StorageResult<Self> {
+        Self::on(Connector::from_url(url)?.timed_by(stopwatch), handlers)
     }
 
     fn on(connector: Connector, handlers: usize) -> StorageResult<Self> {
         let connector = Arc::new(connector);
-        let own_connector = Arc::new(connector.own(SERVER_LIMIT));
+        let own_connector = Arc::new(connector.own(connector.stopwatch().limit(SERVER_LIMIT)));
         Ok(Self {
             own: pool(own_connector.clone(), OWN_CONNECTIONS)?,
             // Handlers run the application's statements, so the planner keeps the server's settings.
@@ -172,9 +175,13 @@ impl PgStorage {
             // A worker that was declared dead has a new id since then, so its old levels are no longer used.
             all.retain(|_, levels| levels.are_used(now));
         }
-        let levels = all.entry(worker).or_insert_with(|| Levels::new(now));
+        let levels = all.entry(worker).or_insert_with(|| Levels::new(self.stopwatch().limit(LONGEST_LAG), now));
         levels.touch(now);
         work(levels)
+    }
+
+    fn stopwatch(&self) -> Stopwatch {
+        self.connector.stopwatch()
     }
 
     fn forget_levels(&self, worker: WorkerId) {
@@ -231,11 +238,11 @@ macro_rules! run {
                 if !is_explicit {
                     return $work.await;
                 }
-                $crate::pg::settings::begin($conn, $crate::pg::SERVER_LIMIT).await?;
+                $crate::pg::settings::begin($conn, $storage.stopwatch().limit($crate::pg::SERVER_LIMIT)).await?;
                 let answer = $work.await;
                 $crate::pg::settings::end($conn, answer).await
             };
-            tokio::time::timeout($crate::pg::STATEMENT_LIMIT, work).await
+            tokio::time::timeout($storage.stopwatch().limit($crate::pg::STATEMENT_LIMIT), work).await
         };
         $storage.settle($operation, pooled, answer)
     }};

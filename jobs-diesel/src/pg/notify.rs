@@ -68,7 +68,7 @@ pub(crate) async fn listen(storage: &PgStorage, queues: &[String], wakes: Wakes<
 
 async fn listen_once(storage: &PgStorage, served: &HashSet<&str>, wakes: Wakes<'_>) -> Result<End, Problem> {
     let mut conn: AsyncPgConnection = storage.own_connector.connect_to_listen().await?;
-    if tokio::time::timeout(STATEMENT_LIMIT, is_pooled(storage, &mut conn)).await?? {
+    if tokio::time::timeout(storage.stopwatch().limit(STATEMENT_LIMIT), is_pooled(storage, &mut conn)).await?? {
         return Ok(End::Pooled);
     }
     diesel::sql_query(format!("listen {}", storage.connector.channel())).execute(&mut conn).await?;

@@ -98,7 +98,7 @@ impl PgStorage {
     fn record_claimed(&self, rows: Vec<ClaimedRow>, plan: &Plan, claim: &Claim, asked: Instant) -> Vec<ClaimedJob> {
         let now = Instant::now();
         self.levels(claim.worker, |levels| {
-            levels.lag.claimed(now - asked, rows.len(), now);
+            levels.lag.claimed(self.stopwatch().since(asked), rows.len(), now);
             if let Some(first) = rows.as_slice().first() {
                 let positions: Vec<_> = rows.iter().map(ClaimedRow::position).collect();
                 levels.claimed(claim, plan, &positions, first.clock(), now);
@@ -128,7 +128,7 @@ impl PgStorage {
         let due = answer.seconds.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default());
         self.levels(claim.worker, |levels| {
             let now = Instant::now();
-            levels.lag.claimed(now - asked, 0, now);
+            levels.lag.claimed(self.stopwatch().since(asked), 0, now);
             if due.is_none_or(|due| !due.is_zero()) {
                 levels.nothing_due(&claim, &plan, answer.clock, answer.paused);
             }
@@ -145,7 +145,7 @@ impl PgStorage {
         }
         let live: Vec<String> = run!(self, "live_queues", conn => LiveQueuesQuery.load(conn))?;
         let now = Instant::now();
-        self.levels(claim.worker, |levels| levels.many.note_query(now - asked, now));
+        self.levels(claim.worker, |levels| levels.many.note_query(self.stopwatch().since(asked), now));
         Ok(Some(live.into_iter().collect()))
     }
 
@@ -155,7 +155,7 @@ impl PgStorage {
         if self.levels(claim.worker, |levels| levels.begin(&claim.kinds)) {
             let (storage, claim) = (self.clone(), Claim { bypass_limit: true, ..claim.clone() });
             let first = tokio::spawn(async move { storage.find_stragglers(&claim, RescanReason::Requested).await });
-            match tokio::time::timeout(FIRST_RESCAN, first).await {
+            match tokio::time::timeout(self.stopwatch().limit(FIRST_RESCAN), first).await {
                 Ok(Ok(Ok(_))) => {}
                 // Later rescans find what this one has not found.
                 Ok(Ok(Err(problem))) => tracing::debug!(target: "diesel_jobs", { %problem }, "the first rescan failed"),
@@ -176,7 +176,7 @@ impl PgStorage {
         let found: Vec<_> = rows.iter_mut().filter_map(DiscoverRow::level).collect();
         let Some(any) = rows.pop() else { return Ok(Rescanned::Refused) };
         let levels = self.levels(claim.worker, |levels| {
-            levels.discovered(&found, any.paused, any.clock, now - asked, now);
+            levels.discovered(&found, any.paused, any.clock, self.stopwatch().since(asked), now);
             let plan = levels.plan_of_all(claim, now).levels();
             (reason == RescanReason::Requested || !levels.are_unchanged(any.changes, now)).then_some(plan)
         });
@@ -191,7 +191,7 @@ impl PgStorage {
             let now = Instant::now();
             known.rescanned(claim, &levels, &found, now);
             let found_nothing = found.is_empty() && known.are_for(&claim.kinds);
-            known.note_unchanged(found_nothing, any.changes, began, now - began);
+            known.note_unchanged(found_nothing, any.changes, began, self.stopwatch().since(began));
         });
         Ok(if found.is_empty() { Rescanned::Nothing } else { Rescanned::Found })
     }

@@ -22,7 +22,11 @@ impl Sessions {
     pub(crate) async fn learn(&self, storage: &PgStorage) -> StorageResult<()> {
         let ask = async || {
             let (mut one, mut other) = (storage.connection().await?, storage.connection().await?);
-            let answer = tokio::time::timeout(STATEMENT_LIMIT, session::are_shared(&mut one, &mut other)).await;
+            let answer = tokio::time::timeout(
+                storage.stopwatch().limit(STATEMENT_LIMIT),
+                session::are_shared(&mut one, &mut other),
+            )
+            .await;
             if !matches!(answer, Ok(Ok(_))) {
                 // `settle` handles the first connection.
                 drop(Object::take(other));

@@ -31,6 +31,7 @@ use super::queries::rescan::RescanQuery;
 use super::queries::set_apart::SetWaitingApart;
 use super::queries::store_outputs::StoreOutputsQuery;
 use crate::migrations::Migrator as _;
+use crate::stopwatch::Stopwatch;
 
 /// Only our tables: on a busy machine, analyzing all tables of a database takes longer than a worker's statement may.
 pub(super) const ANALYZE: &str = "analyze jobs.ready, jobs.running, jobs.finished, jobs.payload, jobs.job_error";
@@ -101,12 +102,12 @@ pub(super) fn url(name: &str) -> String {
     format!("{}/{name}", server().rsplit_once('/').unwrap().0)
 }
 
-/// A database for one test, with our schema.
+/// A database for one test, with our schema. On its storage no statement counts as slow.
 pub(super) async fn database() -> (AsyncPgConnection, String, PgStorage) {
     let name = format!("jobs_test_{}", uuid::Uuid::now_v7().simple());
     let mut admin = AsyncPgConnection::establish(&server()).await.unwrap();
     admin.batch_execute(&format!("create database {name}")).await.unwrap();
-    let storage = PgStorage::new(&url(&name), 1).unwrap();
+    let storage = PgStorage::new(&url(&name), 1, Stopwatch::StandsStill).unwrap();
     storage.up().await.unwrap();
     (admin, name, storage)
 }
@@ -242,7 +243,8 @@ diesel::define_sql_function! {
 
 #[tokio::test]
 async fn only_the_workers_own_statements_are_planned_its_way() {
-    let (mut admin, name, storage) = database().await;
+    let (mut admin, name, _) = database().await;
+    let storage = PgStorage::new(&url(&name), 1, Stopwatch::Runs).unwrap();
     assert!(is_tuned(&mut storage.connection().await.unwrap()).await);
     assert!(!is_tuned(&mut storage.handlers.get().await.unwrap()).await, "handlers are the application's");
     // Without the setting, the planner would start two parallel workers for these two empty tables.
@@ -287,10 +289,10 @@ async fn a_pooler_that_refuses_the_settings_is_asked_without() {
     let (server, name) = rest.split_once('/').unwrap();
     let port = pooler(server.to_owned()).await;
     let url = format!("{before}@127.0.0.1:{port}/{}?sslmode=disable", name.split('?').next().unwrap());
-    let storage = PgStorage::new(&url, 1).unwrap();
+    let storage = PgStorage::new(&url, 1, Stopwatch::Runs).unwrap();
     assert!(!is_tuned(&mut storage.connection().await.unwrap()).await);
     // Options in the URL itself are kept.
-    let storage = PgStorage::new(&format!("{url}&options=-c%20jit%3Doff"), 1).unwrap();
+    let storage = PgStorage::new(&format!("{url}&options=-c%20jit%3Doff"), 1, Stopwatch::Runs).unwrap();
     let refused = storage.connection().await.err().unwrap().to_string();
     assert!(refused.contains("unsupported startup parameter"), "{refused}");
 }
@@ -308,9 +310,8 @@ async fn a_claim_waits_for_no_row_lock() {
         let mut holder = storage.connector.connect().await.unwrap();
         let hold = format!("begin; select from jobs.ready order by id limit 1 for {how}");
         holder.batch_execute(&hold).await.unwrap();
-        let asked = std::time::Instant::now();
+        // A claim that waited for the lock would end with an error.
         assert_eq!(storage.claim(&claim).await.unwrap().len(), 1, "the other one, for {how}");
-        assert!(asked.elapsed() < Duration::from_secs(5), "it waited for {how}");
         holder.batch_execute("rollback").await.unwrap();
         storage.forget_levels(worker);
         assert_eq!(storage.claim(&claim).await.unwrap().len(), 1, "what was held, after {how}");

@@ -20,6 +20,7 @@ use crate::error::storage_error;
 use crate::sqlite::connect::connect;
 use crate::sqlite::queries::bench as queries;
 use crate::sqlite::{open, url};
+use crate::stopwatch::Stopwatch;
 
 /// A file with this name marks a directory that `worker bench` has made. A run locks the file while it uses the
 /// directory.
@@ -39,7 +40,7 @@ pub(crate) struct SqliteLoadTest {
 /// Returns the storage of a worker that runs the load, in the directory.
 pub(crate) async fn storage(url: &str) -> StorageResult<Arc<dyn Storage>> {
     let database = SqliteLoadTest::new(url)?;
-    Ok(open(&format!("sqlite://{}", database.database()), 1).await?.storage)
+    Ok(open(&format!("sqlite://{}", database.database()), Stopwatch::Runs).await?.storage)
 }
 
 impl SqliteLoadTest {

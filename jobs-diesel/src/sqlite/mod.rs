@@ -46,11 +46,11 @@ use std::sync::{Arc, Mutex};
 use diesel_jobs_core::storage::StorageResult;
 
 use crate::database::Database;
+use crate::stopwatch::Stopwatch;
 use shared_connection::SharedConnection;
 
-/// Opens the file of a `sqlite:` URL, and creates it if it is missing. The number of transactional handlers has no
-/// effect, because SQLite has one writer.
-pub async fn open(url: &str, _handlers: usize) -> StorageResult<Database> {
+/// Opens the file of a `sqlite:` URL, and creates it if it is missing.
+pub(crate) async fn open(url: &str, stopwatch: Stopwatch) -> StorageResult<Database> {
     let file: Arc<str> = url::file(url)?.into();
     let writer = Arc::new(SharedConnection::new(file.clone()));
     // Opens the file now, so that the start fails if its directory is not writable.
@@ -62,6 +62,7 @@ pub async fn open(url: &str, _handlers: usize) -> StorageResult<Database> {
             writer: writer.clone(),
             reader,
             swept_to: Mutex::default(),
+            stopwatch,
         }),
         // The queries of operators may take long. They have their own connection, so that the worker's reads do not
         // wait.

@@ -26,6 +26,7 @@ use crate::sqlite::queries::{
 };
 use crate::sqlite::shared_connection::SharedConnection;
 use crate::sqlite::{listen, load, migrate, operator, transact};
+use crate::stopwatch::Stopwatch;
 
 /// How many times in a row a rescuer must find the write lock free before it declares a worker dead.
 const FREE_CHECKS: usize = 3;
@@ -44,6 +45,7 @@ pub(super) struct SqliteStorage {
     pub(super) reader: Arc<SharedConnection>,
     /// The key at which the next sweep of admission begins.
     pub(super) swept_to: Mutex<sweep::SweptTo>,
+    pub(super) stopwatch: Stopwatch,
 }
 
 #[async_trait]
@@ -115,9 +117,9 @@ impl Storage for SqliteStorage {
         let mut free_checks = 0;
         for _ in 0..MAX_CHECKS {
             tokio::time::sleep(BETWEEN_CHECKS).await;
-            let (asked, may_rescue) = (Instant::now(), free_checks == FREE_CHECKS);
+            let (asked, may_rescue, stopwatch) = (Instant::now(), free_checks == FREE_CHECKS, self.stopwatch);
             let rescued = self.writer.write(move |conn| {
-                let free = asked.elapsed() <= FREE;
+                let free = stopwatch.since(asked) <= FREE;
                 if free && may_rescue { rescue::rescue(conn, policy).map(Ok) } else { Ok(Err(free)) }
             });
             match rescued.await? {

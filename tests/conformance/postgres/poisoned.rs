@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use diesel_jobs_core::storage::{Claim, Operated, RescanReason, RescuePolicy, Transacted, Transaction};
+use diesel_jobs_core::storage::{Claim, Operated, RescuePolicy, Transacted, Transaction};
 use diesel_jobs_core::{Finish, JobState, Transition};
 use tokio_util::sync::CancellationToken;
 
@@ -228,8 +228,6 @@ fn numbers_at_their_maximum_stop_no_worker() {
             )
             .await
             .unwrap();
-        // The worker does not know the priority yet.
-        db.storage.rescan(&wants(worker, &[("default", 10)]), RescanReason::Requested).await.unwrap();
         assert_eq!(ids(&claim(db, worker, 10).await), [last.job]);
         assert_eq!(apart(&mut client, "largest possible").await, 2);
         client.execute("update jobs.running set attempt = 0, crashes = 32767").await.unwrap();

@@ -11,7 +11,7 @@ use diesel_jobs_storage::Database;
 use diesel_jobs_storage::migrations::LiveJobs;
 
 use super::{Postgres, admin, admin_at_the_end};
-use crate::fixture::{Fixture as _, run};
+use crate::fixture::{Fixture as _, open, run};
 
 /// A database with the two roles under other names than in the script, and a login role in each.
 struct Roles {
@@ -55,7 +55,7 @@ impl Roles {
     }
 
     async fn database_as(&self, role: &str) -> Database {
-        Database::open(&self.url_as(role), 4).await.unwrap()
+        open(&self.url_as(role)).await
     }
 
     async fn connection_as(&self, role: &str) -> AsyncPgConnection {

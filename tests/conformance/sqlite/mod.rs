@@ -27,7 +27,7 @@ use diesel_jobs_storage::Database;
 use uuid::Uuid;
 
 use crate::client::{Client, async_client, sync_client};
-use crate::fixture::{Act, Fixture, Provided};
+use crate::fixture::{Act, Fixture, Provided, open};
 
 type Wrapped = SyncConnectionWrapper<SqliteConnection>;
 type Pooled = Object<Wrapped>;
@@ -53,7 +53,7 @@ impl Sqlite {
 
     fn connect(&self) -> SqliteConnection {
         let mut conn = SqliteConnection::establish(&self.file).unwrap();
-        conn.batch_execute("pragma busy_timeout = 10000").unwrap();
+        conn.batch_execute("pragma busy_timeout = 120000").unwrap();
         conn
     }
 }
@@ -63,7 +63,7 @@ impl Fixture for Sqlite {
         let directory = std::env::temp_dir().join(format!("jobs-test-{}", Uuid::now_v7()));
         std::fs::create_dir(&directory).unwrap();
         let file = directory.join("jobs.db").to_str().unwrap().to_owned();
-        let database = Database::open(&format!("sqlite://{file}"), 4).await.unwrap();
+        let database = open(&format!("sqlite://{file}")).await;
         Self { directory, file, database }
     }
 
@@ -79,7 +79,7 @@ impl Fixture for Sqlite {
     }
 
     async fn again(&self) -> Database {
-        Database::open(&self.url(), 4).await.unwrap()
+        open(&self.url()).await
     }
 
     async fn client(&self) -> Box<dyn Client> {
@@ -88,10 +88,10 @@ impl Fixture for Sqlite {
 
     async fn clients(&self) -> Vec<(&'static str, Box<dyn Client>)> {
         let mut wrapped = Wrapped::establish(&self.file).await.unwrap();
-        wrapped.execute("pragma busy_timeout = 10000").await.unwrap();
+        wrapped.execute("pragma busy_timeout = 120000").await.unwrap();
         let pool = Pool::builder(AsyncDieselConnectionManager::<Wrapped>::new(&self.file)).build().unwrap();
         let mut pooled = pool.get().await.unwrap();
-        pooled.execute("pragma busy_timeout = 10000").await.unwrap();
+        pooled.execute("pragma busy_timeout = 120000").await.unwrap();
         vec![
             ("SqliteConnection", Box::new(self.connect())),
             ("SyncConnectionWrapper", Box::new(wrapped)),
@@ -139,6 +139,7 @@ impl Fixture for Sqlite {
             "update jobs_job set run_at = case when flags & 2 then run_at else run_at - {passed} end, due_at = due_at - {passed}, enqueued_at = enqueued_at - {passed},
                  claimed_at = claimed_at - {passed}, finished_at = finished_at - {passed}, expires_at = expires_at - {passed}, start_by = start_by - {passed};
              update jobs_job_error set at = at - {passed};
+             update jobs_unique_key set until = until - {passed};
              update jobs_rate set full_at = full_at - {passed}, next_at = next_at - {passed};
              update jobs_worker set started_at = started_at - {passed}, heartbeat_at = heartbeat_at - {passed}"
         )

@@ -10,7 +10,7 @@ use diesel_jobs_storage::Database;
 use super::Sqlite;
 use crate::bench::*;
 use crate::client::Client;
-use crate::fixture::{Fixture, run};
+use crate::fixture::{Fixture, open, run};
 
 const FILE: &str = "JOBS_TEST_SQLITE_FILE";
 const PROCESSES: usize = 5;
@@ -22,7 +22,7 @@ fn one_of_several_processes() {
     let Ok(file) = std::env::var(FILE) else { return };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
-        let db = Database::open(&format!("sqlite://{file}"), 4).await.unwrap();
+        let db = open(&format!("sqlite://{file}")).await;
         let enqueuer = tokio::spawn(enqueue_one_by_one(file.clone()));
         work_until_all_is_done(&db, &file).await;
         enqueuer.await.unwrap();
@@ -36,7 +36,7 @@ async fn enqueue_one_by_one(file: String) {
     })
     .await
     .unwrap();
-    conn.execute("pragma busy_timeout = 15000").await.unwrap();
+    conn.execute("pragma busy_timeout = 120000").await.unwrap();
     for index in 0..JOBS_EACH / 2 {
         conn.enqueue(NewJob::raw("a", format!("\"{}-{index}\"", std::process::id()))).await.unwrap();
         conn.begin().await;
@@ -50,7 +50,7 @@ async fn enqueue_one_by_one(file: String) {
 async fn work_until_all_is_done(db: &Database, file: &str) {
     use diesel::Connection;
     let mut conn = diesel::SqliteConnection::establish(file).unwrap();
-    conn.execute("pragma busy_timeout = 15000").await.unwrap();
+    conn.execute("pragma busy_timeout = 120000").await.unwrap();
     let worker = worker(db).await;
     let mut heartbeat = db.storage.open_heartbeat(worker).await.unwrap();
     loop {
@@ -114,7 +114,7 @@ fn several_processes_open_a_new_file_at_once() {
                 .map(|_| {
                     let url = url.clone();
                     tokio::spawn(async move {
-                        let db = Database::open(&url, 1).await.unwrap();
+                        let db = open(&url).await;
                         db.migrator.up().await.unwrap();
                         db.storage.check_schema().await.unwrap();
                     })

@@ -1,6 +1,7 @@
 use diesel_jobs_core::WorkerId;
 use diesel_jobs_core::storage::Wanted;
 
+use super::super::lag::LONGEST_LAG;
 use super::level::RESUME_WITHIN;
 use super::*;
 
@@ -32,7 +33,7 @@ fn floor(levels: &Levels, priority: i32) -> Option<DateTime<Utc>> {
 
 /// The state after a rescan at second 0 that quickly found these levels.
 fn discovered(priorities: &[i16]) -> Levels {
-    let mut levels = Levels::new(Instant::now());
+    let mut levels = Levels::new(LONGEST_LAG, Instant::now());
     let found: Vec<_> = priorities.iter().map(|priority| ("q".to_owned(), *priority)).collect();
     levels.discovered(&found, Vec::new(), at(0), QUICK, Instant::now());
     levels
@@ -201,7 +202,7 @@ fn a_clock_that_was_set_back_makes_everything_unknown() {
 fn a_kind_that_is_added_makes_the_floors_unknown_and_one_that_is_left_out_does_not() {
     let of = |kinds: &[&str]| -> Arc<[String]> { kinds.iter().map(|kind| (*kind).to_owned()).collect() };
     let (both, one) = (of(&["a", "b"]), of(&["a"]));
-    let mut levels = Levels::new(Instant::now());
+    let mut levels = Levels::new(LONGEST_LAG, Instant::now());
     assert!(levels.begin(&both));
     levels.discovered(&[("q".to_owned(), 0)], Vec::new(), at(0), QUICK, Instant::now());
     assert!(!levels.begin(&one), "a kind was paused");

@@ -59,7 +59,7 @@ pub(crate) async fn is_read_only_by_default(connector: &Connector) -> StorageRes
     let unavailable = |error: ConnectionError| StorageError::Unavailable(Box::new(error));
     let mut conn = connector.connect_to_listen().await.map_err(unavailable)?;
     let asked = diesel::select(sql::<Bool>("current_setting('transaction_read_only') = 'on'")).get_result(&mut conn);
-    match tokio::time::timeout(STATEMENT_LIMIT, asked).await {
+    match tokio::time::timeout(connector.stopwatch().limit(STATEMENT_LIMIT), asked).await {
         Ok(answer) => answer.map_err(storage_error),
         Err(elapsed) => Err(StorageError::Unavailable(Box::new(elapsed))),
     }

@@ -77,7 +77,7 @@ pub(crate) fn blocking_pool(connector: Arc<Connector>, size: usize) -> BlockingP
         .max_size(u32::try_from(size).unwrap_or(u32::MAX))
         .min_idle(Some(0))
         .test_on_check_out(false)
-        .connection_timeout(CHECKOUT_LIMIT)
+        .connection_timeout(connector.stopwatch().limit(CHECKOUT_LIMIT))
         .build_unchecked(Manager(connector))
 }
 

@@ -2,7 +2,8 @@
 //! kept.
 
 use std::any::TypeId;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use diesel::sql_types::{BigInt, Text};
@@ -11,10 +12,15 @@ use diesel_jobs_core::storage::{
     Body, Claim, Connections as _, Registration as _, Storage as _, Transacted, Transaction, Wanted, WorkerInfo,
 };
 use diesel_jobs_core::{JobError, Keep, Lease, NewJob, Transition, WorkerId};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::tcp::ReadHalf;
+use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
+use super::connections;
 use crate::pg::PgStorage;
 use crate::pg::tests::{database, url};
+use crate::stopwatch::Stopwatch;
 
 const KEEPS: [Keep; 3] = [Keep::Forever, Keep::For(Duration::from_secs(60)), Keep::Nothing];
 
@@ -122,31 +128,127 @@ async fn the_finish_reads_no_whole_table_and_the_commit_is_the_applications() {
     .await;
 }
 
-/// The server ends sessions that are idle for 100 ms, and this program is slow at the beginning of each job. So a
-/// connection is closed while it is set up, or before its transaction begins. Between a job's first three pauses there
-/// are as many milliseconds as the number of the job. Between later pauses there is a second, because a busy machine
-/// may need that.
+/// Which of the connections through a [`proxy`] are closed, and when.
+#[derive(Default)]
+struct Closing {
+    /// So many of the next connections.
+    connections: usize,
+    /// After so many answers of the server, unless a transaction has begun.
+    after: usize,
+    /// Only if there is a next request, and instead of its answer.
+    with_next_request: bool,
+    /// So many were closed.
+    closed: usize,
+}
+
+/// Passes everything on to the server, but closes some connections as a server does after its `idle_session_timeout`. Returns
+/// its port.
+async fn proxy(server: String, closing: Arc<Mutex<Closing>>) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        loop {
+            let (client, _) = listener.accept().await.unwrap();
+            let server = TcpStream::connect(&server).await.unwrap();
+            tokio::spawn(pass_on(client, server, closing.clone()));
+        }
+    });
+    port
+}
+
+async fn pass_on(mut client: TcpStream, mut server: TcpStream, closing: Arc<Mutex<Closing>>) {
+    let (after, with_next_request) = {
+        let mut closing = closing.lock().unwrap();
+        let closes = closing.connections > 0;
+        closing.connections -= usize::from(closes);
+        (if closes { closing.after } else { usize::MAX }, closing.with_next_request)
+    };
+    let length = client.read_u32().await.unwrap();
+    let mut start = vec![0; length as usize - 4];
+    client.read_exact(&mut start).await.unwrap();
+    server.write_all(&[&length.to_be_bytes(), start.as_slice()].concat()).await.unwrap();
+
+    let begun = AtomicBool::new(false);
+    let ((mut of_client, mut to_client), (mut of_server, mut to_server)) = (client.split(), server.split());
+    let up = async {
+        while let Some(request) = message(&mut of_client).await {
+            if request.windows(5).any(|word| word == b"BEGIN") {
+                begun.store(true, Ordering::SeqCst);
+            }
+            to_server.write_all(&request).await.unwrap();
+        }
+    };
+    let down = async {
+        let (mut answers, mut is_closing) = (0, false);
+        while let Some(mut answer) = message(&mut of_server).await {
+            if is_closing {
+                answer.clear();
+            } else if answer[0] == b'Z' {
+                answers += 1;
+                is_closing = answers == after && !AtomicBool::load(&begun, Ordering::SeqCst);
+            }
+            let closes = is_closing && (answer.is_empty() || !with_next_request);
+            if closes {
+                let text = b"SFATAL\0VFATAL\0C57P05\0Mterminating connection due to idle-session timeout\0\0";
+                let length = u32::try_from(text.len() + 4).unwrap().to_be_bytes();
+                answer.extend([b"E", length.as_slice(), text].concat());
+            }
+            to_client.write_all(&answer).await.unwrap();
+            if closes {
+                closing.lock().unwrap().closed += 1;
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        () = up => {}
+        () = down => {}
+    }
+}
+
+/// One message, or `None` at the end of the connection.
+async fn message(from: &mut ReadHalf<'_>) -> Option<Vec<u8>> {
+    let kind = from.read_u8().await.ok()?;
+    let length = from.read_u32().await.ok()?;
+    let mut message = [[kind].as_slice(), &length.to_be_bytes()].concat();
+    message.resize(length as usize + 1, 0);
+    from.read_exact(&mut message[5..]).await.ok()?;
+    Some(message)
+}
+
+/// Connections are closed at each point of their set-up, and before or at the beginning of their transaction: as many as a
+/// transaction may lose.
 #[tokio::test]
 async fn connections_that_are_closed_at_once_are_opened_again() {
     let (mut admin, name, storage) = database().await;
     let mut conn = storage.connector.connect().await.unwrap();
     conn.batch_execute("create table effect (session bigint)").await.unwrap();
-    admin.batch_execute(&format!("alter database {name} set idle_session_timeout = 100")).await.unwrap();
-    let storage = PgStorage::new(&url(&name), 16).unwrap();
-    for few in 1..=15 {
-        let lease = claimed(&storage, &mut conn).await;
-        storage.handlers.retain(|_, _| false);
-        let slow = tokio::spawn(async move {
-            for between in [few; 3].into_iter().chain(std::iter::repeat(1000)) {
-                std::thread::sleep(Duration::from_millis(150));
-                tokio::time::sleep(Duration::from_millis(between)).await;
+    let closing = Arc::new(Mutex::new(Closing::default()));
+    let direct = url(&name);
+    let (before, rest) = direct.split_once('@').unwrap();
+    let port = proxy(rest.split_once('/').unwrap().0.to_owned(), closing.clone()).await;
+    let url = format!("{before}@127.0.0.1:{port}/{name}?sslmode=disable");
+    let storage = PgStorage::new(&url, 1, Stopwatch::StandsStill).unwrap();
+    storage.connector.sessions().learn(&storage).await.unwrap();
+    let mut committed = 0;
+    for with_next_request in [false, true] {
+        for after in 1.. {
+            let lease = claimed(&storage, &mut conn).await;
+            storage.handlers.retain(|_, _| false);
+            let connections = connections(1) - 1;
+            *closing.lock().unwrap() = Closing { connections, after, with_next_request, closed: 0 };
+            let ended = transact(&storage, lease, Keep::Forever).await;
+            assert!(matches!(ended, Transacted::Committed(_)), "after {after} answers: {ended:?}");
+            committed += 1;
+            let closed = closing.lock().unwrap().closed;
+            if closed == 0 {
+                assert!(after > 2, "there are answers to the start and to the set-up");
+                break;
             }
-        });
-        let ended = transact(&storage, lease, Keep::Forever).await;
-        slow.abort();
-        assert!(matches!(ended, Transacted::Committed(_)), "{ended:?}");
+            assert_eq!(closed, connections, "after {after} answers");
+        }
     }
-    assert_eq!(number(&mut conn, "select count(*) from effect").await, 15);
+    assert_eq!(number(&mut conn, "select count(*) from effect").await, committed);
     drop((conn, storage));
     admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();
 }
