@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::bench::*;
-use crate::fixture::Fixture;
+use crate::fixture::{Fixture, PATIENCE};
 
 pub(crate) async fn complete_keeps_the_job_as_long_as_it_is_told<F: Fixture>(f: F) {
     let db = f.database();
@@ -227,7 +227,7 @@ pub(crate) async fn a_listener_hears_of_an_enqueue<F: Fixture>(f: F) {
         enqueue(&f, job()).await;
         wake.notified().await;
     };
-    tokio::time::timeout(Duration::from_secs(20), heard).await.expect("the listener hears of the enqueue");
+    tokio::time::timeout(PATIENCE, heard).await.expect("the listener hears of the enqueue");
     stop.cancel();
-    tokio::time::timeout(Duration::from_secs(5), listening).await.expect("the listener stops").unwrap();
+    tokio::time::timeout(PATIENCE, listening).await.expect("the listener stops").unwrap();
 }

@@ -26,9 +26,21 @@ fn row(queue: &str, kind: &str, counts: WorkCounts) -> HistoryRow {
     HistoryRow { queue: queue.to_owned(), kind: kind.to_owned(), counts }
 }
 
+fn before(ago: Duration) -> Instant {
+    Instant::now().checked_sub(ago).unwrap_or_else(|| panic!("this machine has not run for {ago:?}"))
+}
+
+/// The middle of the minute that was three minutes ago.
+fn three_minutes_ago() -> Instant {
+    before(Duration::from_secs(150 + u64::from(chrono::Timelike::second(&chrono::Utc::now()))))
+}
+
 /// Stores rows of the minute that was this long ago.
 async fn record(db: &Database, ago: Duration, rows: Vec<HistoryRow>) -> HistoryBatch {
-    let Some(middle) = Instant::now().checked_sub(ago) else { panic!("this machine has not run for {ago:?}") };
+    record_at(db, before(ago), rows).await
+}
+
+async fn record_at(db: &Database, middle: Instant, rows: Vec<HistoryRow>) -> HistoryBatch {
     let batch = HistoryBatch { id: Uuid::now_v7(), middle, rows };
     db.storage.record_history(&batch).await.unwrap();
     batch
@@ -55,10 +67,11 @@ pub(crate) async fn a_minute_is_stored_once_and_shown_in_its_step<F: Fixture>(f:
         row("q", "b", counts(5, 0, &[7])),
         row("r", "a", counts(2, 0, &[])),
     ];
-    let batch = record(db, 3 * MINUTE, rows).await;
+    let minute = three_minutes_ago();
+    let batch = record_at(db, minute, rows).await;
     db.storage.record_history(&batch).await.unwrap();
     assert_eq!(number_of_rows(&f, 1).await, 3, "a repeated batch is not stored again");
-    record(db, 3 * MINUTE, vec![row("q", "a", counts(10, 0, &[1]))]).await;
+    record_at(db, minute, vec![row("q", "a", counts(10, 0, &[1]))]).await;
 
     let points = db.operator.series(HOUR, MINUTE, &WorkFilter::default()).await.unwrap();
     assert_eq!(points.len(), 60);

@@ -9,7 +9,7 @@ use diesel_jobs_core::{JobState, Lease, Transition};
 use tokio_util::sync::CancellationToken;
 
 use crate::bench::*;
-use crate::fixture::{Act, Fixture, Provided, hold};
+use crate::fixture::{Act, Fixture, PATIENCE, Provided, hold};
 
 pub(crate) fn transaction(provided: &Provided, lease: Lease, act: Act) -> Transaction {
     of_batch(provided, &[lease], act)
@@ -121,7 +121,7 @@ pub(crate) async fn an_aborted_handler_leaves_nothing<F: Fixture>(f: F) {
         });
         held.started.await.unwrap();
         abort.cancel();
-        let ended = tokio::time::timeout(Duration::from_secs(10), running).await;
+        let ended = tokio::time::timeout(PATIENCE, running).await;
         let ended = ended.expect("an abort is settled at once").unwrap();
         assert!(matches!(ended, Transacted::Aborted), "{ended:?}");
         // A blocking handler continues to its end, but nothing of it is committed. The row of its job may be locked for
@@ -132,7 +132,7 @@ pub(crate) async fn an_aborted_handler_leaves_nothing<F: Fixture>(f: F) {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(10), retried).await.expect(provided.0);
+        tokio::time::timeout(PATIENCE, retried).await.expect(provided.0);
         assert_eq!((effects(&f, provided.0).await, state(db, job.lease.job).await), (0, JobState::Retrying));
     }
 }

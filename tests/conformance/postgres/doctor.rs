@@ -1,12 +1,14 @@
 //! `doctor` on PostgreSQL: faults that only a server has.
 
+use std::time::Duration;
+
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _};
 use diesel_jobs_core::storage::{Objectives, Severity};
 
 use super::Postgres;
 use crate::bench::{enqueue_all, job, worker};
-use crate::examining::{found, none, one, repair};
-use crate::fixture::{Fixture, run};
+use crate::examining::{found, none, repair};
+use crate::fixture::{Fixture, open, run};
 
 async fn owner(f: &Postgres) -> AsyncPgConnection {
     AsyncPgConnection::establish(&f.url).await.unwrap()
@@ -68,8 +70,7 @@ fn a_prepared_transaction_is_named_and_ended() {
         let gid = format!("{}_forgotten", f.name);
         let prepare = format!("begin; create table of_the_application (id bigint); prepare transaction '{gid}'");
         owner(&f).await.batch_execute(&prepare).await.unwrap();
-        tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
-        let objectives = Objectives { transaction: std::time::Duration::from_secs(1), ..Objectives::default() };
+        let objectives = Objectives { transaction: Duration::ZERO, ..Objectives::default() };
         let find = async || {
             let findings = f.database().operator.examine(objectives).await.unwrap();
             findings.into_iter().find(|one| one.what.contains(&gid))
@@ -111,14 +112,17 @@ fn an_old_transaction_is_named_and_ended() {
     run::<Postgres, _>(async |f: Postgres| {
         let mut idle = owner(&f).await;
         idle.batch_execute("set application_name = 'forgotten'; begin; select 1").await.unwrap();
-        tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
-        let objectives = Objectives { transaction: std::time::Duration::from_secs(1), ..Objectives::default() };
-        let findings = f.database().operator.examine(objectives).await.unwrap();
-        let ours = findings.iter().find(|one| one.what.contains("forgotten")).unwrap();
+        let objectives = Objectives { transaction: Duration::ZERO, ..Objectives::default() };
+        let find = async || {
+            let findings = f.database().operator.examine(objectives).await.unwrap();
+            findings.into_iter().find(|one| one.what.contains("forgotten"))
+        };
+        let ours = find().await.unwrap();
         owner(&f).await.batch_execute(&ours.repair).await.unwrap();
-        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-        let findings = f.database().operator.examine(objectives).await.unwrap();
-        assert!(!findings.iter().any(|one| one.what.contains("forgotten")), "{findings:?}");
+        // The server ends the session when it next looks for signals.
+        while find().await.is_some() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     });
 }
 
@@ -130,8 +134,13 @@ fn a_bloated_index_of_the_claim_is_named_and_rebuilt() {
         owner(&f).await.batch_execute("insert into jobs.ready (kind, queue, args) select 'a', repeat('q', 60), '{}' from generate_series(1, 60000); analyze jobs.ready").await.unwrap();
         owner(&f).await.batch_execute("delete from jobs.ready").await.unwrap();
         owner(&f).await.batch_execute("vacuum (index_cleanup off) jobs.ready").await.unwrap();
-        tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
-        let bloat = one(f.database(), "claim_index_bloat").await;
+        // The server counts the changes of a session a second later, or when it has ended.
+        let bloat = loop {
+            if let Some(finding) = found(f.database(), "claim_index_bloat").await.pop() {
+                break finding;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        };
         owner(&f).await.batch_execute("vacuum jobs.ready").await.unwrap();
         owner(&f).await.batch_execute(&bloat.repair).await.unwrap();
         none(f.database(), "claim_index_bloat").await;
@@ -153,7 +162,7 @@ fn a_role_that_may_not_see_all_is_told_what_was_skipped() {
             .unwrap();
         owner.batch_execute(&format!("revoke select on jobs.payload from {role}")).await.unwrap();
         let (before, after) = f.url.split_once("tester@").unwrap();
-        let db = diesel_jobs_storage::Database::open(&format!("{before}{role}@{after}"), 1).await.unwrap();
+        let db = open(&format!("{before}{role}@{after}")).await;
         let findings = db.operator.examine(Objectives::default()).await.unwrap();
         let skipped: Vec<&str> =
             findings.iter().filter(|one| one.severity == Severity::Skipped).map(|one| one.check).collect();

@@ -7,11 +7,8 @@ use diesel_jobs_core::storage::DeclaredSchedule;
 
 use super::Postgres;
 use crate::bench::*;
-use crate::fixture::{Fixture, run};
+use crate::fixture::{Fixture, PATIENCE, run};
 use crate::scheduling::declared;
-
-/// The time limit of a statement that must not wait for a lock.
-const AT_ONCE: Duration = Duration::from_secs(3);
 
 #[test]
 fn a_finish_passes_over_locked_rows_and_moves_the_others() {
@@ -28,7 +25,7 @@ fn a_finish_passes_over_locked_rows_and_moves_the_others() {
             locker.execute(&format!("select from jobs.running where id = {} for {lock}", locked.job)).await.unwrap();
             let batch: Vec<Finish> =
                 jobs.iter().map(|job| Finish { lease: job.lease, transition: transition.clone() }).collect();
-            let mut moved = tokio::time::timeout(AT_ONCE, db.storage.finish(&batch)).await.unwrap().unwrap();
+            let mut moved = tokio::time::timeout(PATIENCE, db.storage.finish(&batch)).await.unwrap().unwrap();
             moved.sort();
             assert_eq!(moved, [jobs[0].lease.job, jobs[2].lease.job, jobs[3].lease.job]);
             assert_eq!(db.storage.leases(worker, None).await.unwrap(), [(locked.job, locked.number)]);
@@ -50,7 +47,7 @@ fn a_rescue_passes_over_locked_rows_and_says_so() {
         let locked = jobs[0].lease.job;
         locker.execute(&format!("select from jobs.running where id = {locked} for update")).await.unwrap();
         for returned in [vec![jobs[1].lease.job], Vec::new()] {
-            let rescued = tokio::time::timeout(AT_ONCE, db.storage.rescue(POLICY)).await.unwrap().unwrap();
+            let rescued = tokio::time::timeout(PATIENCE, db.storage.rescue(POLICY)).await.unwrap().unwrap();
             assert_eq!((rescued.returned, rescued.left_behind), (returned, true));
         }
         locker.commit().await;
@@ -64,12 +61,12 @@ fn a_locked_schedule_holds_up_no_other_and_no_start() {
     run::<Postgres, _>(async |f: Postgres| {
         let db = f.database();
         let declare = async |declared: &[DeclaredSchedule]| {
-            tokio::time::timeout(AT_ONCE, db.storage.declare_schedules(declared)).await.unwrap().unwrap()
+            tokio::time::timeout(PATIENCE, db.storage.declare_schedules(declared)).await.unwrap().unwrap()
         };
         let tick = async |name: &str| {
             let (stored, now) = db.storage.schedules().await.unwrap();
             let stored = stored.into_iter().find(|stored| stored.name == name).unwrap();
-            tokio::time::timeout(AT_ONCE, db.storage.tick(&stored, now, &[job()])).await.unwrap().unwrap()
+            tokio::time::timeout(PATIENCE, db.storage.tick(&stored, now, &[job()])).await.unwrap().unwrap()
         };
         assert!(declare(&[declared("held"), declared("other")]).await);
         let mut locker = f.client().await;
@@ -99,7 +96,7 @@ fn nobody_waits_for_a_schedule_that_is_as_it_is_declared() {
         let mut locker = f.client().await;
         locker.begin().await;
         locker.execute("select from jobs.schedule for update").await.unwrap();
-        let again = tokio::time::timeout(AT_ONCE, db.storage.declare_schedules(&[declared("held")])).await;
+        let again = tokio::time::timeout(PATIENCE, db.storage.declare_schedules(&[declared("held")])).await;
         assert!(again.unwrap().unwrap());
     });
 }
@@ -112,7 +109,7 @@ fn a_locked_worker_row_stops_no_claim_and_a_heartbeat_returns_the_time_after_its
         let mut locker = f.client().await;
         locker.begin().await;
         locker.execute("select from jobs.worker for update").await.unwrap();
-        let idle = tokio::time::timeout(AT_ONCE, db.storage.set_idle(worker, true)).await.unwrap();
+        let idle = tokio::time::timeout(PATIENCE, db.storage.set_idle(worker, true)).await.unwrap();
         assert!(idle.unwrap_err().to_string().contains("jobs.worker"));
         let id = enqueue(&f, job()).await;
         assert_eq!(ids(&claim(db, worker, 1).await), [id]);

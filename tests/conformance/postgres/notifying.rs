@@ -1,17 +1,19 @@
 //! Which workers an enqueue notifies.
 
-use std::time::Duration;
+use std::sync::Arc;
 
 use diesel::sql_types::{BigInt, Text};
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _};
 use diesel_jobs_core::storage::WorkerInfo;
 use diesel_jobs_core::{NewJob, WorkerId};
-use futures_util::StreamExt as _;
+use futures_util::{FutureExt as _, StreamExt as _};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 use super::Postgres;
 use crate::bench::*;
 use crate::client::Number;
-use crate::fixture::{Fixture, run};
+use crate::fixture::{Fixture, PATIENCE, run};
 
 /// Registers an idle worker of these queues.
 async fn sleeper(f: &Postgres, queues: &[&str]) {
@@ -81,19 +83,25 @@ fn a_bulk_notifies_each_of_its_queues_that_a_sleeping_worker_serves() {
 fn a_listener_ignores_hints_for_queues_that_it_does_not_serve() {
     run::<Postgres, _>(async |f: Postgres| {
         sleeper(&f, &["mail", "reports"]).await;
-        let (wake, stop) =
-            (std::sync::Arc::new(tokio::sync::Notify::new()), tokio_util::sync::CancellationToken::new());
+        let (wake, admission) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let stop = CancellationToken::new();
         let listening = tokio::spawn({
-            let (db, wake, stop) = (f.again().await, wake.clone(), stop.clone());
-            async move { db.storage.listen(&["mail".to_owned()], wake, std::sync::Arc::default(), stop).await }
+            let (db, wake, admission, stop) = (f.again().await, wake.clone(), admission.clone(), stop.clone());
+            async move { db.storage.listen(&["mail".to_owned()], wake, admission, stop).await }
         });
-        // The start of the listener causes wake-ups, too.
-        tokio::time::timeout(Duration::from_secs(20), wake.notified()).await.unwrap();
-        while tokio::time::timeout(Duration::from_millis(500), wake.notified()).await.is_ok() {}
+        // The listener has passed on all earlier hints when it passes on this one, which is for the admission.
+        let all_are_heard = async || {
+            AsyncPgConnection::establish(&f.url).await.unwrap().batch_execute("notify jobs").await.unwrap();
+            tokio::time::timeout(PATIENCE, admission.notified()).await.unwrap();
+        };
+        // When the listener begins to listen, it wakes the worker once.
+        tokio::time::timeout(PATIENCE, wake.notified()).await.unwrap();
         enqueue(&f, in_queue("reports")).await;
-        assert!(tokio::time::timeout(Duration::from_millis(500), wake.notified()).await.is_err());
+        all_are_heard().await;
+        assert!(wake.notified().now_or_never().is_none());
         enqueue(&f, in_queue("mail")).await;
-        tokio::time::timeout(Duration::from_secs(20), wake.notified()).await.unwrap();
+        all_are_heard().await;
+        assert!(wake.notified().now_or_never().is_some());
         stop.cancel();
         listening.await.unwrap();
     });

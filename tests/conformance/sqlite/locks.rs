@@ -2,11 +2,13 @@
 
 use std::any::TypeId;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use diesel::{RunQueryDsl, SqliteConnection};
 use diesel_jobs_core::storage::{Body, Rescued, Transacted, Transaction};
 use diesel_jobs_core::{JobError, Transition};
+use diesel_jobs_storage::Database;
 use tokio_util::sync::CancellationToken;
 
 use super::Sqlite;
@@ -29,21 +31,23 @@ fn transaction(
 #[test]
 fn a_long_transaction_does_not_make_workers_count_as_dead() {
     run::<Sqlite, _>(async |f: Sqlite| {
-        let lease = Duration::from_secs(1);
-        let alive = worker_for(f.database(), lease).await;
+        let alive = worker(f.database()).await;
         let job = claimed(&f, alive, job()).await;
+        let beats = Arc::new(AtomicUsize::new(0));
         let pulse = tokio::spawn({
-            let db = f.again().await;
+            let (db, beats) = (f.again().await, beats.clone());
             async move {
                 let mut heartbeat = db.storage.open_heartbeat(alive).await.unwrap();
                 loop {
                     assert!(heartbeat.beat().await.unwrap().is_some(), "it was declared dead");
-                    tokio::time::sleep(lease / 5).await;
+                    beats.fetch_add(1, Ordering::SeqCst);
+                    tokio::time::sleep(Duration::from_millis(20)).await;
                 }
             }
         });
         let rescuer = tokio::spawn({
-            let db = f.again().await;
+            // Its stopwatch runs.
+            let db = Database::open(&f.url(), 4).await.unwrap();
             async move {
                 loop {
                     assert_eq!(db.storage.rescue(POLICY).await.unwrap(), Rescued::default());
@@ -54,9 +58,14 @@ fn a_long_transaction_does_not_make_workers_count_as_dead() {
         let mut application = f.connect();
         for _ in 0..2 {
             application.execute("begin immediate; insert into effect (name) values ('x')").await.unwrap();
-            tokio::time::sleep(3 * lease).await;
+            // The lease ends while the heartbeat waits for the transaction.
+            application.execute(&Sqlite::passed(2 * HOUR)).await.unwrap();
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let before = beats.load(Ordering::SeqCst);
             application.execute("commit").await.unwrap();
-            tokio::time::sleep(lease / 2).await;
+            while beats.load(Ordering::SeqCst) < before + 3 && !pulse.is_finished() && !rescuer.is_finished() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
         }
         assert!(!pulse.is_finished() && !rescuer.is_finished());
         pulse.abort();
