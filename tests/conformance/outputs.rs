@@ -187,7 +187,7 @@ pub(crate) async fn a_wait_ends_with_the_job<F: Fixture>(f: F) {
     assert_eq!(error.to_string(), format!("job {} is running after 300ms", job.job));
     let waiting = tokio::spawn({
         let db = f.again().await;
-        async move { db.wait(job.job, MINUTE).await }
+        async move { db.wait(job.job, HOUR).await }
     });
     assert!(finish(db, job, with_output("done")).await);
     let end = waiting.await.unwrap().unwrap();
@@ -195,9 +195,9 @@ pub(crate) async fn a_wait_ends_with_the_job<F: Fixture>(f: F) {
     assert_eq!(end.output.unwrap().json(), Some("\"done\""));
     let failed = claimed(&f, worker, crate::bench::job()).await.lease;
     assert!(finish(db, failed, discard()).await);
-    let end = db.wait(failed.job, MINUTE).await.unwrap();
+    let end = db.wait(failed.job, HOUR).await.unwrap();
     assert_eq!((end.state, end.error.as_deref()), (JobState::Discarded, Some("it never works")));
-    let error = db.wait(JobId(1_000_000), MINUTE).await.unwrap_err();
+    let error = db.wait(JobId(1_000_000), HOUR).await.unwrap_err();
     assert!(error.to_string().starts_with("there is no job 1000000: it was pruned"), "{error}");
 }
 

@@ -29,9 +29,9 @@ fn ordered(order: &str, on_discard: OnDiscard) -> NewJob {
     job().limited(Limit::new("stripe", 3)).unwrap().sequenced(sequence).unwrap()
 }
 
-/// A token in ten seconds, and two at once.
+/// A token in ten minutes, and two at once.
 fn rated() -> Rate {
-    Rate::new("calls", 6, MINUTE).burst(2)
+    Rate::new("calls", 6, HOUR).burst(2)
 }
 
 async fn states(db: &Database, ids: &[JobId]) -> Vec<JobState> {
@@ -309,7 +309,7 @@ pub(crate) async fn a_token_is_spent_when_the_job_starts<F: Fixture>(f: F) {
     let text = why(db, ids[1]).await.text;
     assert!(text.contains("rate `calls`") && text.contains("limit `stripe`, all jobs, has a free slot"), "{text}");
     for id in &ids[1..] {
-        f.client().await.execute(&F::passed(Duration::from_secs(10))).await.unwrap();
+        f.client().await.execute(&F::passed(10 * MINUTE)).await.unwrap();
         assert_eq!(settle(db).await, 1);
         let job = only(db, worker).await;
         assert_eq!(job.lease.job, *id);
@@ -325,7 +325,7 @@ pub(crate) async fn a_token_is_spent_when_the_job_starts<F: Fixture>(f: F) {
         assert!(job.lease.job == *id && finish(db, job.lease, DONE).await);
     }
     assert_eq!(settle(db).await, 0, "no token is left");
-    f.client().await.execute(&F::passed(Duration::from_secs(10))).await.unwrap();
+    f.client().await.execute(&F::passed(10 * MINUTE)).await.unwrap();
     assert_eq!(settle(db).await, 1);
     assert_eq!(only(db, worker).await.lease.job, ids[2]);
 }

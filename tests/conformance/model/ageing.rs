@@ -45,14 +45,6 @@ impl<F: Fixture> World<'_, F> {
     pub(super) async fn rescue(&mut self, max_crashes: u16, orphans: bool) -> Result<(), Divergence> {
         let policy = RescuePolicy { max_crashes, orphans, ..POLICY };
         let mut rescued: Rescued = answered("rescue", self.db.storage.rescue(policy).await)?;
-        // A rescue may find its lock taken on a busy machine, and leave the work to the next rescue. This is the next
-        // one.
-        for _ in 0..5 {
-            let nobody = rescued.returned.is_empty() && rescued.discarded.is_empty();
-            if F::ONLY_PAUSES && nobody && self.model.needs_rescue() {
-                rescued = answered("rescue", self.db.storage.rescue(policy).await)?;
-            }
-        }
         rescued.returned.sort();
         rescued.discarded.sort();
         let attempts = rescued.attempts.drain(..).count();

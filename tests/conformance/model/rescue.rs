@@ -8,12 +8,6 @@ use diesel_jobs_core::{FailureKind, JobId, JobState, Keep, WorkerId};
 use super::state::ModelState;
 
 impl ModelState {
-    /// Whether a worker is dead, or a worker that left has jobs.
-    pub(super) fn needs_rescue(&self) -> bool {
-        self.workers.keys().any(|id| self.is_dead(*id))
-            || self.leases().iter().any(|lease| !self.workers.contains_key(&lease.worker))
-    }
-
     /// `orphans`: whether jobs whose worker is not registered are freed, too.
     pub(super) fn rescue(&mut self, policy: RescuePolicy, orphans: bool) -> Rescued {
         let dead: Vec<WorkerId> = self.workers.keys().copied().filter(|id| self.is_dead(*id)).collect();

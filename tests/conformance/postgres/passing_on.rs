@@ -145,11 +145,10 @@ fn admission_alone_decides_about_rates_sequences_tenants_and_several_limits() {
     run::<Postgres, _>(async |f: Postgres| {
         let db = f.database();
         let stripe = || Limit::new("stripe", 2).key("x");
-        let minute = Duration::from_secs(60);
         let jobs = [
             ("tenants", job().limited(stripe().fair_by("a")).unwrap()),
             ("several limits", job().limited(stripe()).unwrap().limited(Limit::new("other", 1)).unwrap()),
-            ("a rate", job().rated(Rate::new("stripe", 1, minute).key("x")).unwrap()),
+            ("a rate", job().rated(Rate::new("stripe", 1, HOUR).key("x")).unwrap()),
             ("a sequence", job().sequenced(Sequence::new("stripe").key("x")).unwrap()),
         ];
         for (what, other) in jobs {

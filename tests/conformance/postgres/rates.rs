@@ -75,7 +75,7 @@ fn sql_refuses_rates_that_cannot_be() {
 fn a_locked_job_delays_no_other_and_spends_no_token() {
     run::<Postgres, _>(async |f: Postgres| {
         let db = f.database();
-        let ids = enqueue_all(&f, vec![job().rated(Rate::new("api", 6, MINUTE).burst(2)).unwrap(); 3]).await;
+        let ids = enqueue_all(&f, vec![job().rated(Rate::new("api", 6, HOUR).burst(2)).unwrap(); 3]).await;
         let mut other = f.client().await;
         other.begin().await;
         other.execute(&format!("select from jobs.held where id = {} for update", ids[0])).await.unwrap();

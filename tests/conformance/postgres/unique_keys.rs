@@ -8,7 +8,7 @@ use diesel_jobs_storage::{Enqueue, EnqueueError, enqueue_all};
 
 use super::Postgres;
 use crate::bench::*;
-use crate::fixture::{Fixture, run};
+use crate::fixture::{Fixture, PATIENCE, run};
 
 const RULE: Unique = Unique::new().by(&["user"]);
 
@@ -31,7 +31,7 @@ async fn many_wait(f: &Postgres, sessions: i64) {
     let mut client = f.client().await;
     let begun = std::time::Instant::now();
     while client.number(blocked).await != sessions {
-        assert!(begun.elapsed() < MINUTE, "{sessions} sessions should wait for locks");
+        assert!(begun.elapsed() < PATIENCE, "{sessions} sessions should wait for locks");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
