@@ -198,7 +198,10 @@ pub(super) async fn over(shared: &Shared, registration: &Registration, ctx: &Job
     let time = async {
         match registration.options.timeout.or(shared.settings.timeout) {
             Some(limit) => {
-                tokio::time::sleep(limit.saturating_sub(ctx.running().unwrap_or_default())).await;
+                tokio::select! {
+                    () = tokio::time::sleep(limit.saturating_sub(ctx.running().unwrap_or_default())) => {}
+                    () = shared.phases.time_is_up().cancelled() => {}
+                }
                 limit
             }
             None => std::future::pending().await,

@@ -8,13 +8,20 @@ pub(crate) struct Phases {
     quiet: CancellationToken,
     stopping: CancellationToken,
     now: CancellationToken,
+    time_is_up: CancellationToken,
 }
 
 impl Default for Phases {
     fn default() -> Self {
         let draining = CancellationToken::new();
         let quiet = draining.child_token();
-        Self { draining, quiet, stopping: CancellationToken::new(), now: CancellationToken::new() }
+        Self {
+            draining,
+            quiet,
+            stopping: CancellationToken::new(),
+            now: CancellationToken::new(),
+            time_is_up: CancellationToken::new(),
+        }
     }
 }
 
@@ -38,5 +45,10 @@ impl Phases {
     /// Attempts end without their handlers.
     pub(crate) fn now(&self) -> &CancellationToken {
         &self.now
+    }
+
+    /// The time limit of each attempt is over, however long it is. Only tests end it.
+    pub(crate) fn time_is_up(&self) -> &CancellationToken {
+        &self.time_is_up
     }
 }

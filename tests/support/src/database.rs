@@ -151,6 +151,12 @@ impl Db {
         self.show(id).await.1
     }
 
+    /// Makes the last heartbeat of the worker of this process an hour old. So nobody waits for the end of the lease of a worker that is dead.
+    pub async fn age_worker(&self, pid: u32) {
+        let hour = if self.is_postgres() { "interval '1 hour'" } else { "3600000000" };
+        self.execute(&format!("update jobs.worker set heartbeat_at = heartbeat_at - {hour} where pid = {pid}")).await;
+    }
+
     /// Waits until a job is in this state. Returns the job.
     pub async fn await_state(&self, id: JobId, state: JobState) -> JobRecord {
         until(&format!("job {id} to be {state}"), async || {
