@@ -30,6 +30,7 @@ mod layers;
 mod limits;
 mod loading;
 mod locked_rows;
+mod lossy;
 mod lost_replies;
 mod on_discarded;
 mod on_full;
