@@ -9,9 +9,12 @@ use diesel::{PgConnection, SqliteConnection};
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
 use diesel_jobs::prelude::*;
 use diesel_jobs::storage::{Operated, Operator};
-use diesel_jobs::{FailureKind, IntoNewJob as _, JobBuilder, JobId, JobState, Layer, NewJob, Registry, States};
+use diesel_jobs::{FailureKind, IntoNewJob as _, JobBuilder, JobId, JobState, Layer, NewJob, Registry, States, Worker};
 use serde::{Deserialize, Serialize};
-use support::{Db, Events, Probe, Process, Running, registry};
+use support::{Db, Events, LIMIT, Probe, Process, Running, registry, within};
+use tokio::sync::Notify;
+
+use crate::lossy::Lossy;
 
 /// What the handler does with a job. Each job has another number.
 #[derive(Serialize, Deserialize)]
@@ -38,11 +41,11 @@ macro_rules! kind {
 }
 
 kind!(AsyncPg, "batch", connection = AsyncPgConnection);
-kind!(AsyncPgInTime, "in_time", connection = AsyncPgConnection, timeout = "2s");
+kind!(AsyncPgInTime, "in_time", connection = AsyncPgConnection, timeout = "1h");
 kind!(Pg, "batch", blocking = true, connection = PgConnection);
-kind!(PgInTime, "in_time", blocking = true, connection = PgConnection, timeout = "2s");
+kind!(PgInTime, "in_time", blocking = true, connection = PgConnection, timeout = "1h");
 kind!(Sqlite, "batch", blocking = true, connection = SqliteConnection);
-kind!(SqliteInTime, "in_time", blocking = true, connection = SqliteConnection, timeout = "2s");
+kind!(SqliteInTime, "in_time", blocking = true, connection = SqliteConnection, timeout = "1h");
 
 /// The SQL of the effect of a job.
 fn effect(ctx: &JobContext) -> String {
@@ -162,9 +165,17 @@ fn start(db: &Db, kind: Kind) -> (Running, Events) {
 }
 
 fn start_again(db: &Db, kind: &Kind) -> (Running, Events) {
+    let (running, events, _) = start_watched(db, kind);
+    (running, events)
+}
+
+/// Returns also what is notified when a transaction is given up.
+fn start_watched(db: &Db, kind: &Kind) -> (Running, Events, Arc<Notify>) {
     let (probe, events) = Probe::new();
-    let worker = db.worker(kind.registry.clone()).state(probe).concurrency(1).lease(Duration::from_secs(3));
-    (Running::start(worker), events)
+    let storage = Lossy::losing(db, 0, 0);
+    let aborted = storage.transacted.clone();
+    let worker = Worker::builder(Arc::new(storage)).registry(kind.registry.clone()).poll(Duration::from_millis(50));
+    (Running::start(worker.state(probe).concurrency(1)), events, aborted)
 }
 
 async fn enqueue(db: &Db, job: fn(i64, &str) -> JobBuilder, does: &[&str]) -> Vec<JobId> {
@@ -311,11 +322,12 @@ async fn no_job_is_left_if_all_leases_are_lost(db: Db, kind: Kind) {
 
 async fn a_timeout_rolls_back_and_is_one_of_each_job(db: Db, kind: Kind) {
     let ids = enqueue(&db, kind.in_time, &["wait", ""]).await;
-    let (worker, mut events) = start(&db, kind);
+    let (worker, mut events, aborted) = start_watched(&db, &kind);
     events.expect("1 2").await;
+    worker.handle().end_time_limits();
+    within(LIMIT, "the end of the transaction", aborted.notified()).await;
     if !db.is_postgres() {
         // The handler holds SQLite's only write lock, and a thread cannot be stopped.
-        tokio::time::sleep(Duration::from_millis(2500)).await;
         events.open(1);
     }
     for id in &ids {
@@ -329,10 +341,10 @@ async fn a_timeout_rolls_back_and_is_one_of_each_job(db: Db, kind: Kind) {
 
 async fn a_shutdown_releases_all_jobs_and_rolls_back(db: Db, kind: Kind) {
     let ids = enqueue(&db, kind.job, &["wait", ""]).await;
-    let (worker, mut events) = start(&db, kind);
+    let (worker, mut events, aborted) = start_watched(&db, &kind);
     events.expect("1 2").await;
     worker.handle().shutdown_now();
-    tokio::time::sleep(Duration::from_millis(700)).await;
+    within(LIMIT, "the end of the transaction", aborted.notified()).await;
     events.open(1);
     assert_eq!(worker.ended().await.released, 2);
     for id in ids {
@@ -466,6 +478,7 @@ async fn a_worker_that_is_killed_in_the_transaction_leaves_nothing(db: Db) {
     let mut victim = start();
     victim.await_line("5 jobs have written");
     victim.kill();
+    db.age_worker(victim.id()).await;
     assert_eq!(db.effects("written").await, 0);
     for id in &ids {
         assert_eq!(db.record(*id).await.state, JobState::Running);

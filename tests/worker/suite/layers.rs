@@ -125,13 +125,16 @@ async fn layers_are_called_around_the_handler_the_inner_one_last_and_first(db: D
 }
 
 async fn a_timeout_and_undecodable_arguments_are_errors(db: Db) {
-    let (worker, mut events) = start(&db, Does::Nothing);
     for form in forms(&db).into_iter().filter(|form| form.has_timeout) {
+        let (worker, mut events) = start(&db, Does::Nothing);
         db.enqueue((form.job)(Then::Hang)).await;
         let end = ["inner error timeout: took longer", "outer error timeout: took longer"];
         expect_all(&mut events, &form, &["outer before", "inner before", "runs"]).await;
+        worker.handle().end_time_limits();
         expect_all(&mut events, &form, &end).await;
+        worker.stop().await;
     }
+    let (worker, mut events) = start(&db, Does::Nothing);
     for form in forms(&db) {
         let table = if db.is_postgres() { "jobs.ready" } else { "jobs.job" };
         let row = format!("('{}', 'default', 0, 1, '{{\"then\": 7}}')", form.name);

@@ -35,8 +35,11 @@ async fn charge(card: String) -> Result<(), JobError> {
 }
 
 #[job(on_discarded = AlertOps, timeout = "20ms", max_attempts = 1)]
-fn export(#[arg(secret)] token: String) {
-    std::thread::sleep(Duration::from_millis(200));
+fn export(#[arg(secret)] token: String, ctx: &JobContext) {
+    // It is asked to stop when its time is over.
+    while !ctx.is_cancelled() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
     drop(token);
 }
 

@@ -1,5 +1,6 @@
 //! Handlers that take the connection: their writes and the finish of their job are committed together or not at all.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use diesel::connection::SimpleConnection;
@@ -8,10 +9,13 @@ use diesel_async::AsyncPgConnection;
 use diesel_jobs::storage::Operated;
 use diesel_jobs::{
     CompleteError, CompleteIn as _, FailureKind, JobBuilder, JobContext, JobError, JobState, Outcome, Registry, State,
-    job,
+    Worker, job,
 };
 use serde::{Deserialize, Serialize};
-use support::{Db, Events, Probe, Running, registry};
+use support::{Db, Events, LIMIT, Probe, Running, registry, within};
+use tokio::sync::Notify;
+
+use crate::lossy::Lossy;
 
 /// What a handler does after it has written its effect.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -101,7 +105,7 @@ async fn async_pg(
     on_async_pg(conn, then, ctx, probe).await
 }
 
-#[job(max_attempts = 2, backoff = "fixed(1h)", timeout = "2s")]
+#[job(max_attempts = 2, backoff = "fixed(1h)", timeout = "1h")]
 async fn async_pg_in_time(
     conn: &mut AsyncPgConnection,
     then: Then,
@@ -116,7 +120,7 @@ fn pg(conn: &mut PgConnection, then: Then, ctx: &JobContext, State(probe): State
     on_a_thread(then, ctx, &probe, conn, |ctx, conn| ctx.complete_in(conn), "jobs.running")
 }
 
-#[job(max_attempts = 2, backoff = "fixed(1h)", timeout = "2s")]
+#[job(max_attempts = 2, backoff = "fixed(1h)", timeout = "1h")]
 fn pg_in_time(
     conn: &mut PgConnection,
     then: Then,
@@ -136,7 +140,7 @@ fn sqlite(
     on_a_thread(then, ctx, &probe, conn, |ctx, conn| ctx.complete_in(conn), "jobs_job")
 }
 
-#[job(max_attempts = 2, backoff = "fixed(1h)", timeout = "2s")]
+#[job(max_attempts = 2, backoff = "fixed(1h)", timeout = "1h")]
 fn sqlite_in_time(
     conn: &mut SqliteConnection,
     then: Then,
@@ -175,8 +179,18 @@ fn sqlite_kind() -> Kind {
 
 /// Starts a worker for this kind. Returns it with the events of its handlers.
 fn start(db: &Db, kind: Kind) -> (Running, Events) {
+    let (running, events, _) = start_watched(db, kind);
+    (running, events)
+}
+
+/// The same. Returns also what is notified when a transaction is given up.
+fn start_watched(db: &Db, kind: Kind) -> (Running, Events, Arc<Notify>) {
     let (probe, events) = Probe::new();
-    (Running::start(db.worker(kind.registry).state(probe).lease(Duration::from_secs(3))), events)
+    let storage = Lossy::losing(db, 0, 0);
+    let aborted = storage.transacted.clone();
+    let worker =
+        Worker::builder(Arc::new(storage)).registry(kind.registry).poll(Duration::from_millis(50)).state(probe);
+    (Running::start(worker), events, aborted)
 }
 
 async fn effects_and_completion_are_committed_together(db: Db, kind: Kind) {
@@ -245,12 +259,13 @@ async fn a_database_error_that_the_handler_ignored_fails_only_its_statement(db: 
 
 async fn a_timeout_rolls_back(db: Db, kind: Kind) {
     let id = db.enqueue((kind.in_time)(Then::Wait)).await;
-    let (worker, mut events) = start(&db, kind);
+    let (worker, mut events, aborted) = start_watched(&db, kind);
     events.expect("written").await;
+    worker.handle().end_time_limits();
+    within(LIMIT, "the end of the transaction", aborted.notified()).await;
     if !db.is_postgres() {
         // The handler holds SQLite's only write lock. Nothing can be recorded before it ends, and a thread cannot be
         // stopped.
-        tokio::time::sleep(Duration::from_millis(2500)).await;
         events.open(1);
     }
     db.await_number(1, "select count(*) as number from jobs.job_error").await;
@@ -276,11 +291,11 @@ async fn a_lost_lease_rolls_back(db: Db, kind: Kind) {
 
 async fn a_shutdown_gives_the_job_back_and_rolls_back(db: Db, kind: Kind) {
     let id = db.enqueue((kind.job)(Then::Wait)).await;
-    let (worker, mut events) = start(&db, kind);
+    let (worker, mut events, aborted) = start_watched(&db, kind);
     events.expect("written").await;
     worker.handle().shutdown_now();
     // A thread cannot be stopped. It runs to its end, and what it did is rolled back.
-    tokio::time::sleep(Duration::from_millis(700)).await;
+    within(LIMIT, "the end of the transaction", aborted.notified()).await;
     events.open(1);
     assert_eq!(worker.ended().await.released, 1);
     let job = db.record(id).await;

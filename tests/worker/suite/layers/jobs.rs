@@ -103,7 +103,7 @@ macro_rules! async_job {
 }
 
 async_job!(on_runtime);
-async_job!(on_a_task, "2s");
+async_job!(on_a_task, "1h");
 
 #[job(max_attempts = 1)]
 pub(super) fn on_a_thread(
@@ -120,7 +120,7 @@ pub(super) fn on_a_thread(
     end(then, ctx, &probe, &names, &token)
 }
 
-#[job(max_attempts = 1, timeout = "2s")]
+#[job(max_attempts = 1, timeout = "1h")]
 pub(super) async fn in_async_transaction(
     conn: &mut AsyncPgConnection,
     then: Then,
