@@ -1,14 +1,15 @@
 //! Batches: one call of a handler for several jobs, with a result, a lease and retries for each.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use diesel_jobs::prelude::*;
-use diesel_jobs::{FailureKind, JobId, JobState, NewJob};
-use support::{Db, Events, Probe, Running, registry};
+use diesel_jobs::{FailureKind, JobId, JobState, NewJob, WorkerBuilder};
+use support::{Db, Events, Probe, Rounds, Running, registry, until};
 
 /// What the handler does with a job. Each job has another number.
 #[derive(serde::Serialize, serde::Deserialize, Job)]
-#[job(batch(max = 4), max_attempts = 5, backoff = "fixed(1h)", timeout = "20s")]
+#[job(batch(max = 4), max_attempts = 5, backoff = "fixed(1h)", timeout = "10m")]
 struct Index {
     number: i64,
     does: String,
@@ -48,9 +49,14 @@ impl HandleBatch for Slow {
     }
 }
 
+/// How long a batch waits for more jobs: the longest time that a kind may ask for.
+const WAIT: Duration = Duration::from_secs(10);
+/// If the machine stands still for the time that a batch waits, nothing is known, and a test tries again.
+const TRIES: [&str; 5] = ["a", "b", "c", "d", "e"];
+
 /// Jobs with the same index run together.
 #[derive(serde::Serialize, serde::Deserialize, Job)]
-#[job(batch(max = 3, wait = "8s", by(index)))]
+#[job(batch(max = 3, wait = "10s", by(index)))]
 struct Gathered {
     index: String,
     number: i64,
@@ -61,6 +67,18 @@ impl HandleBatch for Gathered {
         let probe: &Probe = ctx.state().expect("the tests give one");
         let numbers: Vec<String> = jobs.iter().map(|job| format!("{}{}", job.index, job.number)).collect();
         probe.say(&ctx.jobs()[0], numbers.join(" "));
+        ctx.complete_all()
+    }
+}
+
+#[derive(serde::Serialize, serde::Deserialize, Job)]
+#[job(batch(max = 3, wait = "1s"))]
+struct WaitsASecond {}
+
+impl HandleBatch for WaitsASecond {
+    async fn handle(_: Vec<Self>, ctx: BatchContext) -> BatchHandled {
+        let probe: &Probe = ctx.state().expect("the tests give one");
+        probe.say(&ctx.jobs()[0], "its time is over");
         ctx.complete_all()
     }
 }
@@ -78,17 +96,40 @@ async fn enqueue(db: &Db, jobs: impl IntoIterator<Item = Index>) -> Vec<JobId> {
     db.conn().await.enqueue_all(jobs).await
 }
 
-fn start(db: &Db, slots: usize) -> (Running, Events) {
+fn worker(db: &Db, slots: usize) -> (WorkerBuilder, Events) {
     let (probe, events) = Probe::new();
-    (Running::start(db.worker(registry![Index, Slow, Gathered, Single]).state(probe).concurrency(slots)), events)
+    (db.worker(registry![Index, Slow, Gathered, WaitsASecond, Single]).state(probe).concurrency(slots), events)
+}
+
+fn start(db: &Db, slots: usize) -> (Running, Events) {
+    let (worker, events) = worker(db, slots);
+    (Running::start(worker), events)
+}
+
+/// Starts a worker with one slot and enqueues a job. Returns when its batch waits for more jobs.
+async fn start_waiting(db: &Db) -> (Running, Events, Arc<Rounds>, JobId) {
+    let (worker, events) = worker(db, 1);
+    let rounds = Arc::<Rounds>::default();
+    let worker = Running::start(worker.recorder(rounds.clone()));
+    let id = db.conn().await.enqueue(gathered("a", 1)).await;
+    until("the claim", async || (worker.handle().stats().claimed == 1).then_some(())).await;
+    // Its only slot is taken, so the worker polls only for a batch that waits.
+    rounds.more("next_due", 1).await;
+    (worker, events, rounds, id)
 }
 
 async fn a_call_gets_at_most_so_many_jobs_in_their_order(db: Db) {
     let ids = enqueue(&db, (1..=10).map(|number| index(number, ""))).await;
     let (worker, mut events) = start(&db, 1);
-    for batch in ["1 2 3 4", "5 6 7 8", "9 10"] {
-        events.expect(batch).await;
+    // The first claim is for one full batch. The worker may prefetch few jobs after that, and they do not wait for others.
+    events.expect("1 2 3 4").await;
+    let mut calls = Vec::new();
+    while calls.iter().map(Vec::len).sum::<usize>() < 6 {
+        calls
+            .push(events.next().await.text.split(' ').map(|number| number.parse::<i64>().unwrap()).collect::<Vec<_>>());
     }
+    assert!(calls.iter().all(|call| call.len() <= 4), "{calls:?}");
+    assert_eq!(calls.concat(), (5..=10).collect::<Vec<_>>());
     for id in ids {
         let job = db.await_state(id, JobState::Completed).await;
         assert_eq!(job.attempt, 1);
@@ -161,56 +202,97 @@ fn gathered(index: &str, number: i64) -> Gathered {
     Gathered { index: index.to_owned(), number }
 }
 
+async fn all_have_ended(db: &Db) {
+    db.await_number(0, "select count(*) as number from jobs.job where finished_at is null").await;
+}
+
 async fn jobs_with_another_value_run_in_another_batch(db: Db) {
-    let jobs = [("a", 1), ("b", 1), ("a", 2), ("b", 2), ("a", 3), ("b", 3)];
-    db.conn().await.enqueue_all(jobs.map(|(index, number)| gathered(index, number))).await;
     let (worker, mut events) = start(&db, 1);
-    events.expect("a1 a2 a3").await;
-    events.expect("b1 b2 b3").await;
-    worker.stop().await;
+    for index in TRIES {
+        let (begun, other) = (Instant::now(), index.to_uppercase());
+        let jobs = (1..=3).flat_map(|number| [gathered(index, number), gathered(&other, number)]);
+        db.conn().await.enqueue_all(jobs.collect::<Vec<_>>()).await;
+        let calls = [events.next().await.text, events.next().await.text];
+        if begun.elapsed() < WAIT {
+            assert_eq!(calls, [index, &other].map(|index| format!("{index}1 {index}2 {index}3")));
+            worker.stop().await;
+            return;
+        }
+        all_have_ended(&db).await;
+        events.rest();
+    }
+    panic!("the batches waited for their time although they were full");
 }
 
 /// The other slots are free, and do not begin batches of their own meanwhile.
 async fn a_batch_that_is_not_full_waits_for_more_jobs(db: Db) {
-    let (worker, mut events) = start(&db, 4);
-    let mut conn = db.conn().await;
-    for number in 1..=2 {
-        conn.enqueue(gathered("a", number)).await;
-        tokio::time::sleep(Duration::from_millis(100)).await;
+    let (worker, mut events) = worker(&db, 4);
+    let rounds = Arc::<Rounds>::default();
+    let worker = Running::start(worker.recorder(rounds.clone()));
+    for index in TRIES {
+        let begun = Instant::now();
+        for number in 1..=2 {
+            let id = db.enqueue(gathered(index, number)).await;
+            db.await_state(id, JobState::Running).await;
+            // The batch waits when the worker has heard of its job, and polls again.
+            rounds.more("next_due", 10).await;
+        }
+        db.enqueue(gathered(index, 3)).await;
+        let call = events.next().await.text;
+        if begun.elapsed() < WAIT {
+            assert_eq!(call, format!("{index}1 {index}2 {index}3"));
+            worker.stop().await;
+            return;
+        }
+        all_have_ended(&db).await;
+        events.rest();
     }
+    panic!("a full batch waited for its time");
+}
+
+async fn a_batch_that_does_not_become_full_runs_when_its_time_is_over(db: Db) {
     let begun = Instant::now();
-    conn.enqueue(gathered("a", 3)).await;
-    events.expect("a1 a2 a3").await;
-    assert!(begun.elapsed() < Duration::from_millis(1900), "a full batch does not wait: {:?}", begun.elapsed());
-    let begun = Instant::now();
-    let last = conn.enqueue(gathered("b", 1)).await;
-    events.expect("b1").await;
-    assert!(begun.elapsed() >= Duration::from_secs(8), "it waits for its time: {:?}", begun.elapsed());
-    db.await_state(last, JobState::Completed).await;
+    let (worker, mut events) = start(&db, 4);
+    let id = db.enqueue(WaitsASecond {}).await;
+    events.expect("its time is over").await;
+    assert!(begun.elapsed() >= Duration::from_secs(1), "it waits for its time: {:?}", begun.elapsed());
+    db.await_state(id, JobState::Completed).await;
     worker.stop().await;
 }
 
 async fn a_worker_that_stops_does_not_wait_for_more_jobs(db: Db) {
-    let (worker, mut events) = start(&db, 1);
-    let id = db.conn().await.enqueue(gathered("a", 1)).await;
-    db.await_state(id, JobState::Running).await;
-    // The reply to the claim may still be under way. A worker that stops releases a job that it has just received.
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    let begun = Instant::now();
-    worker.stop().await;
-    assert!(begun.elapsed() < Duration::from_millis(1500), "{:?}", begun.elapsed());
-    events.expect("a1").await;
-    db.await_state(id, JobState::Completed).await;
+    for _ in TRIES {
+        let begun = Instant::now();
+        let (worker, mut events, _, id) = start_waiting(&db).await;
+        worker.stop().await;
+        let took = begun.elapsed();
+        events.expect("a1").await;
+        db.await_state(id, JobState::Completed).await;
+        if took < WAIT {
+            return;
+        }
+    }
+    panic!("the batch waited for its time");
 }
 
+/// The end of the worker ends the wait here.
 async fn a_batch_that_waits_for_more_jobs_follows_a_pause(db: Db) {
-    let (worker, _events) = start(&db, 1);
-    let id = db.conn().await.enqueue(gathered("a", 1)).await;
-    db.await_state(id, JobState::Running).await;
-    db.database().operator.pause_kind("gathered", "anna", None).await.unwrap();
-    let job = db.await_state(id, JobState::Available).await;
-    assert_eq!(job.attempt, 0);
-    worker.stop().await;
+    let operator = &db.database().operator;
+    for _ in TRIES {
+        let begun = Instant::now();
+        let (worker, mut events, rounds, id) = start_waiting(&db).await;
+        operator.pause_kind("gathered", "anna", None).await.unwrap();
+        rounds.settings().await;
+        worker.stop().await;
+        if events.rest().is_empty() {
+            let job = db.record(id).await;
+            assert_eq!((job.state, job.attempt), (JobState::Available, 0));
+            return;
+        }
+        assert!(begun.elapsed() >= WAIT, "the handler was called in spite of the pause");
+        operator.resume_kind("gathered", "anna").await.unwrap();
+    }
+    panic!("no batch waited for so long that its kind could be paused");
 }
 
 async fn a_timeout_is_one_of_each_job(db: Db) {
@@ -258,6 +340,7 @@ support::on_each_database! {
     other_kinds_of_the_queue_run_one_by_one,
     jobs_with_another_value_run_in_another_batch,
     a_batch_that_is_not_full_waits_for_more_jobs,
+    a_batch_that_does_not_become_full_runs_when_its_time_is_over,
     a_worker_that_stops_does_not_wait_for_more_jobs,
     a_batch_that_waits_for_more_jobs_follows_a_pause,
     a_timeout_is_one_of_each_job,
