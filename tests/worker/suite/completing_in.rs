@@ -1,5 +1,6 @@
 //! `ctx.complete_in`: handlers that open a transaction of their own and finish the job with it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use diesel::connection::{SimpleConnection as _, TransactionManager as _};
@@ -7,7 +8,7 @@ use diesel::{Connection as _, SqliteConnection};
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _, TransactionManager as _};
 use diesel_jobs::{CompleteIn as _, JobContext, JobError, JobState, State, job};
 use serde::{Deserialize, Serialize};
-use support::{Db, Probe, Running, registry};
+use support::{Db, Probe, Rounds, Running, registry};
 
 /// The database's URL, for the handler.
 #[derive(Clone)]
@@ -73,7 +74,7 @@ async fn after(db: &Db, then: Then) -> (JobState, Vec<String>, i64) {
         false => db.enqueue(OnSqlite { then }).await,
     };
     let worker = db.worker(registry![OnAsyncPg, OnSqlite]).state(Url(db.url().to_owned()));
-    let worker = Running::start(worker.grace(Duration::from_secs(20)));
+    let worker = Running::start(worker.grace(Duration::from_secs(600)));
     support::until("the claim", async || (worker.handle().stats().claimed == 1).then_some(())).await;
     // The worker is not stopped earlier, because a claimed job that has not started would go back.
     support::until("its end", async || (db.show(id).await.0.state != JobState::Running).then_some(())).await;
@@ -108,7 +109,7 @@ async fn an_error_after_a_rollback_is_the_failure(db: Db) {
     assert_eq!((state.is_waiting(), failures, effects), (true, vec!["afterwards".to_owned()], 0));
 }
 
-/// Completes its job, and then works for several intervals of the reconciler.
+/// Completes its job, and then works until the test lets it end.
 #[job(max_attempts = 2)]
 async fn works_on(ctx: &JobContext, State(url): State<Url>, State(probe): State<Probe>) -> Result<(), JobError> {
     match url.0.strip_prefix("sqlite://") {
@@ -126,7 +127,7 @@ async fn works_on(ctx: &JobContext, State(url): State<Url>, State(probe): State<
     probe.say(ctx, "completed");
     tokio::select! {
         () = ctx.cancelled() => probe.say(ctx, "was told to stop"),
-        () = tokio::time::sleep(Duration::from_secs(3)) => probe.say(ctx, "did everything"),
+        () = probe.pass() => probe.say(ctx, "did everything"),
     }
     Ok(())
 }
@@ -134,11 +135,15 @@ async fn works_on(ctx: &JobContext, State(url): State<Url>, State(probe): State<
 async fn a_handler_that_works_on_after_its_commit_is_left_alone(db: Db) {
     let (probe, mut events) = Probe::new();
     let id = db.enqueue(WorksOn {}).await;
-    // The reconciler runs four times a second.
-    let worker = db.worker(registry![WorksOn]).state(Url(db.url().to_owned())).state(probe);
-    let worker = Running::start(worker.lease(Duration::from_secs(1)));
+    let rounds = Arc::<Rounds>::default();
+    let worker = db.worker(registry![WorksOn]).state(Url(db.url().to_owned())).state(probe).recorder(rounds.clone());
+    // The reconciler runs six times in a lease.
+    let worker = Running::start(worker.lease(Duration::from_secs(10)));
     events.expect("completed").await;
     db.await_state(id, JobState::Completed).await;
+    // The reconciler asks an attempt to stop in the round in which its lease is missing.
+    rounds.more("leases", 3).await;
+    events.open(1);
     events.expect("did everything").await;
     assert_eq!(worker.stop().await.leases_lost, 0);
 }

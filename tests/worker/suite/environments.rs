@@ -1,11 +1,12 @@
 //! A database is replaced by another one while a worker runs: a dump is restored over it, or a copy is renamed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use diesel_jobs::{JobState, StorageError, WorkerError, job};
-use support::{Db, Running, registry};
+use support::{Db, Rounds, Running, registry};
 
-const LEASE: Duration = Duration::from_secs(1);
+const LEASE: Duration = Duration::from_secs(10);
 
 #[job]
 async fn mail_a_customer() {}
@@ -19,14 +20,16 @@ async fn replaced_by_one_of(db: &Db, environment: &str) {
 
 async fn a_worker_whose_database_is_replaced_by_one_of_another_environment_claims_nothing(db: Db) {
     db.database().operator.set_environment(Some("staging"), "anna").await.unwrap();
-    let worker = Running::start(db.worker(registry![MailACustomer]).lease(LEASE).environment("staging"));
+    let rounds = Arc::<Rounds>::default();
+    let worker = db.worker(registry![MailACustomer]).lease(LEASE).environment("staging").recorder(rounds.clone());
+    let worker = Running::start(worker);
     let own = db.enqueue(MailACustomer {}).await;
     db.await_state(own, JobState::Completed).await;
 
     replaced_by_one_of(&db, "production").await;
     let customers = db.enqueue(MailACustomer {}).await;
-    // After this time it has missed a heartbeat, and has tried several times to register.
-    tokio::time::sleep(4 * LEASE).await;
+    // Its heartbeat is refused, and it tries several times to register.
+    rounds.more("check_schema", 4).await;
     assert_eq!(db.record(customers).await.state, JobState::Available);
     assert_eq!(db.number("select count(*) as number from jobs.worker").await, 0);
 

@@ -7,7 +7,7 @@ use diesel_async::{AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnectio
 use diesel_jobs::{
     Database, FailureKind, JobContext, JobId, JobState, Ref, Registry, State, Worker, WorkerBuilder, job,
 };
-use support::{Db, Probe, Running, registry};
+use support::{Db, Probe, Running, registry, until};
 
 diesel::table! {
     parcel (id) { id -> BigInt, name -> Text, }
@@ -126,7 +126,7 @@ async fn an_attempt_that_lost_its_lease_reads_no_row(db: Db) {
     let mut locker = db.conn().await;
     locker.execute(LOCK).await;
     let id = db.enqueue(Sends::new(7)).await;
-    let worker = Running::start(db.worker(registry![Sends]).state(probe).lease(Duration::from_secs(2)));
+    let worker = Running::start(db.worker(registry![Sends]).state(probe).lease(Duration::from_secs(10)));
     db.await_number(1, WAITING).await;
     db.execute(&format!("delete from jobs.running where id = {id}")).await;
     db.await_number(0, WAITING).await;
@@ -190,7 +190,8 @@ async fn a_job_that_finds_no_connection_is_released(db: Db) {
         where datname = current_database() and query like '%"parcel"%' and pid <> pg_backend_pid()"#;
     assert_eq!(conn.number(readers).await, 1);
     let id = conn.enqueue(Sends::new(7)).await;
-    tokio::time::sleep(Duration::from_millis(2500)).await;
+    // It is released, and so again after the next claim.
+    until("two releases", async || (worker.handle().stats().released >= 2).then_some(())).await;
     assert!(events.rest().is_empty());
     admin.batch_execute(&format!("alter database {name} allow_connections true")).await.unwrap();
     events.expect("sends P7").await;

@@ -1,11 +1,12 @@
 //! A handler that completes its job in a transaction of its own, and prepares that transaction for a later commit
 //! (`prepare transaction`).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _, TransactionManager as _};
 use diesel_jobs::{CompleteIn as _, JobContext, JobError, JobId, JobState, State, job};
-use support::{Db, Events, Probe, Running, registry};
+use support::{Db, Events, Probe, Rounds, Running, registry};
 
 /// The database's URL, for the handler.
 #[derive(Clone)]
@@ -35,15 +36,18 @@ async fn prepared(db: &Db) -> (JobId, String, [Running; 2], Events) {
     // The names of prepared transactions are shared by the whole server.
     let name = db.url().rsplit('/').next().unwrap().replace(|c: char| !c.is_ascii_alphanumeric(), "_");
     let id = db.enqueue(Prepares { name: name.clone() }).await;
+    let rounds = Arc::<Rounds>::default();
     let worker = async || {
         let worker = diesel_jobs::Worker::builder(db.again().await.storage).registry(registry![Prepares]);
-        let worker = worker.poll(Duration::from_millis(50)).lease(Duration::from_secs(1));
+        let worker = worker.poll(Duration::from_millis(50)).lease(Duration::from_secs(10)).recorder(rounds.clone());
         Running::start(worker.state(probe.clone()).state(Url(db.url().to_owned())))
     };
     let workers = [worker().await, worker().await];
     events.expect("prepared").await;
-    // Long enough for several runs of the reconciler, of the rescuer and of the finish.
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    // Several runs of the reconciler, of the rescuers and of the finish.
+    for (operation, times) in [("finish", 3), ("leases", 3), ("rescue", 3)] {
+        rounds.more(operation, times).await;
+    }
     let (job, failures) = db.show(id).await;
     assert_eq!((job.state, job.attempt, failures.len()), (JobState::Running, 1, 0), "undecided, and said of nobody");
     (id, name, workers, events)

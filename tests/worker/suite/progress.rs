@@ -1,9 +1,7 @@
 //! The progress that handlers report is stored while they run, and kept.
 
-use std::time::{Duration, Instant};
-
 use diesel_jobs::{JobContext, JobError, JobId, JobState, Progress, State, job};
-use support::{Db, Probe, Running, registry};
+use support::{Db, Probe, Running, registry, until};
 
 #[job(max_attempts = 2, backoff = "fixed(1h)")]
 async fn import(#[arg(secret)] password: String, ctx: &JobContext, State(probe): State<Probe>) -> Result<(), JobError> {
@@ -27,14 +25,7 @@ async fn progress(db: &Db, id: JobId) -> Option<Progress> {
 }
 
 async fn await_progress(db: &Db, id: JobId, done: u64) -> Progress {
-    let begun = Instant::now();
-    loop {
-        match progress(db, id).await {
-            Some(progress) if progress.done == done => return progress,
-            other => assert!(begun.elapsed() < Duration::from_secs(20), "{other:?}"),
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    until("the report to be stored", async || progress(db, id).await.filter(|progress| progress.done == done)).await
 }
 
 async fn a_running_job_shows_its_newest_report_and_keeps_it(db: Db) {

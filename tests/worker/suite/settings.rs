@@ -1,12 +1,14 @@
-//! What operators set while workers run takes effect within a second.
+//! What operators set while workers run takes effect when a worker reads it, which it does about once a second.
 
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use diesel_jobs::storage::{Asked, Keep, RetentionSetting};
 use diesel_jobs::{JobContext, JobError, JobState, Outcome, State, job};
-use support::{Db, Probe, Running, registry, until};
+use support::{Db, Probe, Rounds, Running, registry, until};
 
-const SECOND: Duration = Duration::from_secs(1);
+/// No worker polls so seldom that a test could wait for it.
+const NEVER: Duration = Duration::from_secs(3600);
 
 #[job]
 async fn quick() {}
@@ -39,47 +41,51 @@ async fn completed(db: &Db) -> i64 {
     db.number("select count(*) as number from jobs.job where state = 'completed'").await
 }
 
-async fn a_paused_queue_stops_within_a_second_and_a_resume_wakes_the_worker(db: Db) {
+async fn a_paused_queue_stops_and_a_resume_wakes_the_worker(db: Db) {
     let operator = db.database().operator.clone();
-    // Without the resume, the worker would not search for a minute.
-    let worker = Running::start(db.worker(registry![Quick, Elsewhere]).poll(Duration::from_secs(60)));
+    let rounds = Arc::<Rounds>::default();
+    let worker = db.worker(registry![Quick, Elsewhere]).poll(NEVER).recorder(rounds.clone());
+    let worker = Running::start(worker);
     db.enqueue(Quick {}).await;
     db.await_number(1, "select count(*) as number from jobs.job where state = 'completed'").await;
     assert!(operator.pause_queue("default", "ada", Some("the mail server is down")).await.unwrap());
     let waiting = db.enqueue(Quick {}).await;
     let other = db.enqueue(Elsewhere {}).await;
     db.await_state(other, JobState::Completed).await;
-    tokio::time::sleep(SECOND + SECOND / 2).await;
+    // The claim leaves out a paused queue at once, and the worker need not have heard of the pause.
     assert_eq!(db.record(waiting).await.state, JobState::Available);
-    let resumed = Instant::now();
+    rounds.settings().await;
+    assert_eq!(db.record(waiting).await.state, JobState::Available);
     assert!(operator.resume_queue("default", "ada").await.unwrap());
     db.await_state(waiting, JobState::Completed).await;
-    assert!(resumed.elapsed() < 2 * SECOND, "{:?}", resumed.elapsed());
     worker.stop().await;
 }
 
 async fn jobs_of_a_paused_kind_are_passed_over_and_found_after_the_resume(db: Db) {
     let operator = db.database().operator.clone();
-    let worker = Running::start(db.worker(registry![Quick, Fails]).poll(Duration::from_secs(60)));
+    let rounds = Arc::<Rounds>::default();
+    let worker = Running::start(db.worker(registry![Quick, Fails]).poll(NEVER).recorder(rounds.clone()));
     let before = db.enqueue(Quick {}).await;
     db.await_state(before, JobState::Completed).await;
     assert!(operator.pause_kind("quick", "ada", None).await.unwrap());
-    tokio::time::sleep(SECOND).await;
+    rounds.settings().await;
     let waiting = db.conn().await.enqueue_all((0..50).map(|_| Quick {})).await;
-    // Other jobs continue, so the scan floors rise above the jobs that are passed over. The lag is two seconds.
+    // As if they were enqueued long ago. Other jobs continue, so the scan floors are above the jobs that are passed over.
+    let (ready, long) = match db.is_postgres() {
+        true => ("jobs.ready", "interval '1 hour'"),
+        false => ("jobs.job", "3600000000"),
+    };
+    db.execute(&format!("update {ready} set run_at = run_at - {long} where kind = 'quick' and attempt = 0")).await;
     for _ in 0..8 {
         let other = db.enqueue(Fails {}).await;
         db.await_state(other, JobState::Discarded).await;
-        tokio::time::sleep(SECOND / 2).await;
     }
     for id in &waiting {
         let record = db.record(*id).await;
         assert_eq!((record.state, record.attempt), (JobState::Available, 0));
     }
-    let resumed = Instant::now();
     assert!(operator.resume_kind("quick", "ada").await.unwrap());
     db.await_number(51, "select count(*) as number from jobs.job where state = 'completed'").await;
-    assert!(resumed.elapsed() < 3 * SECOND, "{:?}", resumed.elapsed());
     worker.stop().await;
 }
 
@@ -99,7 +105,9 @@ async fn a_worker_that_starts_later_follows_the_pause_of_a_kind(db: Db) {
 async fn prefetched_jobs_of_a_paused_kind_are_given_back_without_an_attempt(db: Db) {
     let operator = db.database().operator.clone();
     let (probe, mut events) = Probe::new();
-    let worker = Running::start(db.worker(registry![Quick, Holds]).state(probe).queue("default", 1));
+    let rounds = Arc::<Rounds>::default();
+    let worker = db.worker(registry![Quick, Holds]).state(probe).queue("default", 1).recorder(rounds.clone());
+    let worker = Running::start(worker);
     db.conn().await.enqueue_all((0..200).map(|_| Quick {})).await;
     db.await_number(200, "select count(*) as number from jobs.job where state = 'completed'").await;
     let mut jobs = vec![diesel_jobs::NewJob::raw("holds", "{}")];
@@ -107,10 +115,9 @@ async fn prefetched_jobs_of_a_paused_kind_are_given_back_without_an_attempt(db: 
     let ids = db.conn().await.enqueue_all(jobs).await;
     events.expect("runs").await;
     operator.pause_kind("quick", "ada", None).await.unwrap();
-    tokio::time::sleep(SECOND + SECOND / 2).await;
+    rounds.settings().await;
     for id in &ids[1..] {
-        let record = db.record(*id).await;
-        assert_eq!((record.state, record.attempt), (JobState::Available, 0), "job {id}");
+        assert_eq!(db.await_state(*id, JobState::Available).await.attempt, 0, "job {id}");
     }
     events.open(1);
     db.await_state(ids[0], JobState::Completed).await;
@@ -119,44 +126,41 @@ async fn prefetched_jobs_of_a_paused_kind_are_given_back_without_an_attempt(db: 
     worker.stop().await;
 }
 
-async fn slots_change_within_a_second_and_no_running_job_is_stopped(db: Db) {
+async fn slots_change_and_no_running_job_is_stopped(db: Db) {
     let operator = db.database().operator.clone();
     let (probe, mut events) = Probe::new();
-    let worker = Running::start(db.worker(registry![Holds]).state(probe).queue("default", 2));
+    let rounds = Arc::<Rounds>::default();
+    let worker = db.worker(registry![Holds]).state(probe).queue("default", 2).recorder(rounds.clone());
+    let worker = Running::start(worker);
     db.conn().await.enqueue_all((0..20).map(|_| Holds {})).await;
-    let mut running = 0;
     let more = async |events: &mut support::Events, number: usize| {
         for _ in 0..number {
             events.expect("runs").await;
         }
-        tokio::time::sleep(SECOND / 4).await;
+        // The worker has time to claim more.
+        rounds.settings().await;
         assert!(events.rest().is_empty(), "no more than that");
     };
     more(&mut events, 2).await;
-    running += 2;
-
-    let changed = Instant::now();
     assert!(operator.set_slots("default", Some(5), "ada").await.unwrap());
     more(&mut events, 3).await;
-    running += 3;
-    assert!(changed.elapsed() < 2 * SECOND, "{:?}", changed.elapsed());
 
     // With one slot, four jobs must end before the next one starts.
     operator.set_slots("default", Some(1), "ada").await.unwrap();
-    tokio::time::sleep(SECOND).await;
-    assert_eq!(worker.handle().in_flight(), running);
+    rounds.settings().await;
+    assert_eq!(worker.handle().in_flight(), 5);
     events.open(4);
     until("four jobs to end", async || (completed(&db).await == 4).then_some(())).await;
-    tokio::time::sleep(SECOND / 4).await;
+    rounds.settings().await;
     assert!(events.rest().is_empty());
     events.open(1);
     more(&mut events, 1).await;
 
     operator.set_slots("default", Some(0), "ada").await.unwrap();
-    tokio::time::sleep(SECOND).await;
+    rounds.settings().await;
     events.open(1);
     until("the last job to end", async || (completed(&db).await == 6).then_some(())).await;
-    tokio::time::sleep(SECOND).await;
+    rounds.settings().await;
     assert!(events.rest().is_empty(), "nothing starts without slots");
 
     // As the worker was started.
@@ -170,7 +174,9 @@ async fn slots_change_within_a_second_and_no_running_job_is_stopped(db: Db) {
 async fn a_quiet_worker_claims_nothing_more_and_goes_on_with_its_jobs(db: Db) {
     let operator = db.database().operator.clone();
     let (probe, mut events) = Probe::new();
-    let worker = Running::start(db.worker(registry![Holds]).state(probe).lease(SECOND).program_version("7.1"));
+    let rounds = Arc::<Rounds>::default();
+    let worker = db.worker(registry![Holds]).state(probe).lease(Duration::from_secs(10)).program_version("7.1");
+    let worker = Running::start(worker.recorder(rounds.clone()));
     let running = db.enqueue(Holds {}).await;
     events.expect("runs").await;
     let record = operator.workers().await.unwrap().remove(0);
@@ -179,9 +185,10 @@ async fn a_quiet_worker_claims_nothing_more_and_goes_on_with_its_jobs(db: Db) {
     assert_eq!((runs[0].id, runs[0].kind.as_str(), runs[0].attempt), (running, "holds", 1));
 
     assert!(operator.ask_worker(record.id, Asked::Quiet, "ada").await.unwrap());
-    tokio::time::sleep(SECOND).await;
+    // A heartbeat brings the word. When the third one has ended, the worker does what the second one has brought.
+    rounds.more("beat", 3).await;
     let waiting = db.enqueue(Holds {}).await;
-    tokio::time::sleep(SECOND).await;
+    rounds.more("beat", 1).await;
     assert_eq!(db.record(waiting).await.state, JobState::Available);
     events.open(1);
     db.await_state(running, JobState::Completed).await;
@@ -204,7 +211,9 @@ async fn the_retention_that_operators_set_comes_before_that_of_the_code(db: Db) 
     set(None, JobState::Completed, Keep::Nothing).await;
     set(None, JobState::Cancelled, Keep::Nothing).await;
     set(Some("fails"), JobState::Discarded, Keep::Nothing).await;
-    let worker = Running::start(db.worker(registry![Quick, LeavesNothing, IsCancelled, Fails]));
+    let rounds = Arc::<Rounds>::default();
+    let worker = db.worker(registry![Quick, LeavesNothing, IsCancelled, Fails]).recorder(rounds.clone());
+    let worker = Running::start(worker);
     let kept = db.enqueue(LeavesNothing {}).await;
     db.await_state(kept, JobState::Completed).await;
     let gone = [db.enqueue(Quick {}).await, db.enqueue(IsCancelled {}).await, db.enqueue(Fails {}).await];
@@ -214,7 +223,7 @@ async fn the_retention_that_operators_set_comes_before_that_of_the_code(db: Db) 
     }
     // A change reaches a worker that runs.
     assert!(operator.unset_retention(None, JobState::Completed, "ada").await.unwrap());
-    tokio::time::sleep(SECOND + SECOND / 4).await;
+    rounds.settings().await;
     let stays = db.enqueue(Quick {}).await;
     db.await_state(stays, JobState::Completed).await;
     worker.stop().await;
@@ -228,7 +237,7 @@ async fn a_storm_of_pauses_loses_no_job(db: Db) {
         let worker = diesel_jobs::Worker::builder(storage).registry(registry![Quick, Elsewhere]);
         workers.push(Running::start(worker));
     }
-    let storm = |operator: std::sync::Arc<dyn diesel_jobs::storage::Operator>| async move {
+    let storm = |operator: Arc<dyn diesel_jobs::storage::Operator>| async move {
         for round in 0..25_u32 {
             operator.pause_kind("quick", "ada", None).await.unwrap();
             operator.set_slots("default", Some(round % 4), "ada").await.unwrap();
@@ -264,11 +273,11 @@ async fn a_storm_of_pauses_loses_no_job(db: Db) {
 }
 
 support::on_each_database! {
-    a_paused_queue_stops_within_a_second_and_a_resume_wakes_the_worker,
+    a_paused_queue_stops_and_a_resume_wakes_the_worker,
     jobs_of_a_paused_kind_are_passed_over_and_found_after_the_resume,
     a_worker_that_starts_later_follows_the_pause_of_a_kind,
     prefetched_jobs_of_a_paused_kind_are_given_back_without_an_attempt,
-    slots_change_within_a_second_and_no_running_job_is_stopped,
+    slots_change_and_no_running_job_is_stopped,
     a_quiet_worker_claims_nothing_more_and_goes_on_with_its_jobs,
     the_retention_that_operators_set_comes_before_that_of_the_code,
     a_storm_of_pauses_loses_no_job,
