@@ -12,10 +12,12 @@ pub async fn linger(millis: u64, ctx: &JobContext) {
     }
 }
 
-/// Never yields. So the runtime's thread that runs it runs nothing else.
+/// Never yields until this file is there. So the runtime's thread that runs it runs nothing else.
 #[job]
-pub async fn hog(millis: u64) {
-    std::thread::sleep(Duration::from_millis(millis));
+pub async fn hog(until_there: String) {
+    while !std::path::Path::new(&until_there).exists() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// Aborts the whole process.
