@@ -5,10 +5,8 @@
 mod urls;
 mod views;
 
-use std::time::Duration;
-
 use diesel_jobs::{JobState, NewJob};
-use support::{Db, Process};
+use support::{Db, LIMIT, Process};
 
 const ARGUMENT: &str = "canary-argument";
 /// It contains nothing that needs encoding in a URL. So it is found in a URL of any form.
@@ -84,7 +82,7 @@ async fn a_worker_tells_no_secret_whatever_becomes_of_its_jobs(db: Db) {
         let open = "select count(*) as number from jobs.job where finished_at is null";
         db.await_number(0, open).await;
         worker.signal("TERM");
-        let ended = worker.ended(Duration::from_secs(20));
+        let ended = worker.ended(LIMIT);
         assert_eq!(ended.code, 0, "{}", ended.stderr);
         // It wrote all that it should.
         for words in ["job.transition", "worker stopped", "it cannot be done", "this is too much", "do not fit"] {

@@ -48,17 +48,15 @@ async fn arguments_are_named(db: Db) {
 
 async fn a_sleeping_worker_is_woken_at_the_commit(db: Db) {
     let (probe, mut events) = Probe::new();
-    let worker = db.worker(registry![Greet]).state(probe).poll(std::time::Duration::from_secs(60));
+    let worker = db.worker(registry![Greet]).state(probe).poll(std::time::Duration::from_secs(3600));
     let worker = Running::start(worker);
     support::until("the worker to sleep", async || {
         (db.number("select count(*) as number from jobs.worker where idle").await == 1).then_some(())
     })
     .await;
     let mut conn = db.conn().await;
-    let asked = std::time::Instant::now();
     enqueue(&mut conn, r#"'greet', '{"name": "grace"}'"#).await;
     events.expect("grace").await;
-    assert!(asked.elapsed() < std::time::Duration::from_secs(10), "woken after {:?}", asked.elapsed());
     worker.stop().await;
 }
 

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use diesel_jobs::{Job as _, JobContext, JobError, JobState, Limit, State, job};
 use support::{Db, Running, registry};
+use tokio::sync::Notify;
 
 /// How many handlers of each key run, and how many have run at once.
 #[derive(Clone, Default)]
-struct Overlap(Arc<Mutex<HashMap<i64, (usize, usize)>>>);
+struct Overlap(Arc<Mutex<HashMap<i64, (usize, usize)>>>, Arc<Notify>);
 
 impl Overlap {
     fn enter(&self, key: i64) {
@@ -17,6 +18,18 @@ impl Overlap {
         let (now, most) = all.entry(key).or_default();
         *now += 1;
         *most = (*most).max(*now);
+        self.1.notify_waiters();
+    }
+
+    /// Waits until two handlers of this key have run at once.
+    async fn two(&self, key: i64) {
+        loop {
+            let entered = self.1.notified();
+            if self.0.lock().unwrap()[&key].1 >= 2 {
+                return;
+            }
+            entered.await;
+        }
     }
 
     fn leave(&self, key: i64) {
@@ -31,6 +44,7 @@ impl Overlap {
 #[job(concurrency(limit = 2, by(account)), backoff = "fixed(1ms)", max_attempts = 3)]
 async fn charge(ctx: &JobContext, account: i64, State(overlap): State<Overlap>) -> Result<(), JobError> {
     overlap.enter(account);
+    overlap.two(account).await;
     tokio::time::sleep(Duration::from_millis(20)).await;
     overlap.leave(account);
     if ctx.attempt() == 1 && ctx.id().0 % 5 == 0 { Err(JobError::msg("once more")) } else { Ok(()) }

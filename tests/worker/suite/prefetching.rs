@@ -32,11 +32,13 @@ async fn jobs_behind_a_long_job_run_on_other_workers(db: Db) {
     let (probe, mut events) = Probe::new();
     let worker = stuck(&db, probe.clone()).await;
     events.expect("started").await;
-    // Long enough that all prefetched jobs go back, and would be claimed again if that were possible.
-    tokio::time::sleep(Duration::from_millis(1000)).await;
+    // All prefetched jobs go back.
     let waiting = "select count(*) as number from jobs.job where state = 'available' and attempt = 0";
+    db.await_number(FEW, waiting).await;
+    // Now they would be claimed again if that were possible.
+    tokio::time::sleep(Duration::from_millis(750)).await;
     assert_eq!(db.number(waiting).await, FEW);
-    let claims = "select cast(max(lease) as bigint) as number from jobs.job";
+    let claims = "select cast(max(lease) as bigint) as number from jobs.job where state = 'available'";
     assert!(db.number(claims).await <= 1, "they are not taken and given back again and again");
     let other = Running::start(db.worker(registry![Short]).concurrency(1));
     db.await_number(100 + FEW, "select count(*) as number from jobs.job where state = 'completed'").await;

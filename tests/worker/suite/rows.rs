@@ -41,7 +41,7 @@ async fn greets(Ref(account): Ref<Account>, seat: Ref<Seat>, ctx: &JobContext, S
     probe.say(ctx, format!("{} at {}{}", account.name, seat.line, seat.place));
 }
 
-#[job(timeout = "1m")]
+#[job(timeout = "1h")]
 async fn greets_in_time(account: Ref<Account>, ctx: JobContext, State(probe): State<Probe>) {
     probe.say(&ctx, format!("{} in time", account.name));
 }
@@ -167,7 +167,7 @@ async fn a_handler_with_a_transaction_holds_up_no_rows(db: Db) {
         true => (db.enqueue(HoldsPg {}).await, db.enqueue(GreetsInTime::new(7)).await),
         false => (db.enqueue(HoldsSqlite {}).await, db.enqueue(GreetsInTime::new(7)).await),
     };
-    let worker = Running::start(db.worker(registry).state(probe).grace(Duration::from_secs(20)));
+    let worker = Running::start(db.worker(registry).state(probe).grace(Duration::from_secs(600)));
     let said = [events.next().await, events.next().await];
     assert!(said.iter().any(|event| event.job == greets && event.text == "Ada in time"), "{said:?}");
     assert!(said.iter().any(|event| event.job == holds), "{said:?}");

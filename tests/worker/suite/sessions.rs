@@ -13,10 +13,12 @@ use support::{Db, Probe, Running, registry};
 async fn session_async(
     conn: &mut AsyncPgConnection,
     waits: bool,
+    then: String,
     ctx: &JobContext,
     State(probe): State<Probe>,
 ) -> Result<(), diesel::result::Error> {
     conn.batch_execute("insert into effect (name) values ('one')").await?;
+    conn.batch_execute(&then).await?;
     probe.say(ctx, "written");
     if waits {
         probe.pass().await;
@@ -29,10 +31,12 @@ async fn session_async(
 fn session_blocking(
     conn: &mut PgConnection,
     waits: bool,
+    then: String,
     ctx: &JobContext,
     State(probe): State<Probe>,
 ) -> Result<(), diesel::result::Error> {
     conn.batch_execute("insert into effect (name) values ('one')")?;
+    conn.batch_execute(&then)?;
     probe.say(ctx, "written");
     if waits {
         probe.pass_blocking();
@@ -43,7 +47,8 @@ fn session_blocking(
 
 struct Kind {
     registry: Registry,
-    job: fn(bool) -> JobBuilder,
+    /// Whether its handler waits for the test, and what it executes after its first write.
+    job: fn(bool, &str) -> JobBuilder,
     /// The known message of a session that the server ended while no statement ran. libpq does not return the server's
     /// message.
     last_word: &'static str,
@@ -52,7 +57,7 @@ struct Kind {
 fn async_kind() -> Kind {
     Kind {
         registry: registry![SessionAsync],
-        job: |waits| SessionAsync { waits }.into(),
+        job: |waits, then| SessionAsync { waits, then: then.to_owned() }.into(),
         last_word: "terminating connection due to idle-in-transaction timeout",
     }
 }
@@ -60,7 +65,7 @@ fn async_kind() -> Kind {
 fn blocking_kind() -> Kind {
     Kind {
         registry: registry![SessionBlocking],
-        job: |waits| SessionBlocking { waits }.into(),
+        job: |waits, then| SessionBlocking { waits, then: then.to_owned() }.into(),
         last_word: "the server ended the connection, and its log says why",
     }
 }
@@ -81,7 +86,7 @@ async fn a_users_serializable_enqueue_does_not_fail_because_of_a_worker(db: Db) 
     let mut conn = AsyncPgConnection::establish(db.url()).await.unwrap();
     conn.batch_execute("begin").await.unwrap();
     // The enqueue reads whether a worker is idle, and writes what claims read.
-    SessionAsync { waits: false }.enqueue(&mut conn).await.unwrap();
+    SessionAsync { waits: false, then: String::new() }.enqueue(&mut conn).await.unwrap();
     storage.set_idle(worker, true).await.unwrap();
     let claim = Claim {
         bypass_limit: true,
@@ -93,13 +98,16 @@ async fn a_users_serializable_enqueue_does_not_fail_because_of_a_worker(db: Db) 
 }
 
 async fn the_servers_last_message_is_in_the_stored_error(db: Db, kind: Kind) {
-    set(&db, "idle_in_transaction_session_timeout = 100").await;
-    let id = db.enqueue((kind.job)(true)).await;
+    // The limit holds from the first write on, so that no earlier pause ends the session.
+    let id = db.enqueue((kind.job)(true, "set idle_in_transaction_session_timeout = 1")).await;
     let (probe, mut events) = Probe::new();
     let last_word = kind.last_word;
     let worker = Running::start(db.worker(kind.registry).state(probe));
     events.expect("written").await;
-    tokio::time::sleep(Duration::from_millis(400)).await;
+    let alive = format!(
+        "select count(*) as number from pg_stat_activity where application_name = 'jobs worker: job {id}' and datname = current_database()"
+    );
+    db.await_number(0, &alive).await;
     events.open(1);
     db.await_state(id, JobState::Discarded).await;
     worker.stop().await;
@@ -118,7 +126,7 @@ async fn limits_and_defaults_of_the_database_do_not_keep_a_job_from_ending(db: D
     // As an application on such a database must.
     let mut conn = AsyncPgConnection::establish(db.url()).await.unwrap();
     conn.batch_execute("set default_transaction_read_only = off").await.unwrap();
-    let id = (kind.job)(false).enqueue(&mut conn).await.unwrap().id();
+    let id = (kind.job)(false, "select 1").enqueue(&mut conn).await.unwrap().id();
     let (probe, _events) = Probe::new();
     let storage = db.again().await.storage;
     let worker = diesel_jobs::Worker::builder(storage).registry(kind.registry).poll(Duration::from_millis(50));
@@ -129,7 +137,7 @@ async fn limits_and_defaults_of_the_database_do_not_keep_a_job_from_ending(db: D
 }
 
 async fn activity_tells_which_job_holds_a_lock(db: Db, kind: Kind) {
-    let id = db.enqueue((kind.job)(true)).await;
+    let id = db.enqueue((kind.job)(true, "select 1")).await;
     let (probe, mut events) = Probe::new();
     let worker = Running::start(db.worker(kind.registry).state(probe));
     events.expect("written").await;
@@ -141,7 +149,7 @@ async fn activity_tells_which_job_holds_a_lock(db: Db, kind: Kind) {
     events.open(1);
     db.await_state(id, JobState::Completed).await;
     let still = "select count(*) as number from pg_stat_activity where application_name like '%: job %' and datname = current_database()";
-    assert_eq!(db.number(still).await, 0);
+    db.await_number(0, still).await;
     worker.stop().await;
 }
 
@@ -159,7 +167,7 @@ async fn closed_connections_of_the_pool_cost_no_attempt(db: Db, kind: Kind) {
     }
     db.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()")
         .await;
-    let id = db.enqueue((kind.job)(false)).await;
+    let id = db.enqueue((kind.job)(false, "select 1")).await;
     // The test's own pool lost its connections, too.
     db.await_number(
         1,
@@ -169,10 +177,10 @@ async fn closed_connections_of_the_pool_cost_no_attempt(db: Db, kind: Kind) {
     assert_eq!(worker.stop().await.released, 0);
 }
 
-async fn futures(db: &Db, job: fn(bool) -> JobBuilder, jobs: usize) -> Vec<diesel_jobs::JobId> {
+async fn futures(db: &Db, job: fn(bool, &str) -> JobBuilder, jobs: usize) -> Vec<diesel_jobs::JobId> {
     let mut ids = Vec::new();
     for _ in 0..jobs {
-        ids.push(db.enqueue(job(true)).await);
+        ids.push(db.enqueue(job(true, "select 1")).await);
     }
     ids
 }

@@ -2,10 +2,9 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
-use std::time::Duration;
 
 use diesel_jobs::{Database, JobState, job};
-use support::{Db, Process};
+use support::{Db, LIMIT, Process};
 
 use super::{PASSWORD, STATE, assert_silent, with_password};
 
@@ -43,7 +42,7 @@ fn refusal(url: &str) -> String {
         ["run"],
         &[("SECRET", STATE), ("RUST_LOG", "trace")],
     );
-    let ended = worker.ended(Duration::from_secs(20));
+    let ended = worker.ended(LIMIT);
     assert!([1, 2, 3].contains(&ended.code), "{}: {}", ended.code, ended.stderr);
     assert!(ended.stderr.contains("error: "), "{}", ended.stderr);
     assert_silent(url, &ended.stderr);
@@ -90,8 +89,7 @@ async fn no_refusal_of_a_url_tells_its_password(db: Db) {
     }
     let typed = format!("postgres://me:{PASSWORD}@localhost/app");
     for args in [vec![&*typed], vec!["run", &*typed], vec!["--log", &*typed], vec!["show", &*typed]] {
-        let ended =
-            Process::worker(env!("CARGO_BIN_EXE_secrets-worker"), "sqlite:", &args).ended(Duration::from_secs(20));
+        let ended = Process::worker(env!("CARGO_BIN_EXE_secrets-worker"), "sqlite:", &args).ended(LIMIT);
         assert_eq!(ended.code, 2, "{args:?}: {}", ended.stderr);
         assert_silent("the command line", &ended.stderr);
     }
@@ -108,7 +106,7 @@ async fn a_blocking_handlers_connection_gets_the_password_in_a_form_that_libpq_c
         let database = Database::open(&url, 1).await.unwrap();
         let id = db.enqueue(Look {}).await;
         let worker = diesel_jobs::Worker::builder(database.storage).registry(support::registry![Look]).build().unwrap();
-        support::within(support::LIMIT, &password, worker.run_until_empty()).await.unwrap();
+        support::within(LIMIT, &password, worker.run_until_empty()).await.unwrap();
         let (job, failures) = db.show(id).await;
         assert_silent(&password, &format!("{failures:?}"));
         assert!(job.state == JobState::Completed || password.contains("%00"), "{password}: {failures:?}");
