@@ -41,6 +41,32 @@ fn on_sqlite_a_job_of_another_process_is_picked_up_within_10_ms_at_p50() {
     measure("SQLite, another process", Db::sqlite(), (10, 50), async |conn| conn.execute(INSERT).await);
 }
 
+/// A transaction enqueues before a worker becomes idle, and commits four seconds afterwards. It notifies no worker. The worker searches again
+/// when it has been idle for twice as long as at its last search.
+#[test]
+fn a_commit_after_the_last_look_is_found_within_twelve_seconds() {
+    let _alone = alone();
+    support::run(Db::postgres(), async |db| {
+        const IDLE: &str = "select count(*) as number from jobs.worker where idle";
+        let (sender, mut starts) = mpsc::unbounded_channel();
+        let worker = db.worker(registry![Start]).state(Starts(sender)).poll(Duration::from_secs(60));
+        let worker = Running::start(worker);
+        db.await_number(1, IDLE).await;
+        let (mut conn, mut late) = (db.conn().await, db.conn().await);
+        conn.execute("update jobs.worker set idle = false").await;
+        late.execute("begin").await;
+        late.enqueue(Start {}).await;
+        conn.execute("update jobs.worker set idle = true").await;
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        let committed = Instant::now();
+        late.execute("commit").await;
+        let started = support::within(support::LIMIT, "a start", starts.recv()).await.unwrap();
+        let waited = started.saturating_duration_since(committed);
+        assert!(waited < Duration::from_secs(12), "found {waited:?} after its commit");
+        worker.stop().await;
+    });
+}
+
 fn measure(name: &str, db: impl Future<Output = Db>, bars: (u64, u64), mut enqueue: impl AsyncFnMut(&mut Conn)) {
     let _alone = alone();
     support::run(db, async |db| {

@@ -1,8 +1,6 @@
 //! Schedules at changes of the clocks, in two time zones, and after outages, as documented for
 //! `diesel_jobs_core::Schedule`.
 
-use std::time::Duration;
-
 use chrono::{DateTime, TimeDelta, Utc};
 use diesel_jobs::{CatchUp, Schedule};
 
@@ -164,11 +162,9 @@ fn all_goes_through_a_long_outage_in_bounded_steps_without_a_gap_or_a_repetition
 }
 
 #[test]
-fn years_of_outage_are_processed_within_a_second() {
+fn years_of_outage_are_processed_without_all_their_ticks() {
     for catch_up in [CatchUp::Skip, CatchUp::Last] {
-        let started = std::time::Instant::now();
         let (ticks, last) = due("* * * * * *", "1996-01-01T00:00:00Z", "2026-01-01T00:00:00Z", catch_up);
-        assert!(started.elapsed() < Duration::from_secs(1), "{catch_up}: took {:?}", started.elapsed());
         assert_eq!(last, "2026-01-01T00:00:00Z");
         let expected = if catch_up == CatchUp::Last { 1..=2 } else { 1..=61 };
         assert!(expected.contains(&ticks.len()), "{catch_up}: {ticks:?}");
