@@ -151,7 +151,8 @@ impl Db {
         self.show(id).await.1
     }
 
-    /// Makes the last heartbeat of the worker of this process an hour old. So nobody waits for the end of the lease of a worker that is dead.
+    /// Makes the last heartbeat of the worker of this process an hour old. So nobody waits for the end of a dead worker's
+    /// lease.
     pub async fn age_worker(&self, pid: u32) {
         let hour = if self.is_postgres() { "interval '1 hour'" } else { "3600000000" };
         self.execute(&format!("update jobs.worker set heartbeat_at = heartbeat_at - {hour} where pid = {pid}")).await;
