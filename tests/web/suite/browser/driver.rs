@@ -142,7 +142,10 @@ impl Browser {
             let element = self.element(selector).await;
             match self.try_command(&format!("element/{element}/click"), json!({})).await {
                 Err(problem) if problem.contains("stale element") => None,
-                clicked => Some(drop(clicked.unwrap())),
+                clicked => {
+                    clicked.unwrap();
+                    Some(())
+                }
             }
         })
         .await;
