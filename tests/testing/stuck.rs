@@ -148,6 +148,7 @@ async fn a_handler_that_never_ends_is_given_up_on_sqlite_also_if_the_clock_is_pa
     ] {
         assert!(stuck.to_string().contains("Perhaps it uses another connection"), "{stuck}");
     }
+    // The handlers would sleep for longer than these minutes.
     assert!(begun.elapsed() < MINUTES, "{begun:?}");
 }
 

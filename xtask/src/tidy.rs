@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: checks the house rules that no compiler checks, on the files in git.
 
 mod circles;
+mod clocks;
 mod file;
 mod rules;
 

@@ -73,6 +73,7 @@ impl World {
     async fn an_idle_while(&self) {
         self.has_usual_lag(self.claim.worker);
         for _ in 0..2 {
+            // The lag of two seconds must pass. A busy machine waits longer, and finds nothing as well.
             tokio::time::sleep(Duration::from_millis(1_300)).await;
             assert_eq!(self.storage.claim(&self.claim).await.unwrap().len(), 0);
             self.storage.next_due(&self.claim, Duration::from_secs(3)).await.unwrap();

@@ -31,6 +31,7 @@ async fn many_wait(f: &Postgres, sessions: i64) {
     let mut client = f.client().await;
     let begun = std::time::Instant::now();
     while client.number(blocked).await != sessions {
+        // It is minutes.
         assert!(begun.elapsed() < PATIENCE, "{sessions} sessions should wait for locks");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

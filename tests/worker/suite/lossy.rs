@@ -93,6 +93,7 @@ impl Storage for Lossy {
             let (inner, claim, under_way) = (self.inner.clone(), claim.clone(), self.under_way.clone());
             under_way.store(true, Ordering::SeqCst);
             tokio::spawn(async move {
+                // Other claims return nothing meanwhile, so this one finds both jobs, however late it is.
                 tokio::time::sleep(late).await;
                 assert_eq!(inner.claim(&claim).await.unwrap().len(), 2);
                 under_way.store(false, Ordering::SeqCst);

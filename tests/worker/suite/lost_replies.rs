@@ -140,6 +140,7 @@ async fn outcomes_that_the_database_refuses_for_good_discard_their_jobs_and_hold
         if discarded == ids.len() {
             break;
         }
+        // It is minutes.
         assert!(begun.elapsed() < 2 * support::LIMIT, "only {discarded} were given up");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }

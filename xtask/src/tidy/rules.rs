@@ -3,12 +3,22 @@
 //! The searched words are written in parts here, so that this file does not break its own rules.
 
 use super::circles::circles;
+use super::clocks::no_clocks;
 use super::file::{File, code};
 
 type Rule = fn(&[File]) -> Vec<String>;
 
-pub(super) const ALL: &[Rule] =
-    &[short_files, nothing_unfinished, no_machine_paths, pure_core, log_targets, migrations, migrations_link, circles];
+pub(super) const ALL: &[Rule] = &[
+    short_files,
+    nothing_unfinished,
+    no_machine_paths,
+    pure_core,
+    log_targets,
+    migrations,
+    migrations_link,
+    circles,
+    no_clocks,
+];
 
 const LONGEST: usize = 300;
 

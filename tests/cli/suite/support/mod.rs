@@ -25,6 +25,7 @@ pub(crate) fn until<T, E: Display>(mut check: impl FnMut() -> Result<T, E>) -> T
     loop {
         match check() {
             Ok(seen) => return seen,
+            // It is minutes.
             Err(missing) => assert!(begun.elapsed() < LIMIT, "waited {LIMIT:?}: {missing}"),
         }
         std::thread::sleep(Duration::from_millis(20));
