@@ -10,11 +10,11 @@ use diesel_jobs::{Backend, Database, Registry, Worker};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize, Job)]
-#[job(batch(max = 5, wait = "10s"), kind = "written", blocking = true, connection = PgConnection)]
+#[job(batch(max = 5, wait = "2s"), kind = "written", blocking = true, connection = PgConnection)]
 struct OnPostgres {}
 
 #[derive(Serialize, Deserialize, Job)]
-#[job(batch(max = 5, wait = "10s"), kind = "written", blocking = true, connection = SqliteConnection)]
+#[job(batch(max = 5, wait = "2s"), kind = "written", blocking = true, connection = SqliteConnection)]
 struct OnSqlite {}
 
 impl HandleBlockingBatchIn<PgConnection> for OnPostgres {
