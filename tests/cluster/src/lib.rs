@@ -10,6 +10,7 @@ pub mod browser;
 mod certificate;
 mod cluster;
 mod find;
+mod home;
 mod install;
 mod memory;
 mod owner;
@@ -26,7 +27,8 @@ use anyhow::{Result, bail};
 
 pub use self::{
     cluster::Cluster,
-    server::{Server, Stop, place},
+    home::place,
+    server::{Server, Stop},
     session::Session,
 };
 

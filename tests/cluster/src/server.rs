@@ -8,12 +8,12 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
     thread,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 use anyhow::{Context, Result, bail};
 
-use crate::{Postgres, certificate::Certificate, memory, owner::Owner, process::PidFile, run};
+use crate::{Postgres, certificate::Certificate, home::home, memory, owner::Owner, process::PidFile, run};
 
 /// The number of attempts to start. The free port may be taken before the server has it, and the child processes of a
 /// killed server keep its shared memory for a moment.
@@ -250,38 +250,6 @@ impl Server {
         let path = self.data().join("postgresql.conf");
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
     }
-}
-
-/// Returns a directory that the server's user can enter: this one, or a temporary one that is noted in it.
-pub fn place(dir: &Path) -> Result<PathBuf> {
-    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    home(dir, &Owner::find()?)
-}
-
-/// Returns `dir`, or a temporary directory in two cases: the server's user cannot enter `dir` (a private home
-/// directory), or its path is too long for a socket's name. The temporary directory is noted in `dir`.
-fn home(dir: &Path, owner: &Owner) -> Result<PathBuf> {
-    const LONGEST: usize = 100 - "/.s.PGSQL.65535.lock".len();
-    let note = dir.join("elsewhere");
-    if let Ok(noted) = fs::read_to_string(&note) {
-        let noted = PathBuf::from(noted);
-        // Every user can create directories there. So one that the server's user does not own is not used.
-        if noted.is_dir() && owner.owns(&noted) {
-            return Ok(noted);
-        }
-    }
-    if dir.as_os_str().len() <= LONGEST && owner.can_enter(dir) {
-        if !dir.join("data").exists() {
-            owner.give(dir)?;
-        }
-        return Ok(dir.to_path_buf());
-    }
-    let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos());
-    let fresh = std::env::temp_dir().join(format!("jobs-pg-{nanos:x}"));
-    DirBuilder::new().mode(0o755).create(&fresh).with_context(|| format!("cannot make {}", fresh.display()))?;
-    owner.give(&fresh)?;
-    fs::write(&note, fresh.to_string_lossy().as_bytes())?;
-    Ok(fresh)
 }
 
 fn free_port() -> Result<u16> {
