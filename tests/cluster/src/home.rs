@@ -70,8 +70,8 @@ mod tests {
 
     #[test]
     fn the_temporary_directory_of_a_removed_server_is_removed() {
-        let [first, second] =
-            ["first", "second"].map(|name| std::env::temp_dir().join(format!("{name}-{}{:0>90}", std::process::id(), "")));
+        let [first, second] = ["first", "second"]
+            .map(|name| std::env::temp_dir().join(format!("{name}-{}{:0>90}", std::process::id(), "")));
         let elsewhere = place(&first).unwrap();
         assert!(elsewhere.file_name().unwrap().to_string_lossy().starts_with(ELSEWHERE), "{elsewhere:?}");
         assert_eq!(place(&first).unwrap(), elsewhere, "it is noted in the server's directory");

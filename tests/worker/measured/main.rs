@@ -18,4 +18,5 @@ mod schedules;
 mod settings;
 mod shutdown;
 mod table;
+mod waits;
 mod wrong_queues;
