@@ -92,13 +92,7 @@ impl<T> ByJob<T> {
         self.get_at(Instant::now, queue, kind, make)
     }
 
-    fn get_at(
-        &self,
-        now: impl Fn() -> Instant,
-        queue: &str,
-        kind: &str,
-        make: impl FnOnce(&str, &str) -> T,
-    ) -> Arc<T> {
+    fn get_at(&self, now: impl Fn() -> Instant, queue: &str, kind: &str, make: impl FnOnce(&str, &str) -> T) -> Arc<T> {
         {
             let known = self.queues.read().unwrap_or_else(PoisonError::into_inner);
             if let Some(value) = known.get(queue, kind) {

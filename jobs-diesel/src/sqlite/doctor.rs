@@ -8,13 +8,13 @@ use diesel::{QueryResult, SqliteConnection};
 use diesel_jobs_core::health_checks;
 use diesel_jobs_core::storage::{Doctor, Finding, Objectives, StorageResult};
 
-use crate::sqlite::migrate;
 use crate::sqlite::operator::SqliteOperator;
 use crate::sqlite::queries::doctor::{
     CHECKS, examine,
     schema_objects::{SchemaObject, schema_objects},
 };
 use crate::sqlite::queries::schedule;
+use crate::sqlite::{file_system, migrate};
 
 /// A write-ahead log of more bytes than this is not emptied any more.
 const LONGEST_LOG: u64 = 64 * 1024 * 1024;
@@ -43,7 +43,7 @@ fn all(conn: &mut SqliteConnection, file: &str, objectives: Objectives) -> Vec<F
     let schedules = schedule::schedules(conn);
     add(&mut findings, "schedule", schedules.map(|(all, now)| health_checks::schedules(&all, now, removal)));
     findings.extend(log_size(file));
-    findings.extend(std::fs::read_to_string("/proc/self/mounts").ok().and_then(|mounts| network(&mounts, file)));
+    findings.extend(file_system(file));
     findings
 }
 
@@ -116,31 +116,12 @@ fn log_size(file: &str) -> Option<Finding> {
     })
 }
 
-/// A file system of another machine, on which SQLite's locks do not work. `mounts` is a table of mounted file systems.
-fn network(mounts: &str, file: &str) -> Option<Finding> {
-    const KINDS: [&str; 6] = ["nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs"];
-    let path = std::path::absolute(file).ok()?;
-    let fields = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-    let holds = fields.filter(|fields| fields.len() > 2 && path.starts_with(fields[1]));
-    let kind = holds.max_by_key(|fields| fields[1].len())?[2].to_owned();
-    KINDS.contains(&kind.as_str()).then(|| {
+fn file_system(file: &str) -> Option<Finding> {
+    file_system::foreign(file).map(|kind| {
         Finding::error(
-            "network_file_system",
-            format!("the file is on a file system of another machine ({kind}), where locks may fail and destroy it"),
-            "move the file to a local disk, or use PostgreSQL",
+            "file_system",
+            format!("the file is on a file system ({kind}) that is not known to be on this machine; elsewhere locks may fail and destroy it"),
+            "move the file to a disk of this machine, or use PostgreSQL",
         )
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_innermost_mount_decides() {
-        let mounts = "/dev/sda / ext4 rw 0 0\nserver:/x /data nfs4 rw 0 0\n/dev/sdb /data/local xfs rw 0 0\n";
-        assert_eq!(network(mounts, "/data/jobs.db").unwrap().check, "network_file_system");
-        assert_eq!(network(mounts, "/data/local/jobs.db"), None);
-        assert_eq!(network(mounts, "/srv/jobs.db"), None);
-    }
 }

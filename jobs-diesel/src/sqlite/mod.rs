@@ -20,6 +20,7 @@ mod async_connection;
 pub(crate) mod bench;
 mod connect;
 mod doctor;
+mod file_system;
 mod flow_control;
 mod hint;
 mod history;

@@ -25,7 +25,7 @@ use crate::sqlite::queries::{
     on_discarded, overrides, progress, prune, rate, rescue, schedule, sweep, tick, worker,
 };
 use crate::sqlite::shared_connection::SharedConnection;
-use crate::sqlite::{listen, load, migrate, operator, transact};
+use crate::sqlite::{file_system, listen, load, migrate, operator, transact};
 use crate::stopwatch::Stopwatch;
 
 /// How many times in a row a rescuer must find the write lock free before it declares a worker dead.
@@ -149,6 +149,11 @@ impl Storage for SqliteStorage {
 #[async_trait]
 impl Registration for SqliteStorage {
     async fn register(&self, worker: &WorkerInfo) -> StorageResult<()> {
+        if let Some(kind) = file_system::foreign(&self.file) {
+            let file = &*self.file;
+            tracing::warn!(target: "diesel_jobs", { file, kind }, "the SQLite file is on a file system that is not known to be on this \
+                machine; elsewhere locks may fail and destroy it: move it to a disk of this machine, or use PostgreSQL");
+        }
         let worker = worker.clone();
         self.writer.write(move |conn| worker::register(conn, &worker)).await
     }
