@@ -24,6 +24,7 @@ pub struct Dashboard {
     rights: Callback,
     redactor: Redactor,
     origins: Vec<String>,
+    ancestors: Vec<String>,
 }
 
 impl Dashboard {
@@ -36,6 +37,7 @@ impl Dashboard {
             rights: Box::new(|_| Box::pin(ready(Rights::none()))),
             redactor: Redactor::new(),
             origins: Vec::new(),
+            ancestors: Vec::new(),
         }
     }
 
@@ -107,6 +109,15 @@ impl Dashboard {
         self
     }
 
+    /// Lets pages of this origin show the dashboard in a frame: `https://ops.example.org`, `https://*.example.org`, or `'self'` for the
+    /// dashboard's own origin. Can be called several times. Default: nobody may. In a frame of another site, browsers send the
+    /// application's session cookie only if it is `SameSite=None`.
+    #[must_use]
+    pub fn frame_ancestor(mut self, origin: impl Into<String>) -> Self {
+        self.ancestors.push(origin.into());
+        self
+    }
+
     /// The path of a job's page, for links from your own pages.
     pub fn path_of(&self, job: JobId) -> String {
         self.base.to(&format!("/jobs/{job}"))
@@ -115,9 +126,9 @@ impl Dashboard {
     /// The router, to be nested at the path that [`at`](Self::at) names. With `nest_service` the path is answered with a slash at its
     /// end, too; with `nest` it is not.
     pub fn router(self) -> Router {
-        let Self { database, base, title, rights, redactor, origins } = self;
+        let Self { database, base, title, rights, redactor, origins, ancestors } = self;
         let site = Arc::new(Site::new(database, base, title, redactor));
-        routes::router(site, Guard::new(rights, &origins))
+        routes::router(site, Guard::new(rights, &origins, &ancestors))
     }
 }
 
