@@ -337,6 +337,10 @@ from (
 comment on column jobs.job.state is 'available: due now. scheduled: due later, never failed. retrying: due later, after a failed attempt. held: due, and waits for its limit, its turn or a token of its rate. running: a worker has a lease for it. completed, cancelled, discarded: ended.';
 comment on column jobs.job.flow is 'The limit, the sequence or the rate of the job, with its name and its key. Null if it has none.';
 
+-- Each enqueue asks whether a worker is idle. Without this index only a scan of the whole table answers that, and where `enable_seqscan`
+-- is off, such a scan counts as so expensive that the server compiles the statement at each execution.
+create index worker_idle on jobs.worker (id) where idle;
+
 -- As before, in another language: the server plans a function in SQL at each call, which takes longer than all else in an enqueue.
 create or replace function jobs.wake(queue text) returns void
 language plpgsql volatile

@@ -14,3 +14,45 @@ pub(crate) const A_WORKER_IS_IDLE: &str = "current_setting('jobs.notify', true) 
 /// none was sent.
 pub(crate) const ADMISSION_WOKEN: &str = "case when current_setting('jobs.notify', true) is distinct from 'off' \
     and exists (select from jobs.worker where idle) then pg_notify('jobs', '') end";
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod tests {
+    use diesel::sql_types::Text;
+    use diesel_async::{RunQueryDsl as _, SimpleAsyncConnection as _};
+
+    use super::*;
+    use crate::pg::tests::database;
+
+    /// The server's default. It compiles a statement whose estimated cost is higher, at each execution.
+    const JIT_ABOVE_COST: f64 = 100_000.0;
+
+    #[derive(diesel::QueryableByName)]
+    struct Line {
+        #[diesel(sql_type = Text, column_name = "QUERY PLAN")]
+        line: String,
+    }
+
+    /// The look is part of each enqueue, on connections with the application's own settings.
+    #[tokio::test]
+    async fn looking_for_an_idle_worker_is_cheap_under_all_settings_of_the_planner() {
+        let (mut conn, name, storage) = database().await;
+        let mut users = storage.connection().await.unwrap();
+        users.batch_execute("insert into jobs.worker (id, host, pid, queues, lease, idle) select gen_random_uuid(), 'h', 1, '{q}', '30s', true").await.unwrap();
+        for settings in ["enable_seqscan", "enable_bitmapscan", "enable_indexonlyscan"] {
+            users.batch_execute(&format!("reset all; set {settings} = off")).await.unwrap();
+            for statistics in ["select 1", "analyze jobs.worker"] {
+                users.batch_execute(statistics).await.unwrap();
+                for look in [A_WORKER_IS_IDLE, ADMISSION_WOKEN] {
+                    let explain = format!("explain select {look} from (values ('q'::text)) as jobs (queue)");
+                    let lines: Vec<Line> = diesel::sql_query(explain).load(&mut users).await.unwrap();
+                    let (_, cost) = lines[0].line.split_once("..").unwrap();
+                    let cost: f64 = cost.split(' ').next().unwrap().parse().unwrap();
+                    assert!(cost < JIT_ABOVE_COST, "{settings} = off, {statistics}: {look} costs {cost}");
+                }
+            }
+        }
+        drop((users, storage));
+        conn.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();
+    }
+}
