@@ -1,6 +1,9 @@
-//! Finds the error in a cron expression that the parser refused: which field, which value, what is allowed. The
-//! parser's own message contains none of these. The macros use this file too (`jobs-macros/src/cron_problem.rs` links
-//! here), so that the compiler and the worker report the same message.
+//! Parses a cron expression, and finds the error in one that cannot be meant: which field, which value, what is allowed. The parser's own
+//! message contains none of these, and it accepts steps that are longer than their field. The macros use this file too
+//! (`jobs-macros/src/cron_problem.rs` links here), so that the compiler and the worker report the same message.
+
+use croner::Cron;
+use croner::parser::{CronParser, Seconds};
 
 struct Field {
     name: &'static str,
@@ -33,13 +36,18 @@ const FIELDS: [Field; 7] = [
 pub(crate) const FORMS: &str = "the form is `min hour day month weekday`, such as \"0 2 * * *\" for every night at two, \
                                 or `sec min hour day month weekday`, such as \"0 0 2 * * *\"";
 
+/// Parses an expression, or returns its first problem.
+pub(crate) fn parse(expression: &str) -> Result<Cron, String> {
+    match CronParser::builder().seconds(Seconds::Optional).build().parse(expression) {
+        Ok(cron) => in_fields(expression, Field::step_too_long).map_or(Ok(cron), Err),
+        Err(refusal) => Err(problem(expression).unwrap_or_else(|| refusal.to_string())),
+    }
+}
+
 /// Returns the first problem of an expression. `None` if this module finds none.
-pub(crate) fn problem(expression: &str) -> Option<String> {
-    let written: Vec<&str> = expression.split_whitespace().collect();
-    match written.len() {
-        // The classic form has no seconds.
-        5 => find(&FIELDS[1..6], &written),
-        6 | 7 => find(&FIELDS, &written),
+fn problem(expression: &str) -> Option<String> {
+    match expression.split_whitespace().count() {
+        5..=7 => in_fields(expression, Field::objection),
         0 => Some("it is empty".to_owned()),
         1 if expression.contains('@') => {
             Some(format!("{expression:?} is not one of @hourly, @daily, @weekly, @monthly and @yearly"))
@@ -50,8 +58,12 @@ pub(crate) fn problem(expression: &str) -> Option<String> {
     }
 }
 
-fn find(fields: &[Field], written: &[&str]) -> Option<String> {
-    fields.iter().zip(written).find_map(|(field, text)| text.split(',').find_map(|part| field.objection(part)))
+/// The first problem that `find` has with a part of a field.
+fn in_fields(expression: &str, find: fn(&Field, &str) -> Option<String>) -> Option<String> {
+    let written: Vec<&str> = expression.split_whitespace().collect();
+    // The classic form has no seconds.
+    let fields = if written.len() == 5 { &FIELDS[1..6] } else { &FIELDS[..] };
+    fields.iter().zip(written).find_map(|(field, text)| text.split(',').find_map(|part| find(field, part)))
 }
 
 impl Field {
@@ -85,6 +97,25 @@ impl Field {
             }
             None => self.value(span).err(),
         }
+        .or_else(|| self.step_too_long(part))
+    }
+
+    /// The parser takes a step that reaches beyond the end of its range for the beginning of the range alone.
+    fn step_too_long(&self, part: &str) -> Option<String> {
+        let Self { name, least, most, .. } = self;
+        let (span, step) = part.split_once('/')?;
+        let step: u32 = step.parse().ok()?;
+        let (first, last) = match span.split_once('-') {
+            Some((from, to)) => (self.value(from).ok()??, self.value(to).ok()??),
+            None => (*least, *most),
+        };
+        let longest = last.checked_sub(first)?;
+        (step > longest).then(|| {
+            format!(
+                "{name} {part:?} has a step of {step} in a range from {first} to {last}, and so means {first} alone; write a step of at most \
+                 {longest}, or use the next field for a longer interval"
+            )
+        })
     }
 
     /// Returns the number of a value, or what is wrong with it. `None` if it contains signs that only the parser
@@ -110,7 +141,7 @@ impl Field {
 
 #[cfg(test)]
 mod tests {
-    use super::problem;
+    use super::{parse, problem};
 
     #[test]
     fn the_field_the_value_and_the_range_are_named() {
@@ -131,6 +162,47 @@ mod tests {
             ("@dayly", "\"@dayly\" is not one of @hourly, @daily, @weekly, @monthly and @yearly"),
         ] {
             assert_eq!(problem(expression).as_deref(), Some(expected), "{expression:?}");
+        }
+    }
+    #[test]
+    fn a_step_beyond_its_range_is_refused() {
+        let refusal = |expression: &str| parse(expression).err().unwrap_or_default();
+        assert_eq!(
+            refusal("*/90 * * * *"),
+            "minute \"*/90\" has a step of 90 in a range from 0 to 59, and so means 0 alone; write a step of at most 59, or use the next field \
+             for a longer interval"
+        );
+        for (expression, part) in [
+            ("*/60 * * * *", "minute \"*/60\""),
+            ("*/61 0 * * * *", "second \"*/61\""),
+            ("0 */24 * * *", "hour \"*/24\""),
+            ("0 9-17/9 * * *", "hour \"9-17/9\""),
+            ("0 0 */31 * *", "day of the month \"*/31\""),
+            ("0 0 1 */12 *", "month \"*/12\""),
+            ("0 0 1 JAN-MAR/3 *", "month \"JAN-MAR/3\""),
+            ("0 0 * * MON-FRI/5", "weekday \"MON-FRI/5\""),
+            ("0,10-20/15 * * * *", "minute \"10-20/15\""),
+            ("0 0 2 * * */9 2030", "weekday \"*/9\""),
+        ] {
+            let refusal = refusal(expression);
+            assert!(refusal.starts_with(part), "{expression}: {refusal}");
+        }
+        for expression in [
+            "*/59 * * * *",
+            "*/30 * * * * *",
+            "0 */23 * * *",
+            "0 9-17/8 * * *",
+            "0 0 */30 * *",
+            "0 0 1 */11 *",
+            "0 0 * * */2",
+            "0 0 * * MON-FRI/4",
+            "0 9-17/2 * jan,JUL mon#2",
+            "0 0 15W * ?",
+            "@daily",
+            "0 0 2 * * * 2030-2040/5",
+        ] {
+            assert_eq!(refusal(expression), "", "{expression}");
+            assert!(expression.starts_with('@') || problem(expression).is_none(), "{expression}");
         }
     }
 }

@@ -15,7 +15,6 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use croner::Cron;
-use croner::parser::{CronParser, Seconds};
 use serde::{Deserialize, Serialize};
 
 use crate::cron_problem;
@@ -133,10 +132,8 @@ impl Schedule {
     /// ```
     pub fn parse(expression: &str, timezone: &str) -> Result<Self, InvalidSchedule> {
         let zone = timezone.parse().map_err(|_| InvalidSchedule::Timezone(timezone.to_owned()))?;
-        let cron = CronParser::builder().seconds(Seconds::Optional).build().parse(expression).map_err(|e| {
-            let problem = cron_problem::problem(expression).unwrap_or_else(|| e.to_string());
-            InvalidSchedule::Expression { expression: expression.to_owned(), problem }
-        })?;
+        let cron = cron_problem::parse(expression)
+            .map_err(|problem| InvalidSchedule::Expression { expression: expression.to_owned(), problem })?;
         let schedule = Self { cron, zone };
         // The start is fixed, so that the result does not depend on the time of the check.
         match schedule.next_after(DateTime::UNIX_EPOCH) {
