@@ -28,7 +28,7 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse_positive, help_heading = "Options of run")]
     pub(super) poll: Option<Duration>,
     /// How long running jobs may continue after SIGTERM or SIGINT; a second signal stops at once. Unfinished jobs are then
-    /// released, and no attempt is consumed [env: JOBS_GRACE] [default: 30s]
+    /// released, and no attempt is consumed [env: JOBS_GRACE] [default: 8s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = "Options of run")]
     pub(super) grace: Option<Duration>,
     /// How long after its last heartbeat a worker counts as dead, and its jobs are rescued; at least 1s [env: JOBS_LEASE] [default: 30s]

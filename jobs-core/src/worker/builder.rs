@@ -144,7 +144,8 @@ impl WorkerBuilder {
         self
     }
 
-    /// How long running jobs may continue after the begin of a shutdown. Then they are released. Default: 30 s.
+    /// How long running jobs may continue after the begin of a shutdown. Then they are released. Default: 8 s. Choose at least two
+    /// seconds less than the time after which your platform kills the process.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
