@@ -60,11 +60,11 @@ pub use diesel_jobs_core::{
     InvalidJob, InvalidSchedule, Job, JobBuilder, JobContext, JobEnd, JobError, JobId, JobLimit, JobOptions, JobOutput,
     JobRecord, JobState, KindStats, Layer, Lease, LeasedJob, Limit, LimitProblem, MetricsText, NewJob, NoRuntime,
     OnConflict, OnDiscard, OnFull, Outcome, Output, Progress, QueueLoad, QueueStats, Rate, Recorder, Registered,
-    Registration, Registry, RegistryError, Replace, ResultExt, Retain, Retention, RunAt, Sample, Schedule, Sequence,
-    State, States, Stats, StorageError, TestContext, TraceLink, TraceRelation, Traceparent, TypeKey, Unique, UniqueKey,
-    UniqueProblem, UnknownQueue, Until, UntilEmpty, WaitError, Worker, WorkerBuilder, WorkerError, WorkerHandle,
-    WorkerId, WorkerRecord, WorkerStats, history, metrics, record_actions, record_enqueues, set_trace_link,
-    set_trace_source, storage,
+    Registration, Registry, RegistryError, Replace, RescueOutcome, ResultExt, Retain, Retention, RunAt, Sample,
+    Schedule, Sequence, State, States, Stats, StorageError, TestContext, TraceLink, TraceRelation, Traceparent,
+    TypeKey, Unique, UniqueKey, UniqueProblem, UnknownQueue, Until, UntilEmpty, WaitError, Worker, WorkerBuilder,
+    WorkerError, WorkerHandle, WorkerId, WorkerRecord, WorkerStats, history, metrics, record_actions, record_enqueues,
+    set_trace_link, set_trace_source, storage,
 };
 #[cfg(all(feature = "testing", any(feature = "postgres", feature = "sqlite")))]
 pub use diesel_jobs_macros::test;

@@ -77,9 +77,8 @@ impl Recorder for MetricsRecorder {
                 add(&names::ATTEMPTS, labels, 1);
             }
             Event::LeaseLost { queue, kind } => add(&names::LEASES_LOST, self.labels(queue, kind), 1),
-            Event::Rescued { jobs, discarded } => {
-                let outcome = if discarded { "discarded" } else { "returned" };
-                add(&names::RESCUED, vec![Label::from_static_parts("outcome", outcome)], jobs);
+            Event::Rescued { jobs, outcome } => {
+                add(&names::RESCUED, vec![Label::from_static_parts("outcome", outcome.as_str())], jobs);
             }
             Event::Pruned { jobs } => add(&names::PRUNED, Vec::new(), jobs),
             Event::ScheduleFired { kind, jobs } => {

@@ -34,7 +34,7 @@ pub enum AttemptEnd {
     Running,
     /// It has completed the job.
     Completed,
-    /// It failed in this way, or the job was cancelled.
+    /// It failed in this way, the job was cancelled, or it was released because the worker was killed while it was stopping.
     Failed(FailureKind),
 }
 

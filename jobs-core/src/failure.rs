@@ -11,6 +11,9 @@ pub use self::fingerprint::fingerprint;
 /// The fingerprint of all failures by the death of a worker.
 pub const CRASH_FINGERPRINT: i64 = fingerprint::of_plain_text("crash", "");
 
+/// The fingerprint of all entries about workers that were killed while they stopped.
+pub const KILLED_FINGERPRINT: i64 = fingerprint::of_plain_text("killed", "");
+
 /// The fingerprint of a cancelled job whose reason is this text. It must contain no number and no quoted value.
 pub const fn cancel_fingerprint(reason: &str) -> i64 {
     fingerprint::of_plain_text("cancelled", reason)
@@ -42,12 +45,17 @@ pub enum FailureKind {
     Crash,
     /// The handler or an operator cancelled the job. The text is the reason.
     Cancelled,
+    /// The worker was killed while it was stopping. The job was released, and no attempt was consumed.
+    Killed,
 }
 
 impl FailureKind {
     /// Every kind of failure.
-    pub const ALL: [Self; 6] =
-        [Self::Error, Self::Panic, Self::Timeout, Self::Undecodable, Self::Crash, Self::Cancelled];
+    pub const ALL: [Self; 7] =
+        [Self::Error, Self::Panic, Self::Timeout, Self::Undecodable, Self::Crash, Self::Cancelled, Self::Killed];
+
+    /// The kinds that say what happened to a job although no attempt has failed.
+    pub const WITHOUT_FAILURE: [Self; 2] = [Self::Cancelled, Self::Killed];
 
     /// The name as stored.
     pub const fn as_str(self) -> &'static str {
@@ -58,6 +66,7 @@ impl FailureKind {
             Self::Undecodable => "undecodable",
             Self::Crash => "crash",
             Self::Cancelled => "cancelled",
+            Self::Killed => "killed",
         }
     }
 
@@ -97,6 +106,7 @@ impl Failure {
         let fingerprint = match kind {
             // Its text names the worker that died. All crashes of a kind of job are one group.
             FailureKind::Crash => CRASH_FINGERPRINT,
+            FailureKind::Killed => KILLED_FINGERPRINT,
             _ => fingerprint(kind.as_str(), &message),
         };
         Self { kind, message, fingerprint, place: None, backtrace: None }

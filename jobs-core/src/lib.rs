@@ -107,7 +107,7 @@ pub use outcome::{Attempt, Finish, Handled, Keep, Kept, Outcome, Retention, Tran
 pub use output::{MAX_OUTPUT_BYTES, Output};
 pub use progress::{Progress, ProgressReport};
 pub use record::{AttemptError, DeadLetter, DeadLetters, JobEnd, JobRecord, WorkerRecord};
-pub use recorder::{AttemptOutcome, Event, Recorder};
+pub use recorder::{AttemptOutcome, Event, Recorder, RescueOutcome};
 pub use registry::{Registry, RegistryError};
 pub use retry::Backoff;
 pub use returned::{IntoHandled, JobOutput, ReadAs, ReturnsOutput};

@@ -88,8 +88,8 @@ pub enum Event<'a> {
     Rescued {
         /// How many.
         jobs: usize,
-        /// Whether they are discarded, because they crashed too often or have no attempt left. Otherwise they wait again.
-        discarded: bool,
+        /// What became of them.
+        outcome: RescueOutcome,
     },
     /// Ended jobs were deleted, because their retention was over.
     Pruned {
@@ -141,6 +141,32 @@ pub enum AttemptOutcome {
     Snoozed,
     /// The job is available again, and no attempt is consumed: the worker stops, or no slot or connection was free.
     Released,
+}
+
+/// What became of a job whose worker died.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum RescueOutcome {
+    /// It waits again, with an attempt and a crash more.
+    Returned,
+    /// It waits again, and no attempt is consumed: its worker was killed while it was stopping.
+    Released,
+    /// It is discarded: it crashed too often, or has no attempt left.
+    Discarded,
+}
+
+impl RescueOutcome {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Returned, Self::Released, Self::Discarded];
+
+    /// The value of the label `outcome`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Returned => "returned",
+            Self::Released => "released",
+            Self::Discarded => "discarded",
+        }
+    }
 }
 
 impl AttemptOutcome {

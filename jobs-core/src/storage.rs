@@ -49,7 +49,7 @@ use crate::storage_error::StorageError;
 pub use crate::any_connection::AnyConnection;
 pub use crate::asked::Asked;
 pub use crate::discarded::DiscardRule;
-pub use crate::failure::{CRASH_FINGERPRINT, cancel_fingerprint};
+pub use crate::failure::{CRASH_FINGERPRINT, KILLED_FINGERPRINT, cancel_fingerprint};
 pub use crate::handler::LoadedHandler;
 pub use crate::installation::{Freeze, Installation};
 pub use crate::job_id::JobId;
@@ -91,8 +91,9 @@ pub use page::{COUNTED, Count, EXAMINED, EXAMINED_AT_COST, MAX_PAGE, Page, Pagin
 pub use queue_overview::{QueueOverview, queue_overview, unserved};
 pub use registration::{Beat, Heartbeat, Registration, WorkerInfo};
 pub use rescue::{
-    CRASHED_TOO_OFTEN, Crashed, CrashedAttempt, NO_ATTEMPT_LEFT, QUARANTINED_COUNTS, RUNS_ALONE, RescueDecision,
-    RescuePolicy, Rescued, Rescuer, WORKERS_FOR_A_QUARANTINED_JOB, quarantined_at_once,
+    CRASHED_TOO_OFTEN, Crashed, CrashedAttempt, KILLED_TOO_OFTEN, MOST_KILLS, NO_ATTEMPT_LEFT, QUARANTINED_COUNTS,
+    RUNS_ALONE, RescueDecision, RescuePolicy, Rescued, Rescuer, WAS_KILLED, WORKERS_FOR_A_QUARANTINED_JOB,
+    quarantined_at_once,
 };
 pub use runtime_settings::{
     HaltedSequence, KindSettings, MOST_SLOTS, NO_WORKER_ENDS_JOBS, Pause, QueueSettings, RetentionSetting, RunningJob,
@@ -203,7 +204,8 @@ pub trait Storage: Registration + Connections + Schedules + Notifications + Stat
     async fn store_progress(&self, reports: &[ProgressReport]) -> StorageResult<()>;
 
     /// Makes the jobs of workers whose lease ran out available again, and counts a crash on each, as
-    /// [`RescuePolicy::decide`] says.
+    /// [`RescuePolicy::decide`] says. The jobs of a worker that was
+    /// [draining](Heartbeat::beat) are released instead.
     async fn rescue(&self, policy: RescuePolicy) -> StorageResult<Rescued>;
 
     /// Deletes ended jobs whose retention is over, at most `limit`. Returns how many.

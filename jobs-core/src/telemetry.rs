@@ -87,6 +87,10 @@ pub(crate) fn grace_period_over(in_flight: usize) {
     warn!(target: "diesel_jobs", { worker.in_flight = in_flight }, "the grace period is over: unfinished jobs are released");
 }
 
+pub(crate) fn not_deregistered(jobs: usize) {
+    warn!(target: "diesel_jobs", { worker.in_flight = jobs }, "the ends of {jobs} jobs could not be written: another worker releases these jobs when the lease of this one is over");
+}
+
 pub(crate) fn worker_stopped() {
     info!(target: "diesel_jobs", "worker stopped");
 }
@@ -204,6 +208,11 @@ pub(crate) fn released_unknown_leases(worker: WorkerId, jobs: usize) {
 pub(crate) fn rescued(rescued: &Rescued) {
     if !rescued.returned.is_empty() {
         warn!(target: "diesel_jobs", { rescue.jobs = rescued.returned.len() }, "rescued {} jobs of dead workers", rescued.returned.len());
+    }
+    if !rescued.released.is_empty() {
+        let jobs = rescued.released.len();
+        warn!(target: "diesel_jobs", { rescue.released = jobs }, "released {jobs} jobs of workers that were killed while they were stopping, and no attempt is consumed; give \
+             workers at least 2 s more than `--grace` to stop, or shorten `--grace`");
     }
     for id in &rescued.discarded {
         error!(target: "diesel_jobs", { job.id = id.0 }, "job {id} was discarded after its worker died with it; see `worker show {id}`");

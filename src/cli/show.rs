@@ -193,6 +193,7 @@ fn failure(error: &AttemptError, backtraces: bool) -> String {
     let mut text = match (&error.actor, kind) {
         (Some(actor), FailureKind::Cancelled) => format!("\ncancelled at {at} by {}", printable(actor)),
         _ if attempt == 0 => format!("\nended before its first attempt at {at} ({kind})"),
+        (_, FailureKind::Killed) => format!("\nattempt {attempt} was released at {at} ({kind})"),
         _ => format!("\nattempt {attempt} failed at {at} ({kind})"),
     };
     text.extend(error.started_at.map(|at| format!(", claimed at {}", time(at))));

@@ -124,8 +124,8 @@ impl Recorder for OpenTelemetryRecorder {
                 self.attempts.add(1, &attributes);
             }
             Event::LeaseLost { queue, kind } => self.leases_lost.add(1, &self.attributes(queue, kind)),
-            Event::Rescued { jobs, discarded } => {
-                let outcome = KeyValue::new("jobs.outcome", if discarded { "discarded" } else { "returned" });
+            Event::Rescued { jobs, outcome } => {
+                let outcome = KeyValue::new("jobs.outcome", outcome.as_str());
                 self.rescued.add(jobs as u64, &[system(), outcome]);
             }
             Event::Pruned { jobs } => self.pruned.add(jobs as u64, &[system()]),

@@ -163,7 +163,7 @@ pub(crate) async fn rescue(db: &Database, policy: RescuePolicy) -> Rescued {
         let mut rescued = db.storage.rescue(policy).await.unwrap();
         let discarded = rescued.attempts.drain(..).filter(|attempt| attempt.discarded).count();
         assert_eq!(discarded, rescued.discarded.len());
-        if !rescued.returned.is_empty() || !rescued.discarded.is_empty() {
+        if !rescued.returned.is_empty() || !rescued.discarded.is_empty() || !rescued.released.is_empty() {
             return rescued;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;

@@ -107,19 +107,19 @@ pub(crate) async fn what_operators_have_stopped_says_who_did_it<F: Fixture>(f: F
 pub(crate) async fn a_job_that_no_worker_can_run_says_which_is_missing<F: Fixture>(f: F) {
     let db = f.database();
     let id = enqueue(&f, job()).await;
-    assert_eq!(reasons(db, id).await, [Reason::NoWorker { alive: 0, asked: 0 }]);
+    assert_eq!(reasons(db, id).await, [Reason::NoWorker { alive: 0, quiet: 0 }]);
     let first = serving(db, 1, &["b"]).await;
     assert_eq!(reasons(db, id).await, [Reason::UnknownKind { workers: 1 }]);
     let elsewhere = enqueue(&f, with(|job| job.queue = "mail".into())).await;
-    assert_eq!(reasons(db, elsewhere).await, [Reason::NoWorker { alive: 1, asked: 0 }]);
+    assert_eq!(reasons(db, elsewhere).await, [Reason::NoWorker { alive: 1, quiet: 0 }]);
     let second = serving(db, 1, &["a"]).await;
     assert_eq!(reasons(db, id).await, [Reason::Due]);
     db.storage.deregister(first).await.unwrap();
     assert!(db.operator.ask_worker(second, Asked::Quiet, "ada").await.unwrap());
-    assert_eq!(reasons(db, id).await, [Reason::NoWorker { alive: 1, asked: 1 }]);
+    assert_eq!(reasons(db, id).await, [Reason::NoWorker { alive: 1, quiet: 1 }]);
     let why = db.operator.why(id).await.unwrap();
     assert!(
-        why.reasons[0].text.starts_with("1 live worker serves queue `default`, and was asked to be quiet"),
+        why.reasons[0].text.starts_with("1 live worker serves queue `default`, and drains or was asked to be quiet"),
         "{why:?}"
     );
 }

@@ -12,6 +12,7 @@ mod fixture;
 mod claiming;
 mod completing_in;
 mod discarding;
+mod draining;
 mod enqueueing;
 mod examining;
 mod expiring;
@@ -350,6 +351,15 @@ conformance! {
         a_cancelled_job_refuses_its_worker,
         lease_numbers_never_fall,
         the_idempotency_key_stays_whatever_becomes_of_the_job_and_comes_once,
+    }
+    draining {
+        the_jobs_of_a_worker_that_was_draining_are_released,
+        a_worker_of_many_that_dies_counts_a_crash_unless_it_was_draining,
+        too_many_kills_of_a_job_count_as_crashes,
+        a_job_that_crashes_its_worker_counts_a_crash_after_kills_too,
+        a_killed_job_keeps_its_slot_its_key_and_its_turn,
+        a_kill_is_no_failure_and_is_in_the_history_of_its_job,
+        a_worker_that_comes_back_after_its_rescue_writes_nothing,
     }
     rescuing {
         a_dead_workers_jobs_wait_again_with_a_crash_counted,

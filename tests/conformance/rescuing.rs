@@ -54,7 +54,7 @@ pub(crate) async fn a_rescuer_whose_own_row_is_too_old_declares_no_worker_dead<F
     let (rescuer, dead) = (worker(db).await, worker(db).await);
     let lost = claimed(&f, dead, job()).await;
     let mut heartbeat = db.storage.open_heartbeat(rescuer).await.unwrap();
-    let beat = heartbeat.beat().await.unwrap().unwrap().at;
+    let beat = heartbeat.beat(false).await.unwrap().unwrap().at;
     let policy = |beat| {
         let rescuer = Rescuer { worker: rescuer, beat, age: Duration::from_secs(60) };
         RescuePolicy { rescuer: Some(rescuer), ..POLICY }
@@ -66,7 +66,7 @@ pub(crate) async fn a_rescuer_whose_own_row_is_too_old_declares_no_worker_dead<F
     let stepped = beat - chrono::TimeDelta::hours(3);
     holds_off(db, policy(stepped)).await;
     assert_eq!(record(db, lost.lease.job).await.state, JobState::Running);
-    let beat = heartbeat.beat().await.unwrap().unwrap().at;
+    let beat = heartbeat.beat(false).await.unwrap().unwrap().at;
     assert_eq!(rescue(db, policy(beat)).await.returned, [lost.lease.job]);
 }
 
@@ -90,7 +90,7 @@ pub(crate) async fn a_heartbeat_keeps_a_worker_alive<F: Fixture>(f: F) {
     for _ in 0..3 {
         f.client().await.execute(&F::passed(3 * HOUR)).await.unwrap();
         assert_eq!(db.storage.rescue(POLICY).await.unwrap(), Rescued::default());
-        assert!(heartbeat.beat().await.unwrap().is_some());
+        assert!(heartbeat.beat(false).await.unwrap().is_some());
     }
     // Without heartbeats it is treated as dead.
     f.client().await.execute(&F::passed(4 * HOUR)).await.unwrap();
@@ -221,7 +221,7 @@ pub(crate) async fn a_zombies_finish_is_refused_and_its_heartbeat_says_no<F: Fix
     let mut heartbeat = db.storage.open_heartbeat(zombie).await.unwrap();
     let old = claimed(&f, zombie, job()).await;
     rescue(db, POLICY).await;
-    assert!(heartbeat.beat().await.unwrap().is_none());
+    assert!(heartbeat.beat(false).await.unwrap().is_none());
     assert!(!finish(db, old.lease, DONE).await);
     assert_eq!(claim(db, zombie, 1).await.len(), 0);
     let new = claim(db, worker(db).await, 1).await.remove(0);

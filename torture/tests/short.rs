@@ -96,6 +96,7 @@ short! {
         a_workers_clock_changes_nothing: "clocks",
         a_step_of_the_databases_clock_takes_no_job_from_its_worker: "clock-steps",
         deploys_lose_nothing_and_consume_no_attempt: "deploys",
+        a_deploy_that_kills_its_workers_consumes_no_attempt: "hurried-deploys",
         an_older_version_touches_nothing_that_it_does_not_know: "mixed-versions",
         a_vanished_host_holds_nothing_for_longer_than_its_lease: "line-never-returns",
     }
@@ -115,6 +116,7 @@ short! {
         commits_without_some: "batches" "commits-without-some",
         blames_everybody: "poison-pill" "blames-everybody",
         costly_return: "deploys" "costly-return",
+        hard_on_the_stopped: "hurried-deploys" "hard-on-the-stopped",
         ticks_for_all: "cron" "ticks-for-all",
         own_clock: "clocks" "own-clock",
         as_it_is: "cancelled-futures" "as-it-is",

@@ -7,8 +7,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::pause::pause;
 use crate::crash_point::crash_point;
-use crate::recorder::Event;
-use crate::storage::{RescuePolicy, Rescuer};
+use crate::recorder::{Event, RescueOutcome};
+use crate::storage::{RescuePolicy, Rescued, Rescuer};
 use crate::telemetry::{self, RateLimitedWarning};
 use crate::worker::shared::Shared;
 
@@ -36,9 +36,14 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
         match shared.storage.rescue(policy).await {
             Ok(rescued) => {
                 telemetry::rescued(&rescued);
-                for (jobs, discarded) in [(rescued.returned.len(), false), (rescued.discarded.len(), true)] {
+                let Rescued { returned, released, discarded, .. } = &rescued;
+                for (jobs, outcome) in [
+                    (returned.len(), RescueOutcome::Returned),
+                    (released.len(), RescueOutcome::Released),
+                    (discarded.len(), RescueOutcome::Discarded),
+                ] {
                     if jobs > 0 {
-                        shared.settings.recorders.record(|| Event::Rescued { jobs, discarded });
+                        shared.settings.recorders.record(|| Event::Rescued { jobs, outcome });
                     }
                 }
                 shared.work.record_crashes(&rescued.attempts);
@@ -46,7 +51,7 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
                 if rescued.held_off {
                     shared.heartbeat_state.failed();
                 }
-                if !rescued.returned.is_empty() {
+                if !rescued.returned.is_empty() || !rescued.released.is_empty() {
                     crash_point("rescued");
                     shared.wake.notify_one();
                     shared.rescan_requested.notify_one();

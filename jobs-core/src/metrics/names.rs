@@ -96,7 +96,7 @@ metrics! {
     LEASES_LOST = Counter "jobs.leases.lost" "jobs_leases_lost_total" ["{lease}"] ("queue" "kind")
         "Attempts that lost their lease: their job was cancelled or rescued meanwhile.";
     RESCUED = Counter "jobs.rescued" "jobs_rescued_total" ["{job}"] ("outcome")
-        "Jobs of dead workers that this worker has rescued: they wait again (returned), or they are discarded.";
+        "Jobs of dead workers that this worker has rescued: they wait again with a crash more (returned), they wait again and no attempt is consumed, because their worker was killed while it was stopping (released), or they are discarded.";
     PRUNED = Counter "jobs.pruned" "jobs_pruned_total" ["{job}"] ()
         "Ended jobs that this worker has deleted, because their retention was over.";
     SCHEDULE_FIRES = Counter "jobs.schedule.fires" "jobs_schedule_fires_total" ["{tick}"] ("kind")

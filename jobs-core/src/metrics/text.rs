@@ -10,7 +10,7 @@ use super::histogram::Histogram;
 use super::names::{self, CLAIM_SIZES, SECONDS};
 use super::page::Page;
 use super::series::{Seconds, Series};
-use crate::recorder::{Event, Recorder};
+use crate::recorder::{Event, Recorder, RescueOutcome};
 
 /// What reads gauges.
 type Source = Box<dyn Fn() -> Vec<Gauge> + Send + Sync>;
@@ -42,8 +42,7 @@ pub struct MetricsText {
     claim_size: Histogram<{ CLAIM_SIZES.len() }>,
     claims_refused: AtomicU64,
     polls: AtomicU64,
-    returned: AtomicU64,
-    discarded: AtomicU64,
+    rescued: [AtomicU64; RescueOutcome::ALL.len()],
     pruned: AtomicU64,
     sources: Mutex<Vec<Source>>,
 }
@@ -65,8 +64,7 @@ impl Default for MetricsText {
             claim_size: Histogram::new(&CLAIM_SIZES),
             claims_refused: zero(),
             polls: zero(),
-            returned: zero(),
-            discarded: zero(),
+            rescued: Default::default(),
             pruned: zero(),
             sources: Mutex::default(),
         }
@@ -106,8 +104,9 @@ impl MetricsText {
         page.histogram(&names::CLAIM_SIZE, &[], &self.claim_size.snapshot());
         page.sample(&names::CLAIMS_REFUSED, &[], read(&self.claims_refused));
         page.sample(&names::POLLS, &[], read(&self.polls));
-        page.sample(&names::RESCUED, &["returned"], read(&self.returned));
-        page.sample(&names::RESCUED, &["discarded"], read(&self.discarded));
+        for (outcome, jobs) in RescueOutcome::ALL.iter().zip(&self.rescued) {
+            page.sample(&names::RESCUED, &[outcome.as_str()], read(jobs));
+        }
         page.sample(&names::PRUNED, &[], read(&self.pruned));
         for source in &*self.sources.lock().unwrap_or_else(PoisonError::into_inner) {
             for Gauge { metric, labels, value } in source() {
@@ -172,7 +171,7 @@ impl Recorder for MetricsText {
                 self.job(queue, kind).attempt_ended(outcome, error, wait, run);
             }
             Event::LeaseLost { queue, kind } => add(&self.job(queue, kind).leases_lost, 1),
-            Event::Rescued { jobs, discarded } => add(if discarded { &self.discarded } else { &self.returned }, jobs),
+            Event::Rescued { jobs, outcome } => add(&self.rescued[outcome as usize], jobs),
             Event::Pruned { jobs } => add(&self.pruned, jobs),
             Event::ScheduleFired { kind, jobs } => add(&self.fires.get("", kind, |_, _| AtomicU64::new(0)), jobs),
             Event::StorageOperation { operation, took, error } => {

@@ -260,7 +260,7 @@ struct InstrumentedHeartbeat {
 
 #[async_trait]
 impl Heartbeat for InstrumentedHeartbeat {
-    async fn beat(&mut self) -> StorageResult<Option<Beat>> {
-        timed(&self.recorders, "beat", self.heartbeat.beat()).await
+    async fn beat(&mut self, drains: bool) -> StorageResult<Option<Beat>> {
+        timed(&self.recorders, "beat", self.heartbeat.beat(drains)).await
     }
 }

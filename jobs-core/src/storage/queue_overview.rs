@@ -18,7 +18,7 @@ pub struct QueueOverview {
     pub jobs: QueueStats,
     /// How many live workers claim its jobs.
     pub workers: usize,
-    /// How many further live workers serve it and claim nothing, because an operator has asked them to be quiet or to stop.
+    /// How many further live workers serve it and claim nothing: they drain, or an operator has asked them to be quiet or to stop.
     pub quiet: usize,
     /// How many of its jobs the workers that claim run at once, all together.
     pub total_slots: u64,
@@ -91,10 +91,10 @@ pub fn unserved(queue: &str, workers: &[WorkerRecord]) -> Option<String> {
     Some(match serving().count() {
         0 => format!("no live worker serves the queue `{queue}`"),
         1 => format!(
-            "the only live worker that serves the queue `{queue}` was asked to be quiet or to stop, so it claims nothing"
+            "the only live worker that serves the queue `{queue}` drains or was asked to be quiet or to stop, so it claims nothing"
         ),
         quiet => format!(
-            "all {quiet} live workers that serve the queue `{queue}` were asked to be quiet or to stop, so they claim nothing"
+            "all {quiet} live workers that serve the queue `{queue}` drain or were asked to be quiet or to stop, so they claim nothing"
         ),
     })
 }

@@ -53,9 +53,9 @@ pub struct Beat {
 /// A worker's own connection for heartbeats, on a separate thread.
 #[async_trait]
 pub trait Heartbeat: Send {
-    /// Tells the database that the worker is alive. Returns `None` if it was declared dead: then all its leases are
-    /// lost.
-    async fn beat(&mut self) -> StorageResult<Option<Beat>>;
+    /// Tells the database that the worker is alive, and whether it drains. If a worker that drains dies, a rescue
+    /// [releases](super::RescuePolicy::decide) its jobs. Returns `None` if it was declared dead: then all its leases are lost.
+    async fn beat(&mut self, drains: bool) -> StorageResult<Option<Beat>>;
 }
 
 /// What a database does for the list of workers.

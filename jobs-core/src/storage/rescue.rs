@@ -44,12 +44,23 @@ impl RescuePolicy {
         self.max_crashes.saturating_sub(1).max(1)
     }
 
-    /// Decides about a running job whose worker died. If the worker had several jobs, it is unknown which one caused
+    /// Decides about a running job whose worker died.
+    ///
+    /// A worker that was stopping was most probably killed because it took too long, and its jobs have not caused that. So the
+    /// job is released, as by the worker itself: neither an attempt nor a crash is counted. But a job may make its supervisor
+    /// stop and kill the worker each time, for example because it takes all memory. So this applies to the first
+    /// [`MOST_KILLS`] such deaths of a job, and a later one counts as a crash.
+    ///
+    /// If the worker had several jobs, it is unknown which one caused
     /// the crash. So a job is discarded for its crashes only if it was the worker's only job. Otherwise it is
     /// quarantined at most. Any job whose last attempt ended in the crash is discarded.
     ///
     /// On PostgreSQL the statement of the rescue makes the same decision.
     pub fn decide(&self, job: Crashed) -> RescueDecision {
+        if job.kills.is_some_and(|earlier| earlier < MOST_KILLS) {
+            let (crashes, quarantined) = (job.crashes, job.crashes >= self.quarantined_at());
+            return RescueDecision { crashes, discard_reason: None, quarantined, released: true };
+        }
         let counted = job.crashes.saturating_add(1);
         let crashes = if job.alone { counted } else { counted.min(self.quarantined_at()).max(job.crashes) };
         let discard_reason = if job.alone && crashes >= self.max_crashes {
@@ -63,6 +74,7 @@ impl RescuePolicy {
             crashes,
             discard_reason,
             quarantined: discard_reason.is_none() && crashes >= self.quarantined_at(),
+            released: false,
         }
     }
 }
@@ -73,6 +85,14 @@ pub const CRASHED_TOO_OFTEN: &str = "it has reached its maximum of crashes";
 pub const NO_ATTEMPT_LEFT: &str = "no attempt is left";
 /// A part of the failure's text if the job is quarantined now.
 pub const RUNS_ALONE: &str = "; next time it runs alone";
+
+/// How often a job is released because its worker was killed while it was stopping. After that, such a death counts as a crash.
+pub const MOST_KILLS: u16 = 25;
+/// A part of the text of such a release.
+pub const WAS_KILLED: &str = " was killed while it was stopping; the job was released, and no attempt was consumed";
+/// A part of the failure's text if the worker was stopping, and [`MOST_KILLS`] others before it were, too.
+pub const KILLED_TOO_OFTEN: &str =
+    " while the worker was stopping, which counts as a crash because it has happened too often";
 
 /// A running job whose worker died.
 #[derive(Clone, Copy, Debug)]
@@ -85,6 +105,8 @@ pub struct Crashed {
     pub crashes: u16,
     /// Whether it was the only job of its worker.
     pub alone: bool,
+    /// If the worker was stopping: how often the job was released before because its worker was killed.
+    pub kills: Option<u16>,
 }
 
 /// The decision about a job after a crash.
@@ -94,8 +116,10 @@ pub struct RescueDecision {
     pub crashes: u16,
     /// The reason, if the job is discarded. Otherwise it waits again.
     pub discard_reason: Option<&'static str>,
-    /// Whether the job is quarantined: it waits again, and must run alone.
+    /// Whether the job waits again, and must run alone.
     pub quarantined: bool,
+    /// Whether the job is released: it waits again, and its attempt is not counted.
+    pub released: bool,
 }
 
 /// How many quarantined jobs may run at the same time, each alone in its process: one per four workers, and at least
@@ -113,11 +137,13 @@ pub const QUARANTINED_COUNTS: Duration = Duration::from_secs(120);
 /// The result of a rescue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rescued {
-    /// Jobs that were made available again.
+    /// Jobs that were made available again, with an attempt and a crash more.
     pub returned: Vec<JobId>,
+    /// Jobs that were made available again as by a release, because their worker was killed while it was stopping.
+    pub released: Vec<JobId>,
     /// Jobs that were discarded: too many crashes, or no attempt left.
     pub discarded: Vec<JobId>,
-    /// What ended with the workers: an attempt of each of these jobs.
+    /// What ended with the workers: an attempt of each of these jobs. A released job has no such attempt.
     pub attempts: Vec<CrashedAttempt>,
     /// Whether quarantined jobs are due, from this rescue or from an earlier one. All queues and kinds count, also
     /// those that are not served here.
@@ -145,12 +171,13 @@ mod tests {
 
     const POLICY: RescuePolicy =
         RescuePolicy { max_crashes: 3, retention: Retention::DEFAULT, orphans: false, rescuer: None };
-    const FIRST: Crashed = Crashed { attempt: 1, max_attempts: 25, crashes: 0, alone: true };
+    const FIRST: Crashed = Crashed { attempt: 1, max_attempts: 25, crashes: 0, alone: true, kills: None };
 
     #[test]
     fn a_job_is_quarantined_before_its_last_crash_and_discarded_only_if_it_was_alone() {
         let decide = |crashes, alone| POLICY.decide(Crashed { crashes, alone, ..FIRST });
-        let waits = |crashes, quarantined| RescueDecision { crashes, discard_reason: None, quarantined };
+        let waits =
+            |crashes, quarantined| RescueDecision { crashes, discard_reason: None, quarantined, released: false };
         assert_eq!([decide(0, true), decide(0, false)], [waits(1, false); 2]);
         assert_eq!([decide(1, true), decide(1, false)], [waits(2, true); 2]);
         assert_eq!(decide(2, false), waits(2, true), "beside other jobs it is quarantined at most");
@@ -164,8 +191,26 @@ mod tests {
             let decision = POLICY.decide(Crashed { max_attempts: 1, alone, ..FIRST });
             assert_eq!(
                 decision,
-                RescueDecision { crashes: 1, discard_reason: Some(NO_ATTEMPT_LEFT), quarantined: false }
+                RescueDecision {
+                    crashes: 1,
+                    discard_reason: Some(NO_ATTEMPT_LEFT),
+                    quarantined: false,
+                    released: false
+                }
             );
+        }
+    }
+
+    #[test]
+    fn a_kill_while_the_worker_stops_releases_the_job_and_does_so_a_limited_number_of_times() {
+        for alone in [true, false] {
+            let last_attempt = Crashed { max_attempts: 1, crashes: 2, alone, ..FIRST };
+            let released = RescueDecision { crashes: 2, discard_reason: None, quarantined: true, released: true };
+            for kills in [0, MOST_KILLS - 1] {
+                assert_eq!(POLICY.decide(Crashed { kills: Some(kills), ..last_attempt }), released);
+            }
+            let too_often = Crashed { kills: Some(MOST_KILLS), ..last_attempt };
+            assert_eq!(POLICY.decide(too_often), POLICY.decide(last_attempt));
         }
     }
 }

@@ -94,8 +94,8 @@ pub enum Reason {
     NoWorker {
         /// How many workers are alive.
         alive: usize,
-        /// How many of them would serve it, and claim nothing because an operator has asked them to be quiet or to stop.
-        asked: usize,
+        /// How many of them would serve it, and claim nothing: they drain, or an operator has asked them to be quiet or to stop.
+        quiet: usize,
     },
     /// Live workers serve its queue, and none of them knows its kind.
     UnknownKind {
@@ -247,7 +247,7 @@ fn waiting(job: &JobRecord, errors: &[AttemptError], seen: &Circumstances) -> Ve
     reasons.extend(around.lock.clone().map(Reason::Locked));
     let is_due = job.run_at <= around.now;
     if !is_due {
-        let failure = errors.iter().rev().find(|error| error.kind != FailureKind::Cancelled);
+        let failure = errors.iter().rev().find(|error| !FailureKind::WITHOUT_FAILURE.contains(&error.kind));
         reasons.push(match failure {
             Some(failure) if job.attempt > 0 => {
                 Reason::Retrying { at: job.run_at, error: Some(failure.message.clone()) }
@@ -256,11 +256,11 @@ fn waiting(job: &JobRecord, errors: &[AttemptError], seen: &Circumstances) -> Ve
         });
     }
     reasons.extend(around.held.clone().map(Box::new).map(Reason::Held));
-    let (asked, serving): (Vec<&WorkerRecord>, Vec<&WorkerRecord>) =
-        seen.workers.iter().filter(|worker| serves(worker, &job.queue)).partition(|worker| worker.asked.is_some());
+    let (serving, quiet): (Vec<&WorkerRecord>, Vec<&WorkerRecord>) =
+        seen.workers.iter().filter(|worker| serves(worker, &job.queue)).partition(|worker| worker.claims());
     if serving.is_empty() {
         let alive = seen.workers.iter().filter(|worker| worker.alive).count();
-        reasons.push(Reason::NoWorker { alive, asked: asked.len() });
+        reasons.push(Reason::NoWorker { alive, quiet: quiet.len() });
     } else if !serving.iter().any(|worker| may_know(worker, &job.kind)) {
         reasons.push(Reason::UnknownKind { workers: serving.len() });
     } else if is_due && around.held.is_none() {

@@ -5,9 +5,9 @@ use crate::asked::Asked;
 use crate::record::WorkerRecord;
 
 impl WorkerRecord {
-    /// Whether it claims jobs: it is alive, and no operator has asked it to be quiet or to stop.
+    /// Whether it claims jobs: it is alive, it does not drain, and no operator has asked it to be quiet or to stop.
     pub fn claims(&self) -> bool {
-        self.alive && self.asked.is_none()
+        self.alive && self.asked.is_none() && self.draining_at.is_none()
     }
 
     /// How many jobs of a queue it runs at once: what an operator has `set` for the queue, else what it was started with. `None`: it is a
@@ -16,14 +16,28 @@ impl WorkerRecord {
         set.or_else(|| self.slots.get(queue).copied())
     }
 
-    /// `alive`, `dead`, `asked to be quiet by anna` or `asked to stop by anna`.
+    /// `alive`, `draining` or `dead`. A worker that died while it was draining is `dead while draining`: its jobs will be released.
+    pub fn life_text(&self) -> &'static str {
+        match (self.alive, self.draining_at) {
+            (true, None) => "alive",
+            (true, Some(_)) => "draining",
+            (false, None) => "dead",
+            (false, Some(_)) => "dead while draining",
+        }
+    }
+
+    /// The same, and what an operator has asked of a live worker: `asked to be quiet by anna`, `draining, asked to stop by anna`.
     pub fn state_text(&self) -> String {
         let by = self.asked_by.as_deref().unwrap_or("somebody");
-        match (self.alive, self.asked) {
-            (false, _) => "dead".to_owned(),
-            (true, None) => "alive".to_owned(),
-            (true, Some(Asked::Quiet)) => format!("asked to be quiet by {by}"),
-            (true, Some(Asked::Stop)) => format!("asked to stop by {by}"),
+        let asked = match self.asked {
+            Some(Asked::Quiet) => format!("asked to be quiet by {by}"),
+            Some(Asked::Stop) => format!("asked to stop by {by}"),
+            None => return self.life_text().to_owned(),
+        };
+        match (self.alive, self.draining_at) {
+            (false, _) => self.life_text().to_owned(),
+            (true, None) => asked,
+            (true, Some(_)) => format!("draining, {asked}"),
         }
     }
 
@@ -61,6 +75,7 @@ pub(super) mod tests {
             asked,
             asked_at: None,
             asked_by: asked.map(|_| "anna".to_owned()),
+            draining_at: None,
         }
     }
 
@@ -71,6 +86,18 @@ pub(super) mod tests {
         assert_eq!(state(true, Some(Asked::Quiet)), "asked to be quiet by anna");
         assert_eq!(state(true, Some(Asked::Stop)), "asked to stop by anna");
         assert_eq!(state(false, Some(Asked::Stop)), "dead");
+    }
+
+    #[test]
+    fn a_worker_that_drains_says_so_and_claims_nothing() {
+        let draining = |alive, asked| {
+            let draining_at = Some(DateTime::UNIX_EPOCH);
+            WorkerRecord { draining_at, ..worker(&[("mail", 4)], alive, asked) }
+        };
+        assert_eq!(draining(true, None).state_text(), "draining");
+        assert!(!draining(true, None).claims());
+        assert_eq!(draining(true, Some(Asked::Stop)).state_text(), "draining, asked to stop by anna");
+        assert_eq!(draining(false, Some(Asked::Stop)).state_text(), "dead while draining");
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! The heartbeat has its own thread and its own connection. So the worker keeps its leases when a handler blocks the
 //! runtime, and when the pool has no free connection.
+//!
+//! A worker that begins to drain sends a heartbeat at once, because that heartbeat tells the database so. If the worker is killed
+//! before it has ended, its jobs are released.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,6 +16,9 @@ use crate::asked::Asked;
 use crate::lease::WorkerId;
 use crate::storage::{self, Heartbeat, StorageResult};
 use crate::telemetry::{self, RateLimitedWarning};
+
+/// The time for the heartbeat after the end of the worker.
+const LAST_BEAT: Duration = Duration::from_secs(5);
 
 /// Sends heartbeats until it is dropped.
 pub(super) struct HeartbeatThread {
@@ -33,39 +39,82 @@ pub(super) fn start(shared: &Arc<Shared>) -> std::io::Result<HeartbeatThread> {
     shared.heartbeat_state.beat();
     std::thread::Builder::new().name("jobs-heartbeat".to_owned()).spawn(move || {
         runtime.block_on(async {
+            let mut line = Line::default();
             tokio::select! {
                 () = stopped.cancelled() => {}
-                () = keep_alive(&shared, &main) => {}
+                () = keep_alive(&shared, &main, &mut line) => {}
             }
+            line.say_last(&shared).await;
         });
     })?;
     Ok(HeartbeatThread { stop })
 }
 
-async fn keep_alive(shared: &Arc<Shared>, main: &Handle) {
+/// The connection of the heartbeats.
+#[derive(Default)]
+struct Line {
+    open: Option<(WorkerId, Box<dyn Heartbeat>)>,
+    /// The id under which the database knows that this worker drains.
+    drains: Option<WorkerId>,
+}
+
+impl Line {
+    async fn beat(&mut self, shared: &Shared, id: WorkerId, drains: bool) -> StorageResult<Option<storage::Beat>> {
+        if self.open.as_ref().is_none_or(|(of, _)| *of != id) {
+            self.open = None;
+        }
+        let (_, heartbeat) = match &mut self.open {
+            Some(open) => open,
+            None => self.open.insert((id, shared.storage.open_heartbeat(id).await?)),
+        };
+        let beat = heartbeat.beat(drains).await?;
+        self.drains = drains.then_some(id);
+        Ok(beat)
+    }
+
+    /// Waits until the next heartbeat is due: after this time, or when the worker begins to drain.
+    async fn until_due(&self, shared: &Shared, every: Duration) {
+        let knows = self.drains.is_some();
+        tokio::select! {
+            () = tokio::time::sleep(every) => {}
+            () = shared.phases.draining().cancelled(), if !knows => {}
+        }
+    }
+
+    /// The future of the worker may be dropped while jobs run. So one more heartbeat says that the worker drains, through a new
+    /// connection, because the last heartbeat may not have ended.
+    async fn say_last(&mut self, shared: &Shared) {
+        let id = *shared.id.borrow();
+        if self.drains != Some(id) && shared.leases.count() > 0 {
+            self.open = None;
+            let _ = tokio::time::timeout(LAST_BEAT, self.beat(shared, id, true)).await;
+        }
+    }
+}
+
+async fn keep_alive(shared: &Arc<Shared>, main: &Handle, line: &mut Line) {
     let warning = RateLimitedWarning::new("heartbeat");
     let every = shared.settings.heartbeat_interval();
     // The time until the next try after a failure. It is much shorter than the time between two heartbeats, so that a
     // short outage does not cost a quarter of a lease.
     let again = (every / 8).clamp(Duration::from_millis(50), Duration::from_secs(1));
-    let mut line: Option<(WorkerId, Box<dyn Heartbeat>)> = None;
     loop {
         let id = *shared.id.borrow();
         let sent = Instant::now();
-        match beat(shared, id, &mut line).await {
+        match line.beat(shared, id, shared.phases.draining().is_cancelled()).await {
             Ok(Some(beat)) => {
                 shared.heartbeat_state.answered(Beat { sent, at: beat.at }, Instant::now(), every);
                 shared.health.heartbeat(true);
                 shared.frozen.send_if_modified(|known| std::mem::replace(known, beat.frozen) != beat.frozen);
                 do_as_asked(shared, beat.asked);
-                tokio::time::sleep(every).await;
+                line.until_due(shared, every).await;
             }
             Ok(None) => {
-                line = None;
+                line.open = None;
                 start_over(shared, main, id).await;
             }
             Err(problem) => {
-                line = None;
+                line.open = None;
                 shared.heartbeat_state.failed();
                 shared.health.heartbeat(false);
                 warning.report(&problem);
@@ -90,21 +139,6 @@ fn do_as_asked(shared: &Shared, asked: Option<Asked>) {
         telemetry::asked(asked);
         phase.cancel();
     }
-}
-
-async fn beat(
-    shared: &Shared,
-    id: WorkerId,
-    line: &mut Option<(WorkerId, Box<dyn Heartbeat>)>,
-) -> StorageResult<Option<storage::Beat>> {
-    if line.as_ref().is_none_or(|(of, _)| *of != id) {
-        *line = None;
-    }
-    let (_, heartbeat) = match line {
-        Some(open) => open,
-        None => line.insert((id, shared.storage.open_heartbeat(id).await?)),
-    };
-    heartbeat.beat().await
 }
 
 /// Registers the worker under a new id after it was declared dead. Its jobs run elsewhere, so it continues without

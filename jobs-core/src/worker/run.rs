@@ -131,8 +131,11 @@ impl Worker {
         listener.abort();
         drop(heartbeat);
         crash_point("deregister");
-        let id = *shared.id.borrow();
-        if let Err(problem) = shared.storage.deregister(id).await {
+        let (id, left) = (*shared.id.borrow(), shared.leases.count());
+        if left > 0 {
+            // Without its row, nobody would know that it was stopping, and a rescue would count a crash on these jobs.
+            telemetry::not_deregistered(left);
+        } else if let Err(problem) = shared.storage.deregister(id).await {
             telemetry::refused("deregister", &problem);
         }
         telemetry::worker_stopped();

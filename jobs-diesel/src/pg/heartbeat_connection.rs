@@ -23,14 +23,14 @@ pub(super) struct PgHeartbeat {
 
 #[async_trait]
 impl Heartbeat for PgHeartbeat {
-    async fn beat(&mut self) -> StorageResult<Option<Beat>> {
+    async fn beat(&mut self, drains: bool) -> StorageResult<Option<Beat>> {
         let (conn, worker, stopwatch) = (&mut self.conn, self.worker, self.stopwatch);
         let beat = async {
             if !self.is_explicit {
-                return heartbeat::heartbeat(conn, worker).await;
+                return heartbeat::heartbeat(conn, worker, drains).await;
             }
             settings::begin(conn, stopwatch.limit(SERVER_LIMIT)).await?;
-            let answer = heartbeat::heartbeat(conn, worker).await;
+            let answer = heartbeat::heartbeat(conn, worker, drains).await;
             settings::end(conn, answer).await
         };
         let answer = match tokio::time::timeout(stopwatch.limit(STATEMENT_LIMIT), beat).await {

@@ -63,6 +63,7 @@ diesel::table! {
         asked -> Nullable<Text>,
         asked_at -> Nullable<Timestamptz>,
         asked_by -> Nullable<Text>,
+        draining_at -> Nullable<Timestamptz>,
     }
 }
 

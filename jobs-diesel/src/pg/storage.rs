@@ -117,9 +117,13 @@ impl Storage for PgStorage {
         }
         let rows = rows?;
         let mut rescued = Rescued::default();
-        for (id, queue, kind, discarded, _, quarantined_due, left_behind, held_off) in rows {
+        for (id, queue, kind, killed, discarded, _, quarantined_due, left_behind, held_off) in rows {
             (rescued.quarantined_due, rescued.left_behind, rescued.held_off) = (quarantined_due, left_behind, held_off);
             if let (Some(id), Some(queue), Some(kind), Some(discarded)) = (id, queue, kind, discarded) {
+                if killed == Some(true) {
+                    rescued.released.push(JobId(id));
+                    continue;
+                }
                 rescued.attempts.push(CrashedAttempt { queue, kind, discarded });
                 if discarded { &mut rescued.discarded } else { &mut rescued.returned }.push(JobId(id));
             }
@@ -247,6 +251,6 @@ impl Notifications for PgStorage {
     }
 }
 
-/// The job's id, queue and kind, and whether the job was discarded; what was woken. Then three facts: whether quarantined jobs are due,
+/// The job's id, queue and kind, whether it was released because its worker was killed, and whether it was discarded; what was woken. Then three facts: whether quarantined jobs are due,
 /// whether rows were left behind, whether the rescue was held off.
-type RescuedRow = (Option<i64>, Option<String>, Option<String>, Option<bool>, i64, bool, bool, bool);
+type RescuedRow = (Option<i64>, Option<String>, Option<String>, Option<bool>, Option<bool>, i64, bool, bool, bool);

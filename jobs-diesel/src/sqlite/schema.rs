@@ -60,6 +60,7 @@ diesel::table! {
         asked -> Nullable<Text>,
         asked_at -> Nullable<BigInt>,
         asked_by -> Nullable<Text>,
+        draining_at -> Nullable<BigInt>,
     }
 }
 

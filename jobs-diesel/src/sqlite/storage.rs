@@ -283,8 +283,8 @@ struct SqliteHeartbeat {
 
 #[async_trait]
 impl Heartbeat for SqliteHeartbeat {
-    async fn beat(&mut self) -> StorageResult<Option<Beat>> {
+    async fn beat(&mut self, drains: bool) -> StorageResult<Option<Beat>> {
         let worker = self.worker;
-        self.writer.write_lazily(move |conn| heartbeat::heartbeat(conn, worker)).await
+        self.writer.write_lazily(move |conn| heartbeat::heartbeat(conn, worker, drains)).await
     }
 }

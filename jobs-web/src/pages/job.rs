@@ -3,7 +3,9 @@
 use askama::Template;
 use chrono::{DateTime, Utc};
 use diesel_jobs_core::storage::{HaltedSequence, KeyOfJob, LimitSetting, SlotOfJob, keyed};
-use diesel_jobs_core::{AttemptError, Explained, JobLimit, JobRecord, JobState, Output, Progress, Reason, flags};
+use diesel_jobs_core::{
+    AttemptError, Explained, FailureKind, JobLimit, JobRecord, JobState, Output, Progress, Reason, flags,
+};
 
 use super::{Visit, render};
 use crate::act::Verb;
@@ -155,9 +157,12 @@ fn timeline(job: &JobRecord, errors: &[AttemptError], shown: impl Fn(&str) -> St
         let actor = error.actor.as_ref().map(|actor| format!("by {actor}"));
         events.push(Event {
             at: error.at,
-            class: "discarded",
+            class: if error.kind == FailureKind::Killed { "available" } else { "discarded" },
             title: match error.attempt {
                 0 => format!("Ended before the first attempt ({})", error.kind),
+                attempt if error.kind == FailureKind::Killed => {
+                    format!("Attempt {attempt} was released ({})", error.kind)
+                }
                 attempt => format!("Attempt {attempt} failed ({})", error.kind),
             },
             detail: took.into_iter().chain(place).chain(actor).chain(worker).collect::<Vec<_>>().join(", "),

@@ -36,6 +36,7 @@ alter table jobs_job drop column held_back;
 alter table jobs_job drop column start_by;
 alter table jobs_job drop column start_after;
 alter table jobs_job drop column flow;
+alter table jobs_worker drop column draining_at;
 
 create view jobs_job_view as
 select id, kind, queue,

@@ -15,6 +15,9 @@ drop view jobs_job_view;
 -- waits, or its lane after its turn has come. The flags 4 and 8 say whether this is the sequence or a rate.
 alter table jobs_job add column flow text;
 
+-- When the worker began to drain: it claims no more jobs, and ends. If it is killed before that, its jobs are released.
+alter table jobs_worker add column draining_at integer;
+
 -- A held job waits until its limit admits it. It has the flag 2, its time is here, and `run_at` is in the year 9999. So claims do not
 -- read it.
 alter table jobs_job add column due_at integer;

@@ -12,7 +12,7 @@ use super::super::who::{Named, Pausing, Who};
 pub(in super::super) enum QueuesAction {
     /// Print the queues that have jobs, a pause, other settings or a live worker; the default
     ///
-    /// SLOTS counts the workers that claim: not those that were asked to be quiet or to stop. RUNNING may be higher, because jobs that a
+    /// SLOTS counts the workers that claim: not those that drain or were asked to be quiet or to stop. RUNNING may be higher, because jobs that a
     /// worker has prefetched, or continues with, count as running.
     List,
     /// Stop claims from a queue until `resume`; its running jobs continue, and jobs can still be enqueued

@@ -108,7 +108,7 @@ on_each_database! {
             assert!(text.contains("asked to be quiet by ada"), "{text}");
         }
         let warned = run(&db, &["queues", "resume", "mail", "--actor", "ada"]).succeeded();
-        assert!(warned.stderr.contains("was asked to be quiet or to stop"), "{warned:#?}");
+        assert!(warned.stderr.contains("drains or was asked to be quiet or to stop"), "{warned:#?}");
     }
 
     fn slots_are_set_and_given_back(db) {

@@ -35,11 +35,11 @@ impl<F: Fixture> World<'_, F> {
         Ok(())
     }
 
-    pub(super) async fn beat(&mut self, who: Who) -> Result<(), Divergence> {
+    pub(super) async fn beat(&mut self, who: Who, drains: bool) -> Result<(), Divergence> {
         let worker = self.worker(who);
         let mut heartbeat = answered("open_heartbeat", self.db.storage.open_heartbeat(worker).await)?;
-        let beaten = answered("beat", heartbeat.beat().await)?;
-        agree("whether the worker is on the list", &self.model.beat(worker), &beaten.is_some())
+        let beaten = answered("beat", heartbeat.beat(drains).await)?;
+        agree("whether the worker is on the list", &self.model.beat(worker, drains), &beaten.is_some())
     }
 
     pub(super) async fn rescue(&mut self, max_crashes: u16, orphans: bool) -> Result<(), Divergence> {
@@ -47,6 +47,7 @@ impl<F: Fixture> World<'_, F> {
         let mut rescued: Rescued = answered("rescue", self.db.storage.rescue(policy).await)?;
         rescued.returned.sort();
         rescued.discarded.sort();
+        rescued.released.sort();
         let attempts = rescued.attempts.drain(..).count();
         agree("the crashed attempts", &(rescued.returned.len() + rescued.discarded.len()), &attempts)?;
         // A storage may free orphans without being asked to, if that costs it nothing.

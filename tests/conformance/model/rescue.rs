@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use diesel_jobs_core::storage::{RescuePolicy, Rescued};
+use diesel_jobs_core::storage::{MOST_KILLS, RescuePolicy, Rescued};
 use diesel_jobs_core::{FailureKind, JobId, JobState, Keep, WorkerId};
 
 use super::state::ModelState;
@@ -17,21 +17,40 @@ impl ModelState {
                 lost.entry(lease.worker).or_default().push(lease.job);
             }
         }
+        let drained: Vec<WorkerId> = dead.iter().copied().filter(|id| self.workers[id].drains).collect();
         self.workers.retain(|id, _| !dead.contains(id));
         let mut rescued = Rescued::default();
-        for jobs in lost.values() {
+        for (worker, jobs) in &lost {
             for id in jobs {
+                if drained.contains(worker) && self.release_killed(*id) {
+                    rescued.released.push(*id);
+                    continue;
+                }
                 let discarded = self.count_crash(*id, policy, jobs.len() == 1);
                 if discarded { &mut rescued.discarded } else { &mut rescued.returned }.push(*id);
             }
         }
         rescued.returned.sort();
         rescued.discarded.sort();
+        rescued.released.sort();
         rescued.quarantined_due = self
             .jobs
             .values()
             .any(|job| job.waits() && job.crashes >= policy.quarantined_at() && job.run_at <= self.now);
         rescued
+    }
+
+    /// Releases a job whose worker was killed while it was draining, unless that has happened too often.
+    fn release_killed(&mut self, id: JobId) -> bool {
+        let job = self.jobs.get_mut(&id).expect("it has a lease");
+        let kills = job.failures.iter().filter(|failure| failure.kind == FailureKind::Killed).count();
+        if kills >= MOST_KILLS.into() {
+            return false;
+        }
+        job.fail_somehow(FailureKind::Killed);
+        job.attempt = job.attempt.saturating_sub(1);
+        job.wait_again(None);
+        true
     }
 
     /// Counts the crash, and returns whether the job is discarded because of it. Only a job that was alone in its

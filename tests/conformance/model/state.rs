@@ -31,11 +31,12 @@ pub(super) struct ModelState {
     pub(super) keys: BTreeMap<(&'static str, User), Key>,
 }
 
-/// A worker's last heartbeat, and its lease time.
+/// A worker's last heartbeat, its lease time, and whether it drains.
 #[derive(Clone, Copy)]
 pub(super) struct WorkerState {
     pub(super) heartbeat_at: DateTime<Utc>,
     pub(super) lease: Duration,
+    pub(super) drains: bool,
 }
 
 /// A job in any state.
@@ -171,9 +172,11 @@ impl ModelState {
     }
 
     /// Returns `false` if the worker is not registered.
-    pub(super) fn beat(&mut self, worker: WorkerId) -> bool {
-        let now = self.now;
-        self.workers.get_mut(&worker).map(|worker_state| worker_state.heartbeat_at = now).is_some()
+    pub(super) fn beat(&mut self, worker: WorkerId, drains: bool) -> bool {
+        let Some(worker_state) = self.workers.get_mut(&worker) else { return false };
+        worker_state.heartbeat_at = self.now;
+        worker_state.drains |= drains;
+        true
     }
 
     /// Lets time pass: all times are moved back.

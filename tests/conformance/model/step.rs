@@ -40,6 +40,8 @@ pub(super) enum Step {
     /// The worker registers again, as if the reply had been lost.
     Register(Who),
     Beat(Who),
+    /// A heartbeat that says that the worker drains.
+    Drain(Who),
     Rescue(u16, bool),
     Cancel(usize),
     Retry(usize),

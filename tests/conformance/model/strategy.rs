@@ -26,6 +26,7 @@ fn phrase() -> impl Strategy<Value = Vec<Step>> {
     prop_oneof![
         70 => step().prop_map(|step| vec![step]),
         8 => (ask(), rescue()).prop_map(|(ask, rescue)| vec![Step::Claim(ask.clone()), Step::Die(ask.who), rescue]),
+        4 => (ask(), rescue()).prop_map(|(ask, rescue)| vec![Step::Claim(ask.clone()), Step::Drain(ask.who), Step::Die(ask.who), rescue]),
         4 => (ask(), rescue()).prop_map(|(ask, rescue)| vec![Step::ClaimQuarantined(ask.clone()), Step::Die(ask.who), rescue]),
         2 => (ask(), rescue()).prop_map(|(ask, rescue)| vec![Step::Claim(ask.clone()), Step::Leave(ask.who), rescue]),
         4 => (ask(), finish()).prop_map(|(ask, finish)| vec![Step::ClaimQuarantined(ask), finish]),
@@ -54,6 +55,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => who().prop_map(Step::Leave),
         1 => who().prop_map(Step::Register),
         2 => who().prop_map(Step::Beat),
+        1 => who().prop_map(Step::Drain),
         3 => rescue(),
         3 => any_of_many().prop_map(Step::Cancel),
         4 => any_of_many().prop_map(Step::Retry),

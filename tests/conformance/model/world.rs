@@ -107,7 +107,8 @@ impl<'f, F: Fixture> World<'f, F> {
                 let worker = self.worker(*who);
                 self.register(worker).await
             }
-            Step::Beat(who) => self.beat(*who).await,
+            Step::Beat(who) => self.beat(*who, false).await,
+            Step::Drain(who) => self.beat(*who, true).await,
             Step::Rescue(max_crashes, orphans) => self.rescue(*max_crashes, *orphans).await,
             Step::Cancel(place) => {
                 let id = self.id(*place);
@@ -146,7 +147,7 @@ impl<'f, F: Fixture> World<'f, F> {
     }
 
     fn worker_state(model: &ModelState) -> WorkerState {
-        WorkerState { heartbeat_at: model.now, lease: minutes(LEASE) }
+        WorkerState { heartbeat_at: model.now, lease: minutes(LEASE), drains: false }
     }
 
     async fn register(&mut self, worker: WorkerId) -> Result<(), Divergence> {

@@ -56,6 +56,32 @@ fn a_rescue_passes_over_locked_rows_and_says_so() {
     });
 }
 
+/// Only the row of a worker says that it was draining. So it stays as long as one of its jobs is locked.
+#[test]
+fn a_locked_job_of_a_worker_that_was_draining_is_released_by_a_later_rescue() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let (db, dead) = (f.database(), mortal(f.database()).await);
+        enqueue_all(&f, vec![job(); 2]).await;
+        let jobs = claim(db, dead, 2).await;
+        assert!(db.storage.open_heartbeat(dead).await.unwrap().beat(true).await.unwrap().is_some());
+        let mut locker = f.client().await;
+        locker.begin().await;
+        let locked = jobs[0].lease.job;
+        locker.execute(&format!("select from jobs.running where id = {locked} for key share")).await.unwrap();
+        let rescued = tokio::time::timeout(PATIENCE, rescue(db, POLICY)).await.unwrap();
+        assert_eq!((rescued.released, rescued.left_behind), (vec![jobs[1].lease.job], true));
+        let rescued = db.storage.rescue(POLICY).await.unwrap();
+        assert_eq!((rescued.released, rescued.left_behind), (Vec::new(), true));
+        assert_eq!(db.operator.workers().await.unwrap().len(), 1);
+        locker.commit().await;
+        let rescued = db.storage.rescue(POLICY).await.unwrap();
+        assert_eq!((rescued.released, rescued.left_behind), (vec![locked], false));
+        let record = record(db, locked).await;
+        assert_eq!((record.attempt, record.crashes), (0, 0));
+        assert!(db.operator.workers().await.unwrap().is_empty());
+    });
+}
+
 #[test]
 fn a_locked_schedule_holds_up_no_other_and_no_start() {
     run::<Postgres, _>(async |f: Postgres| {
@@ -113,7 +139,7 @@ fn a_locked_worker_row_stops_no_claim_and_a_heartbeat_returns_the_time_after_its
         assert!(idle.unwrap_err().to_string().contains("jobs.worker"));
         let id = enqueue(&f, job()).await;
         assert_eq!(ids(&claim(db, worker, 1).await), [id]);
-        let (beat, let_go) = tokio::join!(heartbeat.beat(), async {
+        let (beat, let_go) = tokio::join!(heartbeat.beat(false), async {
             tokio::time::sleep(Duration::from_secs(1)).await;
             let now = now(db).await;
             locker.commit().await;

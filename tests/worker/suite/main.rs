@@ -22,6 +22,7 @@ mod crashes;
 mod cron;
 mod daylight;
 mod decoding;
+mod draining;
 mod enqueueing;
 mod environments;
 mod expiring;

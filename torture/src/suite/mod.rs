@@ -20,6 +20,7 @@ mod fixture;
 mod fleet;
 mod fuzz;
 mod hostile_payloads;
+mod hurried_deploys;
 mod kill_storm;
 mod limits;
 mod line_never_returns;
@@ -102,6 +103,7 @@ const TESTS: &[(&str, Test)] = &[
     ("poisoned-rows", |fixture| Box::pin(poisoned_rows::run(fixture))),
     ("claim-race", |fixture| Box::pin(claim_race::run(fixture))),
     ("deploys", |fixture| Box::pin(deploys::run(fixture))),
+    ("hurried-deploys", |fixture| Box::pin(hurried_deploys::run(fixture))),
     ("server-errors", |fixture| Box::pin(server_errors::run(fixture))),
     ("settings", |fixture| Box::pin(settings::run(fixture))),
     ("disk-full", |fixture| Box::pin(disk_full::run(fixture))),

@@ -80,6 +80,7 @@ begin
     alter table jobs.ready drop column flow;
     alter table jobs.running drop column flow;
     alter table jobs.finished drop column flow;
+    alter table jobs.worker drop column draining_at;
 
     create view jobs.job as
     select id, kind, queue, state, priority, attempt::integer, max_attempts::integer, crashes::integer,

@@ -1,7 +1,7 @@
 -- Version 5 of the schema: limits on how many jobs run at once. Programs of the versions 1 to 4 still work on it. Jobs that they
 -- enqueue have no limit, and they leave jobs with a limit alone.
--- Locks: access exclusive on jobs.ready, jobs.running, jobs.finished and the view jobs.job, for a moment each. All other objects
--- are new.
+-- Locks: access exclusive on jobs.ready, jobs.running, jobs.finished, jobs.worker and the view jobs.job, for a moment each. All other
+-- objects are new.
 
 -- The limit of the job: {"limit": its name, "key": its key, "most": how many may run at once}. Null for jobs without a limit.
 -- Jobs with a limit have the flag 1, so that earlier programs do not claim them.
@@ -14,6 +14,9 @@
 alter table jobs.ready add column flow json;
 alter table jobs.running add column flow json;
 alter table jobs.finished add column flow json;
+
+-- When the worker began to drain: it claims no more jobs, and ends. If it is killed before that, its jobs are released.
+alter table jobs.worker add column draining_at timestamptz;
 
 -- Whether admission can compute with the limits of a job with several ones.
 create function jobs.limits_are_possible(flow json) returns boolean

@@ -49,15 +49,17 @@ pub(super) fn explain(id: JobId, queue: &str, kind: &str, reason: Reason) -> Exp
             format!("its last attempt failed, and the next one is at {}{}", time(*at), after(error.as_deref())),
             format!("`worker retry {id}` makes it available now"),
         ),
-        Reason::NoWorker { asked: 1, .. } => (
-            format!("1 live worker serves queue `{queue}`, and was asked to be quiet or to stop, so it claims nothing"),
-            format!("start another one: `worker run --queues {queue}`; `worker workers` names the one that was asked"),
-        ),
-        Reason::NoWorker { asked, .. } if *asked > 1 => (
+        Reason::NoWorker { quiet: 1, .. } => (
             format!(
-                "{asked} live workers serve queue `{queue}`, and all of them were asked to be quiet or to stop, so they claim nothing"
+                "1 live worker serves queue `{queue}`, and drains or was asked to be quiet or to stop, so it claims nothing"
             ),
-            format!("start another one: `worker run --queues {queue}`; `worker workers` names those that were asked"),
+            format!("start another one: `worker run --queues {queue}`; `worker workers` shows its state"),
+        ),
+        Reason::NoWorker { quiet, .. } if *quiet > 1 => (
+            format!(
+                "{quiet} live workers serve queue `{queue}`, and all of them drain or were asked to be quiet or to stop, so they claim nothing"
+            ),
+            format!("start another one: `worker run --queues {queue}`; `worker workers` shows their states"),
         ),
         Reason::NoWorker { alive, .. } => (
             match alive {

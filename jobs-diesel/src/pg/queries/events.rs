@@ -114,7 +114,8 @@ pub(crate) async fn events(conn: &mut AsyncPgConnection, since: &EventsSince) ->
     for (_, at, columns, kind, message, state) in failures {
         // The end of the job is an event of its own.
         if !matches!(parsed(&state), JobState::Discarded | JobState::Cancelled) {
-            let happened = if kind == "crash" { Happened::Rescued } else { Happened::Retried };
+            let happened =
+                if matches!(kind.as_str(), "crash" | "killed") { Happened::Rescued } else { Happened::Retried };
             events.push(event(at, happened, columns, Some(message)));
         }
     }

@@ -28,7 +28,7 @@ pub(crate) async fn failures(conn: &mut AsyncPgConnection, limit: usize) -> Quer
     let beginning = format!("case when fingerprint is null then left(message, {MESSAGE_PREFIX}) end");
     let errors: Vec<ErrorRow> = job_error::table
         .filter(job_error::id.gt(floor.unwrap_or(i64::MIN)))
-        .filter(job_error::kind.ne(FailureKind::Cancelled.as_str()))
+        .filter(job_error::kind.ne_all(FailureKind::WITHOUT_FAILURE.map(FailureKind::as_str)))
         .order(job_error::id.desc())
         .limit(most.saturating_add(1))
         .select((

@@ -4,9 +4,9 @@
 //! time of its beginning could be older than a lease. So it locks the row before it reads the clock.
 
 use chrono::{DateTime, Utc};
-use diesel::dsl::{array, exists, update};
+use diesel::dsl::{array, case_when, exists, update};
 use diesel::prelude::*;
-use diesel::sql_types::Uuid as SqlUuid;
+use diesel::sql_types::{Bool, Nullable, Timestamptz, Uuid as SqlUuid};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::WorkerId;
 use diesel_jobs_core::storage::Beat;
@@ -19,12 +19,22 @@ diesel::define_sql_function! {
     fn clock_timestamp() -> Timestamptz;
 }
 
+diesel::define_sql_function! {
+    fn coalesce(known: Nullable<Timestamptz>, new: Nullable<Timestamptz>) -> Nullable<Timestamptz>;
+}
+
+/// If the worker drains, stores the time of the first heartbeat that says so.
+///
 /// Returns the time of the heartbeat, whether the database is frozen, and what an operator asks. Returns `None` if the worker has no row any
 /// more: it was declared dead.
-pub(crate) async fn heartbeat(conn: &mut AsyncPgConnection, id: WorkerId) -> QueryResult<Option<Beat>> {
+pub(crate) async fn heartbeat(conn: &mut AsyncPgConnection, id: WorkerId, drains: bool) -> QueryResult<Option<Beat>> {
     let locked = own.filter(own.field(worker::id).eq(id.0)).select(own.field(worker::id)).for_no_key_update();
     let beat = update(worker::table.filter(worker::id.eq_any(array::<SqlUuid, _>(locked))))
-        .set(worker::heartbeat_at.eq(clock_timestamp()))
+        .set((
+            worker::heartbeat_at.eq(clock_timestamp()),
+            worker::draining_at
+                .eq(coalesce(worker::draining_at, case_when(drains.into_sql::<Bool>(), clock_timestamp().nullable()))),
+        ))
         .returning((
             worker::heartbeat_at,
             exists(installation::table.filter(installation::frozen_at.is_not_null())),

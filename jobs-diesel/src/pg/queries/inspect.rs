@@ -205,7 +205,7 @@ pub(crate) async fn size(conn: &mut AsyncPgConnection) -> QueryResult<i64> {
     .await
 }
 
-type AskedRow = (Option<String>, Option<DateTime<Utc>>, Option<String>);
+type AskedRow = (Option<String>, Option<DateTime<Utc>>, Option<String>, Option<DateTime<Utc>>);
 type WorkerRow = (
     Uuid,
     String,
@@ -232,7 +232,7 @@ pub(crate) async fn workers(conn: &mut AsyncPgConnection) -> QueryResult<Vec<Wor
             sql::<Bool>("heartbeat_at >= now() - lease"),
             worker::version,
             worker::slots,
-            (worker::asked, worker::asked_at, worker::asked_by),
+            (worker::asked, worker::asked_at, worker::asked_by, worker::draining_at),
             worker::kinds,
         ))
         .order(worker::started_at)
@@ -240,9 +240,9 @@ pub(crate) async fn workers(conn: &mut AsyncPgConnection) -> QueryResult<Vec<Wor
         .await?;
     Ok(rows
         .into_iter()
-        .map(|(id, host, pid, queues, started_at, heartbeat_at, alive, version, slots, (asked, at, by), kinds)| {
-            WorkerRecord {
-                id: WorkerId(id),
+        .map(
+            |(
+                id,
                 host,
                 pid,
                 queues,
@@ -250,13 +250,28 @@ pub(crate) async fn workers(conn: &mut AsyncPgConnection) -> QueryResult<Vec<Wor
                 heartbeat_at,
                 alive,
                 version,
-                slots: slots.and_then(|RawJson(text)| serde_json::from_slice(&text).ok()).unwrap_or_default(),
+                slots,
+                (asked, at, by, draining_at),
                 kinds,
-                // The check of the table allows only words that can be parsed.
-                asked: asked.and_then(|word| word.parse().ok()),
-                asked_at: at,
-                asked_by: by,
-            }
-        })
+            )| {
+                WorkerRecord {
+                    id: WorkerId(id),
+                    host,
+                    pid,
+                    queues,
+                    started_at,
+                    heartbeat_at,
+                    alive,
+                    version,
+                    slots: slots.and_then(|RawJson(text)| serde_json::from_slice(&text).ok()).unwrap_or_default(),
+                    kinds,
+                    // The check of the table allows only words that can be parsed.
+                    asked: asked.and_then(|word| word.parse().ok()),
+                    asked_at: at,
+                    asked_by: by,
+                    draining_at,
+                }
+            },
+        )
         .collect())
 }

@@ -1,7 +1,12 @@
 //! `rescue`: frees the jobs of workers whose lease ran out, with one statement.
 //!
 //! It deletes the worker's row and its running rows together. So a worker that resumes later is not registered any
-//! more, and its leases are refused. It can also free running rows whose worker has no row at all: see
+//! more, and its leases are refused.
+//!
+//! The jobs of a worker that was draining are released: see [`RescuePolicy::decide`](diesel_jobs_core::storage::RescuePolicy::decide). The
+//! row of such a worker stays until all its jobs are free, because it alone says that the worker was draining.
+//!
+//! The statement can also free running rows whose worker has no row at all: see
 //! [`RescuePolicy::orphans`](diesel_jobs_core::storage::RescuePolicy::orphans).
 //!
 //! Rows that another session has locked are passed over. The result contains whether there are such rows, and the next
@@ -19,7 +24,10 @@ use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{BigInt, Bool, Double, Integer, Nullable, Text, Timestamptz, Uuid as SqlUuid};
-use diesel_jobs_core::storage::{CRASH_FINGERPRINT, CRASHED_TOO_OFTEN, NO_ATTEMPT_LEFT, RUNS_ALONE};
+use diesel_jobs_core::storage::{
+    CRASH_FINGERPRINT, CRASHED_TOO_OFTEN, KILLED_FINGERPRINT, KILLED_TOO_OFTEN, MOST_KILLS, NO_ATTEMPT_LEFT,
+    RUNS_ALONE, WAS_KILLED,
+};
 use uuid::Uuid;
 
 use super::columns::{CARRIED, ERROR, FINISHED, READY};
@@ -49,6 +57,9 @@ pub(crate) struct RescueQuery {
 const WITHOUT_WORKER: &str = " or exists (select from dead))
           and (r.worker = any(array(select id from dead)) or r.worker <> all(array(select id from jobs.worker)))";
 
+/// [`MOST_KILLS`] as the statement needs it.
+const KILLS: i64 = MOST_KILLS as i64;
+
 /// A discarded job gives its slot back. A rescued one keeps it, because it is available again.
 const LEAVES: Freed =
     Freed { from: "decided", when: "discard_reason is not null", wait_again: "false", discarded: "true" };
@@ -65,12 +76,9 @@ impl QueryFragment<Pg> for RescueQuery {
     from jobs.worker, (select " [self.worker => Nullable<SqlUuid>] " as id, " [self.beat => Nullable<Timestamptz>] " as beat) rescuer
     where worker.id = rescuer.id
 ), dead as (
-    delete from jobs.worker where id = any(array(
-        select id from jobs.worker
-        where (" [self.worker => Nullable<SqlUuid>] " is null or exists (select from own where is_known and is_young))
-          and heartbeat_at < now() - lease for update skip locked
-    ))
-    returning id, host, pid, heartbeat_at
+    select id, host, pid, heartbeat_at, draining_at from jobs.worker
+    where (" [self.worker => Nullable<SqlUuid>] " is null or exists (select from own where is_known and is_young))
+      and heartbeat_at < now() - lease for update skip locked
 ), lost as (
     delete from jobs.running where id = any(array(
         select r.id from jobs.running r
@@ -79,24 +87,38 @@ impl QueryFragment<Pg> for RescueQuery {
         for update skip locked
     ))
     returning *
+), buried as (
+    delete from jobs.worker where id = any(array(
+        select id from dead where draining_at is null or not exists (
+            select from jobs.running r where r.worker = dead.id and " {FlagsKnown("r")} " and r.id <> all(array(select id from lost))
+        )
+    ))
 ), counted as (
-    select lost.*, crashed,
-           case when not with_others and crashed >= " [self.max_crashes => Integer] " then '" CRASHED_TOO_OFTEN "'
+    select lost.*, crashed, drained, killed,
+           case when killed then null
+                when not with_others and crashed >= " [self.max_crashes => Integer] " then '" CRASHED_TOO_OFTEN "'
                 when attempt >= max_attempts then '" NO_ATTEMPT_LEFT "' end as discard_reason
     from lost
     join (select worker, count(*) > 1 as with_others from jobs.running where worker = any(array(select worker from lost)) group by worker) of_worker
         using (worker)
     cross join lateral (
-        select case when with_others then greatest(crashes, least(crashes + 1, " [self.quarantined_at => Integer] ")) else least(crashes + 1, 32767) end as crashed
+        select exists (select from dead where dead.id = lost.worker and draining_at is not null) as drained
+    ) worker_of_job
+    cross join lateral (
+        select drained and (select count(*) from jobs.job_error e where e.job_id = lost.id and e.kind = 'killed') < " [KILLS => BigInt] " as killed
+    ) kills
+    cross join lateral (
+        select case when killed then crashes
+                    when with_others then greatest(crashes, least(crashes + 1, " [self.quarantined_at => Integer] ")) else least(crashes + 1, 32767) end as crashed
     ) count
 ), decided as (
-    select j.*, 'crash' as failure_kind,
+    select j.*, case when killed then 'killed' else 'crash' end as failure_kind,
            'worker ' || j.worker || coalesce(' (process ' || d.pid || ' on ' || d.host || ', last heartbeat ' || d.heartbeat_at || ')', '')
-               || ' died with the job' || coalesce('; discarded: ' || j.discard_reason, case when j.crashed >= " [self.quarantined_at => Integer] " then '" RUNS_ALONE "' else '' end) as message
+               || case when killed then '" WAS_KILLED "' else ' died with the job' || case when drained then '" KILLED_TOO_OFTEN "' else '' end || coalesce('; discarded: ' || j.discard_reason, case when j.crashed >= " [self.quarantined_at => Integer] " then '" RUNS_ALONE "' else '' end) end as message
     from counted j left join dead d on d.id = j.worker
 ), returned as (
     insert into jobs.ready (" READY ", " CARRIED ")
-    select id, run_at, lease, attempt, max_attempts, crashed, " CARRIED "
+    select id, run_at, lease, case when killed then greatest(attempt - 1, 0) else attempt end, max_attempts, crashed, " CARRIED "
     from decided where discard_reason is null
 ), discarded as (
     insert into jobs.finished (" FINISHED ", " CARRIED ")
@@ -104,13 +126,15 @@ impl QueryFragment<Pg> for RescueQuery {
     from decided where discard_reason is not null
 ), recorded as (
     insert into jobs.job_error (" ERROR ")
-    select id, attempt, claimed_at, worker, failure_kind, message, " [CRASH_FINGERPRINT => BigInt] " from decided
+    select id, attempt, claimed_at, worker, failure_kind, message,
+           case when killed then " [KILLED_FINGERPRINT => BigInt] " else " [CRASH_FINGERPRINT => BigInt] " end
+    from decided
 ), gone as (
     select * from decided where discard_reason is not null
 ), " FOLLOWED ", " {LEAVES} ", " {RELEASED} ", woken as (
     select pg_notify('jobs', queue) from decided where discard_reason is null group by queue
 )
-select j.id, j.queue, j.kind, j.discard_reason is not null, (select count(*) from woken) + (select count(*) from followed),
+select j.id, j.queue, j.kind, j.killed, j.discard_reason is not null, (select count(*) from woken) + (select count(*) from followed),
        exists (select from decided where discard_reason is null and crashed >= " [self.quarantined_at => Integer] ")
        or exists (select from jobs.ready waiting where waiting.crashes > 0 and waiting.crashes >= " [self.quarantined_at => Integer] "
                   and waiting.run_at <= now() and " {FlagsKnown("waiting")} "),
@@ -122,4 +146,4 @@ from (select) once left join decided j on true"
     }
 }
 
-native_query!(RescueQuery -> (Nullable<BigInt>, Nullable<Text>, Nullable<Text>, Nullable<Bool>, BigInt, Bool, Bool, Bool));
+native_query!(RescueQuery -> (Nullable<BigInt>, Nullable<Text>, Nullable<Text>, Nullable<Bool>, Nullable<Bool>, BigInt, Bool, Bool, Bool));

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use diesel::data_types::PgInterval;
 use diesel::dsl::{array, delete, exists, insert_into, now, select, update};
 use diesel::prelude::*;
@@ -35,7 +36,7 @@ pub(crate) async fn register(conn: &mut AsyncPgConnection, info: &WorkerInfo) ->
         .values(row)
         .on_conflict(worker::id)
         .do_update()
-        .set(worker::heartbeat_at.eq(now))
+        .set((worker::heartbeat_at.eq(now), worker::draining_at.eq(None::<DateTime<Utc>>)))
         .execute(conn)
         .await?;
     Ok(())

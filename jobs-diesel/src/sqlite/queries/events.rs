@@ -116,7 +116,8 @@ pub(crate) fn events(conn: &mut SqliteConnection, since: &EventsSince) -> QueryR
         let Some((name, queue, State(state))) = found else { continue };
         // The end of the job is an event of its own.
         if !matches!(state, JobState::Discarded | JobState::Cancelled) {
-            let happened = if kind == "crash" { Happened::Rescued } else { Happened::Retried };
+            let happened =
+                if matches!(kind.as_str(), "crash" | "killed") { Happened::Rescued } else { Happened::Retried };
             events.push(event(at.0, happened, (job, name, queue, attempt, worker), Some(message)));
         }
     }

@@ -26,7 +26,7 @@ pub(crate) fn failures(conn: &mut SqliteConnection, limit: usize) -> QueryResult
     let beginning = format!("case when fingerprint is null then substr(message, 1, {MESSAGE_PREFIX}) end");
     let errors: Vec<ErrorRow> = jobs_job_error::table
         .filter(jobs_job_error::id.gt(floor.unwrap_or(i64::MIN)))
-        .filter(jobs_job_error::kind.ne(FailureKind::Cancelled.as_str()))
+        .filter(jobs_job_error::kind.ne_all(FailureKind::WITHOUT_FAILURE.map(FailureKind::as_str)))
         .order(jobs_job_error::id.desc())
         .limit(most.saturating_add(1))
         .select((

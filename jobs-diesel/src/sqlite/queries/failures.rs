@@ -83,6 +83,15 @@ pub(crate) fn of(conn: &mut SqliteConnection, job: JobId) -> QueryResult<Vec<Att
     Ok(rows.into_iter().map(Row::into_error).collect())
 }
 
+/// How often this job was released because its worker was killed.
+pub(crate) fn kills(conn: &mut SqliteConnection, job: JobId) -> QueryResult<u16> {
+    let kills = jobs_job_error::table
+        .filter(jobs_job_error::job_id.eq(job.0))
+        .filter(jobs_job_error::kind.eq(FailureKind::Killed.as_str()));
+    let number: i64 = kills.count().get_result(conn)?;
+    Ok(u16::try_from(number).unwrap_or(u16::MAX))
+}
+
 /// Returns those of these jobs that are cancelled, and who has cancelled each.
 pub(crate) fn cancelled(conn: &mut SqliteConnection, jobs: &[JobId]) -> QueryResult<Vec<Cancelled>> {
     let mut found = Vec::new();

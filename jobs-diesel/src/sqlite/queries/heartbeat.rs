@@ -1,8 +1,9 @@
 //! `heartbeat`: stores the time of a worker's heartbeat.
 
 use diesel::SqliteConnection;
-use diesel::dsl::exists;
+use diesel::dsl::{case_when, exists};
 use diesel::prelude::*;
+use diesel::sql_types::{BigInt, Bool, Nullable};
 use diesel_jobs_core::WorkerId;
 use diesel_jobs_core::storage::Beat;
 
@@ -10,13 +11,23 @@ use crate::sqlite::schema::{jobs_installation, jobs_worker};
 use crate::sqlite::time::Now;
 use crate::sqlite::types::{Instant, Worker};
 
+diesel::define_sql_function! {
+    fn coalesce(known: Nullable<BigInt>, new: Nullable<BigInt>) -> Nullable<BigInt>;
+}
+
+/// If the worker drains, stores the time of the first heartbeat that says so.
+///
 /// Returns the time of the heartbeat, whether the file is frozen, and what an operator asks. Returns `None` if the worker has no row any more:
 /// it was declared dead.
-pub(crate) fn heartbeat(conn: &mut SqliteConnection, worker: WorkerId) -> QueryResult<Option<Beat>> {
+pub(crate) fn heartbeat(conn: &mut SqliteConnection, worker: WorkerId, drains: bool) -> QueryResult<Option<Beat>> {
     let frozen = exists(jobs_installation::table.filter(jobs_installation::frozen_at.is_not_null()));
     let beat: Option<(Instant, bool, Option<String>)> =
         diesel::update(jobs_worker::table.filter(jobs_worker::id.eq(Worker(worker))))
-            .set(jobs_worker::heartbeat_at.eq(Now))
+            .set((
+                jobs_worker::heartbeat_at.eq(Now),
+                jobs_worker::draining_at
+                    .eq(coalesce(jobs_worker::draining_at, case_when(drains.into_sql::<Bool>(), Now.nullable()))),
+            ))
             .returning((jobs_worker::heartbeat_at, frozen, jobs_worker::asked))
             .get_result(conn)
             .optional()?;

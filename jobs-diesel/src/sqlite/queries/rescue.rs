@@ -3,6 +3,8 @@
 //! It first deletes the worker's row. So a worker that resumes later is not registered any more, and its leases are
 //! refused. Every rescue also frees running jobs whose worker has no row at all: see [`RescuePolicy::orphans`].
 //!
+//! If the worker was draining, its jobs are released: see [`RescuePolicy::decide`].
+//!
 //! If a worker had several jobs, it is unknown which of them caused the crash. So a job is discarded for its crashes
 //! only if it was the only job of its worker.
 
@@ -12,7 +14,9 @@ use diesel::SqliteConnection;
 use diesel::dsl::{exists, not, sql};
 use diesel::prelude::*;
 use diesel::sql_types::Bool;
-use diesel_jobs_core::storage::{Crashed, CrashedAttempt, RUNS_ALONE, RescueDecision, RescuePolicy, Rescued};
+use diesel_jobs_core::storage::{
+    Crashed, CrashedAttempt, KILLED_TOO_OFTEN, RUNS_ALONE, RescueDecision, RescuePolicy, Rescued, WAS_KILLED,
+};
 use diesel_jobs_core::{Failure, FailureKind, JobId, JobState, WorkerId};
 
 use crate::flags::FlagsKnown;
@@ -61,10 +65,16 @@ pub(crate) fn rescue(conn: &mut SqliteConnection, policy: RescuePolicy) -> Query
     let mut jobs_of_worker = HashMap::<_, usize>::new();
     orphans.iter().for_each(|orphan| *jobs_of_worker.entry(orphan.worker_id()).or_default() += 1);
     for orphan in &orphans {
-        let decision = policy.decide(orphan.crashed(jobs_of_worker[&orphan.worker_id()] == 1));
-        rescued.quarantined_due |= decision.quarantined;
         let died = dead.iter().find(|worker| Some(worker.id.0) == orphan.worker_id());
-        let failure = Failure::new(FailureKind::Crash, &orphan.failure_text(died, decision));
+        let kills = match died.and_then(|worker| worker.draining_at) {
+            Some(_) => Some(failures::kills(conn, JobId(orphan.id))?),
+            None => None,
+        };
+        let alone = jobs_of_worker[&orphan.worker_id()] == 1;
+        let decision = policy.decide(Crashed { kills, ..orphan.crashed(alone) });
+        rescued.quarantined_due |= decision.quarantined;
+        let failure_kind = if decision.released { FailureKind::Killed } else { FailureKind::Crash };
+        let failure = Failure::new(failure_kind, &orphan.failure_text(died, decision));
         failures::record(conn, JobId(orphan.id), &failure)?;
         match decision.discard_reason {
             Some(_) => {
@@ -73,8 +83,15 @@ pub(crate) fn rescue(conn: &mut SqliteConnection, policy: RescuePolicy) -> Query
             }
             None => wait_again(conn, orphan, decision)?,
         }
-        let list = if decision.discard_reason.is_some() { &mut rescued.discarded } else { &mut rescued.returned };
+        let list = match decision {
+            RescueDecision { released: true, .. } => &mut rescued.released,
+            RescueDecision { discard_reason: Some(_), .. } => &mut rescued.discarded,
+            RescueDecision { discard_reason: None, .. } => &mut rescued.returned,
+        };
         list.push(JobId(orphan.id));
+        if decision.released {
+            continue;
+        }
         let (queue, kind) = (orphan.queue.clone(), orphan.kind.clone());
         rescued.attempts.push(CrashedAttempt { queue, kind, discarded: decision.discard_reason.is_some() });
     }
@@ -100,6 +117,7 @@ struct DeadWorker {
     host: String,
     pid: i32,
     heartbeat_at: Instant,
+    draining_at: Option<Instant>,
 }
 
 #[derive(Queryable, Selectable)]
@@ -121,7 +139,7 @@ impl Orphan {
 
     fn crashed(&self, alone: bool) -> Crashed {
         let (attempt, max_attempts, crashes) = (count(self.attempt), count(self.max_attempts), count(self.crashes));
-        Crashed { attempt, max_attempts, crashes, alone }
+        Crashed { attempt, max_attempts, crashes, alone, kills: None }
     }
 
     fn failure_text(&self, died: Option<&DeadWorker>, decision: RescueDecision) -> String {
@@ -130,7 +148,13 @@ impl Orphan {
         if let Some(DeadWorker { host, pid, heartbeat_at, .. }) = died {
             text += &format!(" (process {pid} on {host}, last heartbeat {})", heartbeat_at.0);
         }
+        if decision.released {
+            return text + WAS_KILLED;
+        }
         text += " died with the job";
+        if died.is_some_and(|worker| worker.draining_at.is_some()) {
+            text += KILLED_TOO_OFTEN;
+        }
         if let Some(reason) = decision.discard_reason {
             text += &format!("; discarded: {reason}");
         } else if decision.quarantined {
@@ -158,11 +182,12 @@ fn discard(
         .map(drop)
 }
 
-/// Makes the job available again. `run_at` stays the same, because the job has waited long enough.
+/// Makes the job available again. `run_at` stays the same, because the job has waited long enough. A release takes the attempt back.
 fn wait_again(conn: &mut SqliteConnection, orphan: &Orphan, decision: RescueDecision) -> QueryResult<()> {
     diesel::update(jobs_job::table.find(orphan.id))
         .set((
             jobs_job::state.eq(AVAILABLE),
+            jobs_job::attempt.eq(if decision.released { (orphan.attempt - 1).max(0) } else { orphan.attempt }),
             jobs_job::crashes.eq(i32::from(decision.crashes)),
             jobs_job::worker.eq(None::<Worker>),
             jobs_job::claimed_at.eq(None::<i64>),

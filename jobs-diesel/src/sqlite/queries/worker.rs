@@ -45,7 +45,7 @@ pub(crate) fn number(conn: &mut SqliteConnection) -> QueryResult<i64> {
     jobs_worker::table.count().get_result(conn)
 }
 
-type AskedRow = (Option<String>, Option<Instant>, Option<String>);
+type AskedRow = (Option<String>, Option<Instant>, Option<String>, Option<Instant>);
 type Row =
     (Worker, String, i32, Names, Instant, Instant, bool, Option<String>, Option<String>, AskedRow, Option<Names>);
 
@@ -63,29 +63,44 @@ pub(crate) fn list(conn: &mut SqliteConnection) -> QueryResult<Vec<WorkerRecord>
             (jobs_worker::heartbeat_at + jobs_worker::lease_micros).ge(Now),
             jobs_worker::version,
             jobs_worker::slots,
-            (jobs_worker::asked, jobs_worker::asked_at, jobs_worker::asked_by),
+            (jobs_worker::asked, jobs_worker::asked_at, jobs_worker::asked_by, jobs_worker::draining_at),
             jobs_worker::kinds,
         ))
         .load::<Row>(conn)?;
     Ok(rows
         .into_iter()
-        .map(|(id, host, pid, queues, started_at, heartbeat_at, alive, version, slots, (asked, at, by), kinds)| {
-            WorkerRecord {
-                id: id.0,
+        .map(
+            |(
+                id,
                 host,
                 pid,
-                queues: queues.0,
-                started_at: started_at.0,
-                heartbeat_at: heartbeat_at.0,
+                queues,
+                started_at,
+                heartbeat_at,
                 alive,
                 version,
-                slots: slots.and_then(|slots| serde_json::from_str(&slots).ok()).unwrap_or_default(),
-                kinds: kinds.map(|kinds| kinds.0),
-                // The check in the schema allows only words that can be parsed.
-                asked: asked.and_then(|word| word.parse().ok()),
-                asked_at: at.map(|at| at.0),
-                asked_by: by,
-            }
-        })
+                slots,
+                (asked, at, by, draining_at),
+                kinds,
+            )| {
+                WorkerRecord {
+                    id: id.0,
+                    host,
+                    pid,
+                    queues: queues.0,
+                    started_at: started_at.0,
+                    heartbeat_at: heartbeat_at.0,
+                    alive,
+                    version,
+                    slots: slots.and_then(|slots| serde_json::from_str(&slots).ok()).unwrap_or_default(),
+                    kinds: kinds.map(|kinds| kinds.0),
+                    // The check in the schema allows only words that can be parsed.
+                    asked: asked.and_then(|word| word.parse().ok()),
+                    asked_at: at.map(|at| at.0),
+                    asked_by: by,
+                    draining_at: draining_at.map(|at| at.0),
+                }
+            },
+        )
         .collect())
 }

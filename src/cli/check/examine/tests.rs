@@ -62,6 +62,7 @@ fn worker(queue: &str, alive: bool) -> WorkerRecord {
         asked: None,
         asked_at: None,
         asked_by: None,
+        draining_at: None,
     }
 }
 

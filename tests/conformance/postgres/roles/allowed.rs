@@ -101,7 +101,7 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     step!("register", storage.register(&info));
     step!("register again", storage.register(&info));
     let mut heartbeat = step!("open_heartbeat", storage.open_heartbeat(id));
-    assert!(step!("heartbeat", heartbeat.beat()).is_some());
+    assert!(step!("heartbeat", heartbeat.beat(false)).is_some());
     step!("set_idle", storage.set_idle(id, true));
     step!("workers", operator.workers());
     step!("overrides", storage.overrides());

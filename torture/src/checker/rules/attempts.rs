@@ -1,5 +1,5 @@
 //! Attempts are counted at the claim. The count must be exact: one for each failure and each crash, one for the attempt
-//! that ended the job, none for attempts that were given back. It never exceeds the maximum.
+//! that ended the job, none for attempts that were given back or whose worker was killed while it was stopping. It never exceeds the maximum.
 
 use crate::checker::{Kind, Run, Violation};
 use crate::history::{Ending, Enqueued, Job};
@@ -21,7 +21,8 @@ fn exceeded(run: &Run<'_>, enqueued: &Enqueued, job: &Job) -> Option<String> {
 
 fn miscounted(run: &Run<'_>, enqueued: &Enqueued, job: &Job) -> Option<String> {
     job.finished_at?;
-    let failures = run.failures(job).iter().filter(|failure| failure.kind != "cancelled").count();
+    let counted = run.failures(job).iter().filter(|failure| !matches!(failure.kind.as_str(), "cancelled" | "killed"));
+    let failures = counted.count();
     let failures = i32::try_from(failures).unwrap_or(i32::MAX);
     // The last attempt of a discarded job is already counted as a failure. A job that an operator cancelled while it
     // waited had no attempt after its last failure.

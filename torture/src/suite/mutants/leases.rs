@@ -62,6 +62,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         server: "",
     },
     Mutant {
+        name: "hard-on-the-stopped",
+        tests: &["hurried-deploys"],
+        fault: "a worker that is killed while it stops has crashed",
+        reworded: &[("draining_at is not null) as drained", "false) as drained")],
+        server: "",
+    },
+    Mutant {
         name: "blames-everybody",
         tests: &["poison-pill"],
         fault: "whoever was there when a worker died is discarded at last",
