@@ -1,5 +1,6 @@
 //! The heartbeat has its own thread and its own connection. So the worker keeps its leases when a handler blocks the
-//! runtime, and when the pool has no free connection.
+//! runtime, and when the pool has no free connection. The listener runs on the same thread: a server keeps the notifications that a
+//! listener does not read, for all its databases, until it has no room for more and refuses every commit that sends one.
 //!
 //! A worker that begins to drain sends a heartbeat at once, because that heartbeat tells the database so. If the worker is killed
 //! before it has ended, its jobs are released.
@@ -32,7 +33,7 @@ impl Drop for HeartbeatThread {
 }
 
 /// Starts the thread. The worker is registered already, so its first beat is due after a quarter of a lease.
-pub(super) fn start(shared: &Arc<Shared>) -> std::io::Result<HeartbeatThread> {
+pub(super) fn start(shared: &Arc<Shared>, queues: Vec<String>) -> std::io::Result<HeartbeatThread> {
     let stop = CancellationToken::new();
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let (shared, stopped, main) = (shared.clone(), stop.clone(), Handle::current());
@@ -43,11 +44,19 @@ pub(super) fn start(shared: &Arc<Shared>) -> std::io::Result<HeartbeatThread> {
             tokio::select! {
                 () = stopped.cancelled() => {}
                 () = keep_alive(&shared, &main, &mut line) => {}
+                () = listen(&shared, &queues) => {}
             }
             line.say_last(&shared).await;
         });
     })?;
     Ok(HeartbeatThread { stop })
+}
+
+/// Listens until the worker is quiet. Does not end.
+async fn listen(shared: &Shared, queues: &[String]) {
+    let (hint, admission, stop) = (shared.hint.clone(), shared.admission.clone(), shared.phases.quiet().clone());
+    shared.storage.listen(queues, hint, admission, stop).await;
+    std::future::pending().await
 }
 
 /// The connection of the heartbeats.

@@ -104,19 +104,11 @@ impl Worker {
         }
         crash_point("registered");
         let _stop = shutdown::StopOnDrop::new(&shared);
-        let heartbeat = heartbeat::start(&shared).map_err(WorkerError::Thread)?;
+        let heartbeat = heartbeat::start(&shared, info.queues.clone()).map_err(WorkerError::Thread)?;
         telemetry::worker_started(&info, &shared.settings.queues_text());
         telemetry::installation(&installation, shared.settings.environment.as_deref());
 
         let completer = Completer::start(&shared);
-        let listener = {
-            let (shared, stop) = (shared.clone(), shared.phases.quiet().clone());
-            let queues = info.queues.clone();
-            tokio::spawn(async move {
-                let (hint, admission) = (shared.hint.clone(), shared.admission.clone());
-                shared.storage.listen(&queues, hint, admission, stop).await;
-            })
-        };
         let maintenance = maintenance::start(&shared, installation.frozen);
         tokio::spawn(settings_watcher::run(shared.clone(), completer.reporter()));
         let fetcher = tokio::spawn(fetcher::run(shared.clone(), completer.reporter(), until_empty));
@@ -128,7 +120,6 @@ impl Worker {
         let until = shutdown::drain(&shared, fetcher).await;
         completer.flush(until).await;
         maintenance.stop().await;
-        listener.abort();
         drop(heartbeat);
         crash_point("deregister");
         let (id, left) = (*shared.id.borrow(), shared.leases.count());

@@ -1,5 +1,5 @@
 //! `listen`: receives the notifications of enqueues, on its own connection. If a notification is lost, the worker finds
-//! the job at its next poll.
+//! the job at its next poll. It runs on a thread of its own, so it takes no connection from a pool: the pools belong to the main runtime.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -87,6 +87,6 @@ async fn listen_once(storage: &PgStorage, served: &HashSet<&str>, wakes: Wakes<'
 /// Whether two transactions of this connection may reach different sessions. Then a `listen` would not work: other
 /// clients would receive its notifications, and PgBouncer closes sessions that send messages without a request.
 async fn is_pooled(storage: &PgStorage, conn: &mut AsyncPgConnection) -> Result<bool, Problem> {
-    let mut other = storage.connection().await?;
+    let mut other = storage.own_connector.connect_to_listen().await?;
     Ok(session::are_shared(conn, &mut other).await?)
 }

@@ -1,7 +1,7 @@
 //! Workers that die, that are suspended for too long, or that are only busy: real processes and real signals. The tests do not wait for
 //! the ends of leases, they move the times of heartbeats.
 
-use diesel_jobs::{FailureKind, JobState};
+use diesel_jobs::{FailureKind, JobId, JobState};
 use support::{Db, LIMIT, Process, until};
 use worker_app::{Crash, Hog, Idle, Linger};
 
@@ -62,17 +62,42 @@ async fn a_worker_that_slept_through_its_lease_is_refused_and_goes_on_under_a_ne
     assert_eq!(zombie.ended(LIMIT).code, 0);
 }
 
-async fn handlers_that_block_every_thread_for_several_leases_keep_them(db: Db) {
+/// Starts a worker and blocks its threads. Returns the jobs, and the path that lets them end.
+async fn start_with_blocked_threads(db: &Db) -> (Process, Vec<JobId>, String) {
     // More handlers than the runtime has threads.
     let threads = std::thread::available_parallelism().unwrap().get();
     let dir = std::env::temp_dir();
     let until_there = dir.join(format!("hogs-{}", uuid::Uuid::now_v7())).display().to_string();
     let hogs = (0..2 * threads).map(|_| Hog { until_there: until_there.clone() });
     let ids = db.conn().await.enqueue_all(hogs).await;
-    let busy = start(&db, &[]);
+    let busy = start(db, &[]);
     // At most as many run as there are threads, and the others are claimed.
     db.await_number(ids.len().try_into().unwrap(), "select count(*) as number from jobs.job where state = 'running'")
         .await;
+    (busy, ids, until_there)
+}
+
+/// A listener that does not read fills the buffers of its connection. Its server process then waits for it, and the server keeps all
+/// notifications that were sent since.
+async fn notifications_are_read_while_handlers_block_every_thread(db: Db) {
+    const LISTENER: &str = "from pg_stat_activity where datname = current_database() and query = 'listen jobs'";
+    let (busy, _, until_there) = start_with_blocked_threads(&db).await;
+    let mut conn = db.conn().await;
+    for round in 0..20 {
+        let flood =
+            format!("select pg_notify('jobs', lpad(n::text, 7900, '{}')) from generate_series(1, 250) n", round % 10);
+        conn.execute(&flood).await;
+        let waits_for_us = format!("select count(*) as number {LISTENER} and wait_event = 'ClientRead'");
+        db.await_number(1, &waits_for_us).await;
+    }
+    std::fs::write(&until_there, "").unwrap();
+    db.await_number(0, "select count(*) as number from jobs.job where finished_at is null").await;
+    std::fs::remove_file(until_there).unwrap();
+    drop(busy);
+}
+
+async fn handlers_that_block_every_thread_for_several_leases_keep_them(db: Db) {
+    let (busy, ids, until_there) = start_with_blocked_threads(&db).await;
     // This worker searches for dead workers all the time, and serves another queue.
     let sweeper = start(&db, &["--queues", "aside"]);
     let canary = db.enqueue(Idle {}).await;
@@ -142,10 +167,18 @@ async fn jobs_beside_a_job_that_crashes_workers_run(db: Db) {
     assert_eq!(last.ended(LIMIT).code, 0);
 }
 
-support::on_each_database! {
-    jobs_beside_a_job_that_crashes_workers_run,
-    jobs_of_a_killed_worker_run_elsewhere,
+support::on_postgres! {
+    a_job_that_crashes_its_workers_is_discarded_after_max_crashes,
     a_worker_that_slept_through_its_lease_is_refused_and_goes_on_under_a_new_id,
     handlers_that_block_every_thread_for_several_leases_keep_them,
+    jobs_beside_a_job_that_crashes_workers_run,
+    jobs_of_a_killed_worker_run_elsewhere,
+    notifications_are_read_while_handlers_block_every_thread,
+}
+support::on_sqlite! {
     a_job_that_crashes_its_workers_is_discarded_after_max_crashes,
+    a_worker_that_slept_through_its_lease_is_refused_and_goes_on_under_a_new_id,
+    handlers_that_block_every_thread_for_several_leases_keep_them,
+    jobs_beside_a_job_that_crashes_workers_run,
+    jobs_of_a_killed_worker_run_elsewhere,
 }
