@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::shared::Shared;
 use super::stats::WorkerStats;
+use super::valid_leases::valid_leases;
 use crate::crash_point::crash_point;
 use crate::lease::Lease;
 use crate::outcome::{Finish, Transition};
@@ -77,16 +78,18 @@ pub(super) async fn drain(shared: &Shared, fetcher: JoinHandle<()>) -> Instant {
 }
 
 /// Releases the jobs of all leases that are still held. If an attempt has finished before, its release changes nothing.
-/// If it finishes later, its finish is refused.
+/// If it finishes later, its finish is refused. A lease whose row is locked by another session stays held.
 async fn release_all(shared: &Shared) {
     let leases = shared.leases.held();
     let release = |lease: &Lease| Finish { lease: *lease, transition: Transition::Release };
     let releases: Vec<Finish> = leases.iter().map(release).collect();
-    match shared.storage.finish(&releases).await {
-        Ok(moved) => {
-            moved.iter().for_each(|_| shared.counters.count_finished(&Transition::Release));
-            shared.leases.end(&leases);
-        }
+    let released = async {
+        let moved = shared.storage.finish(&releases).await?;
+        moved.iter().for_each(|_| shared.counters.count_finished(&Transition::Release));
+        valid_leases(&*shared.storage, &leases).await
+    };
+    match released.await {
+        Ok(locked) => shared.leases.end(leases.iter().filter(|lease| !locked.contains(lease))),
         Err(problem) => telemetry::refused("finish", &problem),
     }
 }

@@ -164,22 +164,28 @@ async fn a_long_lock_on_the_workers_row_is_logged(db: Db) {
 }
 
 /// However long the database refuses the last writes of a worker, its shutdown has a time limit, because a supervisor
-/// waits for it.
-async fn a_row_that_stays_locked_does_not_hold_up_a_shutdown_for_ever(db: Db) {
+/// waits for it. Afterwards only the worker's row says that it was stopping, and that its job is to be released.
+async fn a_row_that_stays_locked_does_not_hold_up_a_shutdown_for_ever_and_its_job_is_released_later(db: Db) {
     let (probe, mut events) = Probe::new();
     let id = db.enqueue(Held {}).await;
-    let worker = Running::start(db.worker(registry![Held]).state(probe).grace(Duration::from_millis(100)));
+    let worker = Running::start(db.worker(registry![Held]).state(probe.clone()).grace(Duration::from_millis(100)));
     events.expect("began").await;
     let mut locker = db.conn().await;
     locker.execute(&format!("begin; select from jobs.running where id = {id} for update")).await;
     worker.stop().await;
     locker.execute("rollback").await;
+    db.age_worker(std::process::id()).await;
+    let heir = Running::start(db.worker(registry![Held]).state(probe));
+    assert_eq!(events.expect("began").await.attempt, 1);
+    assert_eq!(db.record(id).await.crashes, 0);
+    events.open(1);
+    heir.stop().await;
 }
 
 support::on_postgres! {
     a_long_lock_on_the_workers_row_is_logged,
     a_locked_row_holds_up_its_own_job_and_no_other,
-    a_row_that_stays_locked_does_not_hold_up_a_shutdown_for_ever,
+    a_row_that_stays_locked_does_not_hold_up_a_shutdown_for_ever_and_its_job_is_released_later,
     a_row_that_was_deleted_behind_its_lock_is_a_lost_lease,
     a_handler_that_hangs_after_complete_in_and_commits_holds_up_nobody,
     a_handler_that_hangs_after_complete_in_and_rolls_back_holds_up_nobody,
