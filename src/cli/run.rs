@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diesel_jobs_core::{Recorder, record_actions, record_enqueues};
+use diesel_jobs_core::{Recorder, WorkerHandle, record_actions, record_enqueues};
 
 use super::app::App;
 use super::exit::{CliError, Exit};
@@ -42,16 +42,34 @@ pub(super) async fn run(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError> 
         record_actions(probes.metrics());
         tokio::spawn(async move { probes.read_gauges(operator).await });
     }
-    worker
-        .run_until(async move {
-            let signal = signals.next().await;
-            tracing::info!(target: "diesel_jobs", { signal }, "asked to stop; a second signal stops at once");
-            tokio::spawn(async move {
-                let signal = signals.next().await;
-                tracing::warn!(target: "diesel_jobs", { signal }, "asked again: stopping now");
-                handle.shutdown_now();
-            });
-        })
-        .await?;
+    stop_on_signals(handle)?;
+    tokio::select! {
+        biased;
+        // It came before the other handlers were installed.
+        _ = signals.next() => return Ok(Exit::Fine),
+        () = std::future::ready(()) => {}
+    }
+    worker.run_until(std::future::pending()).await?;
     Ok(Exit::Fine)
+}
+
+/// Stops the worker at a signal. This has a thread and a runtime of its own. So a worker whose handlers block every thread of the
+/// main runtime still says in the database that it stops, and is not held responsible for its end if it is killed.
+fn stop_on_signals(worker: WorkerHandle) -> Result<(), CliError> {
+    let failed = |error| CliError::failed(format!("listening for signals: {error}"));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    let mut signals = {
+        let _context = runtime.enter();
+        Signals::install()?
+    };
+    let listen = async move {
+        let signal = signals.next().await;
+        tracing::info!(target: "diesel_jobs", { signal }, "asked to stop; a second signal stops at once");
+        worker.shutdown();
+        let signal = signals.next().await;
+        tracing::warn!(target: "diesel_jobs", { signal }, "asked again: stopping now");
+        worker.shutdown_now();
+    };
+    let thread = std::thread::Builder::new().name("jobs-signals".to_owned());
+    thread.spawn(move || runtime.block_on(listen)).map_err(failed).map(drop)
 }

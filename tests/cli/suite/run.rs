@@ -3,7 +3,7 @@
 use fixture_app::{Greet, HOUR, Wait, WaitFor};
 use serde_json::Value;
 
-use crate::support::Gate;
+use crate::support::{Gate, until};
 
 on_each_database! {
     fn jobs_are_run_without_naming_a_command(db) {
@@ -25,6 +25,13 @@ on_each_database! {
         worker.signal("TERM");
         worker.await_line("SIGTERM");
         let left = db.enqueue(Wait { millis: 1 });
+        until(|| match db.run(&["workers"]).succeeded().stdout {
+            text if text.contains("draining") => Ok(()),
+            text => Err(text),
+        });
+        assert!(db.json(&["workers"])[0]["draining_at"].is_string());
+        let why = db.json(&["why", &left.to_string()]).to_string();
+        assert!(why.contains("drains or was asked to be quiet or to stop"), "{why}");
         gate.open();
         worker.ended().succeeded();
         assert_eq!(db.json(&["show", &id.to_string()])["state"], "completed");

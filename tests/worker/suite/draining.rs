@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use diesel_jobs::{FailureKind, JobContext, JobId, JobState, State, job};
 use support::{Db, LIMIT, Probe, Process, Running, registry, until};
-use worker_app::Linger;
+use worker_app::{Hog, Linger};
 
 const LONG: Linger = Linger { millis: 600_000 };
 
 fn start(db: &Db) -> Process {
-    let args = ["run", "--poll", "100ms", "--lease", "1m", "--grace", "1h"];
+    let args = ["run", "--poll", "100ms", "--lease", "20s", "--grace", "1h"];
     let mut worker = Process::worker(env!("CARGO_BIN_EXE_worker-app"), db.url(), args);
     worker.await_line("worker started");
     worker
@@ -111,6 +111,25 @@ async fn a_suspended_worker_that_comes_back_to_its_stop_ends_and_changes_nothing
     drop(heir);
 }
 
+/// More handlers than the runtime has threads. None of them yields, so nothing else runs there.
+async fn a_worker_whose_threads_are_all_blocked_says_that_it_stops(db: Db) {
+    let threads = std::thread::available_parallelism().unwrap().get();
+    let until_there = std::env::temp_dir().join(format!("hogs-{}", uuid::Uuid::now_v7())).display().to_string();
+    let ids = db.conn().await.enqueue_all((0..2 * threads).map(|_| Hog { until_there: until_there.clone() })).await;
+    let blocked = start(&db);
+    db.await_number(ids.len().try_into().unwrap(), "select count(*) as number from jobs.job where state = 'running'")
+        .await;
+    deploy(&db, blocked).await;
+    std::fs::write(&until_there, "").unwrap();
+    let heir = start(&db);
+    for id in ids {
+        let job = db.await_state(id, JobState::Completed).await;
+        assert_eq!((job.attempt, job.crashes), (1, 0));
+    }
+    std::fs::remove_file(until_there).unwrap();
+    drop(heir);
+}
+
 #[job]
 async fn held(ctx: &JobContext, State(probe): State<Probe>) {
     probe.say(ctx, "started");
@@ -121,7 +140,7 @@ async fn held(ctx: &JobContext, State(probe): State<Probe>) {
 async fn the_job_of_a_worker_that_was_dropped_is_released(db: Db) {
     let (probe, mut events) = Probe::new();
     let id = db.enqueue(Held {}).await;
-    let worker = db.worker(registry![Held]).state(probe.clone()).lease(Duration::from_secs(60)).build().unwrap();
+    let worker = db.worker(registry![Held]).state(probe.clone()).lease(Duration::from_secs(20)).build().unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let running = runtime.spawn(worker.run_until(std::future::pending()));
     events.expect("started").await;
@@ -142,5 +161,6 @@ support::on_each_database! {
     deploys_that_kill_a_long_job_consume_no_attempt,
     a_kill_before_the_stop_is_a_crash_of_all_jobs_and_one_after_it_of_none,
     a_suspended_worker_that_comes_back_to_its_stop_ends_and_changes_nothing,
+    a_worker_whose_threads_are_all_blocked_says_that_it_stops,
     the_job_of_a_worker_that_was_dropped_is_released,
 }
