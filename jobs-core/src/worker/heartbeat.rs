@@ -82,11 +82,11 @@ impl Line {
     }
 
     /// Waits until the next heartbeat is due: after this time, or when the worker begins to drain.
-    async fn until_due(&self, shared: &Shared, every: Duration) {
+    async fn until_due(&self, every: Duration, draining: &CancellationToken) {
         let knows = self.drains.is_some();
         tokio::select! {
             () = tokio::time::sleep(every) => {}
-            () = shared.phases.draining().cancelled(), if !knows => {}
+            () = draining.cancelled(), if !knows => {}
         }
     }
 
@@ -116,7 +116,7 @@ async fn keep_alive(shared: &Arc<Shared>, main: &Handle, line: &mut Line) {
                 shared.health.heartbeat(true);
                 shared.frozen.send_if_modified(|known| std::mem::replace(known, beat.frozen) != beat.frozen);
                 do_as_asked(shared, beat.asked);
-                line.until_due(shared, every).await;
+                line.until_due(every, shared.phases.draining()).await;
             }
             Ok(None) => {
                 line.open = None;
@@ -173,5 +173,27 @@ async fn start_over(shared: &Arc<Shared>, main: &Handle, old: WorkerId) {
             Err(_) => {}
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_worker_that_begins_to_drain_says_so_at_once_and_only_once() {
+        let (hour, draining) = (Duration::from_secs(3600), CancellationToken::new());
+        let is_due = |line: &Line| {
+            let due = std::pin::pin!(line.until_due(hour, &draining));
+            due.poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(())
+        };
+        let mut line = Line::default();
+        assert!(!is_due(&line));
+        draining.cancel();
+        assert!(is_due(&line));
+        line.drains = Some(WorkerId::generate());
+        assert!(!is_due(&line), "the database knows it");
     }
 }
