@@ -15,6 +15,7 @@ use super::keepalive_of_url::KeepaliveOfUrl;
 use super::queries::complete_in;
 use super::queries::wake::CHANNEL;
 use super::renamed;
+use super::rotation::{LIFETIME, Rotation};
 use super::sessions::Sessions;
 use super::settings::{self, Fact, LeaseTime};
 use super::tls::connector;
@@ -39,6 +40,8 @@ pub(crate) struct Connector {
     explicit: Fact,
     /// The sessions of handlers' connections.
     sessions: Sessions,
+    /// When a connection of a pool is used no longer.
+    rotation: Rotation,
     /// Which keepalive settings the URL contains. They override ours.
     keepalive_of_url: KeepaliveOfUrl,
     /// The URL of the same server for libpq, without our settings.
@@ -71,6 +74,7 @@ impl Connector {
             stopwatch: Stopwatch::Runs,
             explicit: Fact::default(),
             sessions: Sessions::default(),
+            rotation: Rotation::new(LIFETIME),
             keepalive_of_url: KeepaliveOfUrl::of(query),
             #[cfg(feature = "postgres-sync")]
             libpq,
@@ -104,6 +108,11 @@ impl Connector {
         &self.sessions
     }
 
+    /// When a connection of a pool is used no longer.
+    pub(crate) fn rotation(&self) -> &Rotation {
+        &self.rotation
+    }
+
     /// The application name of our sessions. In a transaction of a handler, the job's id follows it.
     pub(crate) fn application_name(&self) -> &str {
         self.config.get_application_name().unwrap_or_default()
@@ -118,6 +127,12 @@ impl Connector {
     /// The same server, and work on it is measured with this.
     pub(crate) fn timed_by(self, stopwatch: Stopwatch) -> Self {
         Self { stopwatch, ..self }
+    }
+
+    /// The same server, and connections of its pools reach this age.
+    #[cfg(test)]
+    pub(crate) fn living_for(self, lifetime: Duration) -> Self {
+        Self { rotation: Rotation::new(lifetime), ..self }
     }
 
     /// The same server, for the worker's own statements. Each has this time limit.

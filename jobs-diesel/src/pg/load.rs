@@ -8,13 +8,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use diesel::QueryResult;
 use diesel::result::Error as DieselError;
-use diesel_async::pooled_connection::deadpool::Object;
 use diesel_async::{AnsiTransactionManager, AsyncPgConnection, TransactionManager as _};
 use diesel_jobs_core::storage::{Loaded, LoadedHandler, Loading, LoadingBody};
 use diesel_jobs_core::{Handled, JobError};
 
-use super::transact::{conflict, connections, is_closed, is_closed_at_once};
-use super::{PgStorage, no_connection, unavailable};
+use super::pools::Object;
+use super::stale::Stale;
+use super::transact::{STALE, conflict, connections, is_closed, is_closed_at_once};
+use super::{PgStorage, no_connection, stale, unavailable};
 
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
 
@@ -40,7 +41,7 @@ pub(super) async fn load(storage: &PgStorage, loading: Loading) -> Loaded {
             Err(error) if is_closed_at_once(&error) => continue,
             Err(error) => return Loaded::NotLoaded(no_connection(error)),
         };
-        let cancel = conn.cancel_token();
+        let (cancel, rotation) = (conn.cancel_token(), storage.connector.rotation());
         let loaded = {
             let mut run = Box::pin(run(&mut conn, &body, in_transaction));
             let loaded = tokio::select! {
@@ -53,9 +54,13 @@ pub(super) async fn load(storage: &PgStorage, loading: Loading) -> Loaded {
         };
         match loaded {
             Some(Ok(Ok(handler))) => return Loaded::Handler(handler),
-            Some(Ok(Err(Err(error)))) if !closed(&error) => return failed(error),
+            Some(Ok(Err(Err(error)))) if !closed(&error) => {
+                return failed(error, |stale| rotation.is_stale(&mut conn, stale));
+            }
             Some(Ok(Err(Ok(outcome)))) => return Loaded::Ended(Ok(outcome)),
-            Some(Err(error)) if !is_closed(&error) => return failed(JobError::new(error)),
+            Some(Err(error)) if !is_closed(&error) => {
+                return failed(JobError::new(error), |stale| rotation.is_stale(&mut conn, stale));
+            }
             // Nothing was written, so another connection may read the rows.
             Some(_) => drop(Object::take(conn)),
             None => {
@@ -87,10 +92,11 @@ async fn run(
     Ok(loaded)
 }
 
-/// The rows could not be read. If that is because of a conflict, they can be read again at once.
-fn failed(error: JobError) -> Loaded {
+/// The rows could not be read. If that is because of a conflict, or of a session that has gone stale, they can be read again at once.
+fn failed(error: JobError, is_stale: impl FnOnce(Option<Stale>) -> bool) -> Loaded {
     match conflict::of_handler(&error) {
         Some(what) => Loaded::Conflict { what, error },
+        None if is_stale(stale::of_transaction(&error)) => Loaded::Conflict { what: STALE, error },
         None => Loaded::Ended(Err(error)),
     }
 }

@@ -34,9 +34,14 @@ mod operation;
 mod operator;
 mod outage;
 mod pipelined;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod pool_tests;
+mod pools;
 pub(crate) mod queries;
 mod refused;
 mod renamed;
+mod rotation;
 mod runtime_settings;
 pub(crate) mod schema;
 mod search;
@@ -46,6 +51,7 @@ mod search_tests;
 mod server_message;
 mod sessions;
 mod settings;
+mod stale;
 mod storage;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used)]
@@ -60,12 +66,8 @@ use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use diesel_async::AsyncPgConnection;
-use diesel_async::pooled_connection::deadpool::{Object, Pool};
-use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfig, RecyclingMethod};
 use diesel_jobs_core::storage::StorageResult;
 use diesel_jobs_core::{StorageError, WorkerId};
-use futures_util::FutureExt;
 
 use crate::database::Database;
 use crate::stopwatch::Stopwatch;
@@ -73,6 +75,7 @@ use connect::Connector;
 use lag::LONGEST_LAG;
 use levels::Levels;
 use outage::Outage;
+use pools::{Object, Pool, no_connection, pool};
 
 /// Connections for claims, finishes and maintenance. Handlers use other connections, so that they cannot starve these.
 const OWN_CONNECTIONS: usize = 4;
@@ -95,9 +98,9 @@ pub(crate) struct PgStorage {
     /// Connects for the worker's own statements.
     own_connector: Arc<Connector>,
     /// Connections for claims, finishes and maintenance.
-    own: Pool<AsyncPgConnection>,
+    own: Pool,
     /// Connections for transactional handlers, and for the rows of other handlers.
-    handlers: Pool<AsyncPgConnection>,
+    handlers: Pool,
     /// The levels of each worker on this storage.
     levels: Arc<Mutex<HashMap<WorkerId, Levels>>>,
     outage: Arc<Outage>,
@@ -111,34 +114,6 @@ pub(crate) struct PgStorage {
 pub(crate) async fn open(url: &str, handlers: usize, stopwatch: Stopwatch) -> StorageResult<Database> {
     let storage = Arc::new(PgStorage::new(url, handlers, stopwatch)?);
     Ok(Database { storage: storage.clone(), operator: storage.clone(), migrator: storage })
-}
-
-fn pool(connector: Arc<Connector>, size: usize) -> StorageResult<Pool<AsyncPgConnection>> {
-    let limit = Some(connector.stopwatch().limit(CHECKOUT_LIMIT));
-    let mut config = ManagerConfig::default();
-    config.recycling_method = RecyclingMethod::Fast;
-    config.custom_setup = Box::new(move |_| {
-        let connector = connector.clone();
-        async move { connector.connect().await }.boxed()
-    });
-    let manager = AsyncDieselConnectionManager::new_with_config("", config);
-    Pool::builder(manager)
-        .max_size(size)
-        // Last in, first out, because a server process that was used a moment ago has warm caches.
-        .queue_mode(deadpool::managed::QueueMode::Lifo)
-        .runtime(deadpool::Runtime::Tokio1)
-        .wait_timeout(limit)
-        .create_timeout(limit)
-        .build()
-        .map_err(|error| StorageError::Config(error.to_string()))
-}
-
-/// The server's own error text, without the pool's.
-fn no_connection(error: deadpool::managed::PoolError<diesel_async::pooled_connection::PoolError>) -> StorageError {
-    match error {
-        deadpool::managed::PoolError::Backend(error) => unavailable(error),
-        error => unavailable(error),
-    }
 }
 
 fn unavailable(error: impl std::error::Error + Send + Sync + 'static) -> StorageError {
@@ -196,7 +171,8 @@ impl PgStorage {
         }
     }
 
-    async fn connection(&self) -> StorageResult<Object<AsyncPgConnection>> {
+    async fn connection(&self) -> StorageResult<Object> {
+        self.sweep();
         self.own.get().await.map_err(no_connection).inspect_err(|_| self.outage.begin())
     }
 
@@ -205,13 +181,15 @@ impl PgStorage {
     fn settle<T>(
         &self,
         operation: &'static str,
-        mut conn: Object<AsyncPgConnection>,
+        mut conn: Object,
         answer: Result<diesel::QueryResult<T>, tokio::time::error::Elapsed>,
     ) -> StorageResult<T> {
         let answer = match answer {
-            Ok(answer) => {
-                answer.map_err(|error| crate::error::storage_error(server_message::added_to(error, &mut conn)))
-            }
+            Ok(answer) => answer.map_err(|error| {
+                // Whoever needs the answer asks again, and the next connection is another one.
+                let _ = self.connector.rotation().is_stale(&mut conn, stale::of_statement(&error));
+                crate::error::storage_error(server_message::added_to(error, &mut conn))
+            }),
             Err(_) => {
                 drop(Object::take(conn));
                 let problem = format!("{operation} got no answer within {} s", STATEMENT_LIMIT.as_secs());

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use diesel::QueryResult;
 use diesel::result::Error as DieselError;
-use diesel_async::pooled_connection::deadpool::Object;
 use diesel_jobs_core::storage::StorageResult;
 use tokio::sync::OnceCell;
 
+use super::pools::Object;
 use super::queries::{complete_in, session};
 use super::{PgStorage, STATEMENT_LIMIT};
 

@@ -192,11 +192,14 @@ impl Connections for PgStorage {
     async fn transact(&self, transaction: Transaction) -> Transacted {
         let transacted = transact::transact(self, transaction).await;
         self.clear_for_transact(&transacted).await;
+        self.sweep();
         transacted
     }
 
     async fn load(&self, loading: Loading) -> Loaded {
-        load::load(self, loading).await
+        let loaded = load::load(self, loading).await;
+        self.sweep();
+        loaded
     }
 }
 

@@ -18,15 +18,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use deadpool::managed::PoolError;
 use diesel::result::Error as DieselError;
 use diesel::{ConnectionError, QueryResult};
-use diesel_async::pooled_connection::deadpool::Object;
 use diesel_async::{AnsiTransactionManager, AsyncPgConnection, TransactionManager as _};
 use diesel_jobs_core::__private::crash_point;
 use diesel_jobs_core::storage::{AsyncBody, Body, Transacted, Transaction};
 use diesel_jobs_core::{JobError, Lease, Transition};
 
+use super::pools::Object;
 use super::refused::{HISTORY, is_history};
 use super::sessions::Sessions;
-use super::{PgStorage, no_connection, server_message, unavailable};
+use super::stale::Stale;
+use super::{PgStorage, no_connection, server_message, stale, unavailable};
 use crate::error::storage_error;
 
 #[cfg(feature = "postgres-sync")]
@@ -37,6 +38,10 @@ const REFUSED: &str = "at the end of the job's transaction, which was rolled bac
 
 /// Why the same attempt runs again.
 const NOT_PREPARED: &str = "a session that had lost its prepared statements";
+pub(super) const STALE: &str = "a session that was opened before a change of the database";
+
+/// Is added to the error of a handler whose transaction refused a write. The transaction begins as one that writes.
+const MADE_READ_ONLY: &str = "the handler made its transaction read only, or wrote through another connection that is";
 
 /// On how many connections a transaction may be tried, if the earlier ones were closed. After a restart of the server,
 /// all connections of the pool may be closed. New ones may be closed, too.
@@ -70,12 +75,15 @@ impl Rollback {
     }
 }
 
-fn transacted(ended: Result<Vec<Transition>, Rollback>) -> Transacted {
+/// `is_stale` decides what follows for the connection, as [`Rotation::is_stale`](super::rotation::Rotation::is_stale) does.
+fn transacted(ended: Result<Vec<Transition>, Rollback>, is_stale: impl FnOnce(Option<Stale>) -> bool) -> Transacted {
     match ended {
         Ok(transitions) => Transacted::Committed(transitions),
         Err(Rollback::NotBegun(error)) => Transacted::NotBegun(storage_error(error)),
         Err(Rollback::Handler(error)) => match conflict::of_handler(&error) {
             Some(what) => Transacted::Conflict { what, error },
+            None if is_stale(stale::of_transaction(&error)) => Transacted::Conflict { what: STALE, error },
+            None if stale::was_read_only(&error) => Transacted::RolledBack(error.noted(MADE_READ_ONLY)),
             None => Transacted::RolledBack(error),
         },
         Err(Rollback::LeaseLost) => Transacted::LeaseLost,
@@ -86,6 +94,10 @@ fn transacted(ended: Result<Vec<Transition>, Rollback>) -> Transacted {
             Some(what) => Transacted::Conflict { what, error: JobError::new(error) },
             // The finished row is then set apart, so that the same attempt may succeed at once.
             None if is_history(&error) => Transacted::Conflict { what: HISTORY, error: JobError::new(error) },
+            None if is_stale(stale::of_end(&error)) => {
+                Transacted::Conflict { what: STALE, error: JobError::new(error) }
+            }
+            None if stale::is_read_only(&error) => Transacted::RolledBack(JobError::new(error).noted(MADE_READ_ONLY)),
             None => Transacted::RolledBack(JobError::new(storage_error(error)).noted(REFUSED)),
         },
         Err(Rollback::Database(error)) => match conflict::of_statement(&error) {
@@ -140,7 +152,7 @@ pub(crate) async fn transact(storage: &PgStorage, transaction: Transaction) -> T
             Err(error) if is_closed_at_once(&error) => continue,
             Err(error) => return Transacted::NotBegun(no_connection(error)),
         };
-        let cancel = conn.cancel_token();
+        let (cancel, rotation) = (conn.cancel_token(), storage.connector.rotation());
         let ended = {
             let mut run = Box::pin(run(&mut conn, &begin, storage.connector.sessions(), &leases, &body));
             let ended = tokio::select! {
@@ -153,10 +165,14 @@ pub(crate) async fn transact(storage: &PgStorage, transaction: Transaction) -> T
             ended
         };
         match ended {
-            Some(Err(Rollback::NotBegun(error))) if is_closed(&error) => drop(Object::take(conn)),
+            Some(Err(Rollback::NotBegun(error)))
+                if is_closed(&error) || rotation.is_stale(&mut conn, stale::of_statement(&error)) =>
+            {
+                drop(Object::take(conn));
+            }
             Some(ended) => {
                 crash_point("transaction-ended");
-                return transacted(ended);
+                return transacted(ended, |stale| rotation.is_stale(&mut conn, stale));
             }
             None => {
                 // The future was dropped before its end. The server may still run its statement, and the transaction is
@@ -215,10 +231,9 @@ async fn roll_back(conn: &mut AsyncPgConnection) -> QueryResult<()> {
 
 /// Whether the server closed a new connection during its setup, as with an `idle_session_timeout` of a few
 /// milliseconds.
-pub(super) fn is_closed_at_once(error: &PoolError<diesel_async::pooled_connection::PoolError>) -> bool {
-    use diesel_async::pooled_connection::PoolError::ConnectionError as Opening;
+pub(super) fn is_closed_at_once(error: &PoolError<ConnectionError>) -> bool {
     match error {
-        PoolError::Backend(Opening(ConnectionError::CouldntSetupConfiguration(error))) => is_closed(error),
+        PoolError::Backend(ConnectionError::CouldntSetupConfiguration(error)) => is_closed(error),
         _ => false,
     }
 }

@@ -58,6 +58,7 @@ mod settings;
 mod several_queues;
 mod shutdown;
 mod spans;
+mod stale_sessions;
 mod threads;
 mod timeouts;
 mod tls;

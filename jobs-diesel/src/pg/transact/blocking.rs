@@ -2,6 +2,7 @@
 //! nothing will be committed.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use diesel::connection::{AnsiTransactionManager, SimpleConnection as _, TransactionManager as _};
 use diesel::prelude::*;
@@ -21,8 +22,9 @@ use crate::pg::queries::finish::FinishQuery;
 use crate::pg::queries::finish_batch::Inside;
 use crate::pg::queries::finish_variants::{EverythingQuery, LimitedQuery};
 use crate::pg::queries::store_outputs::StoreOutputsQuery;
+use crate::pg::rotation::Pooled;
 use crate::pg::sessions::Sessions;
-use crate::pg::{CHECKOUT_LIMIT, PgStorage, settings, unavailable};
+use crate::pg::{CHECKOUT_LIMIT, PgStorage, settings, stale, unavailable};
 
 /// This text is used because libpq does not return the message that a server sends when it ends a connection.
 const CLOSED: &str = "the server ended the connection, and its log says why \
@@ -42,10 +44,11 @@ impl std::fmt::Debug for Manager {
 }
 
 impl ManageConnection for Manager {
-    type Connection = PgConnection;
+    type Connection = Pooled<PgConnection>;
     type Error = r2d2::Error;
 
-    fn connect(&self) -> Result<PgConnection, r2d2::Error> {
+    fn connect(&self) -> Result<Self::Connection, r2d2::Error> {
+        let generation = self.0.rotation().generation();
         let [with_settings, without] = self.0.for_libpq();
         let opened = match PgConnection::establish(&with_settings) {
             Err(error) if settings::are_refused(&error.to_string()) => PgConnection::establish(&without),
@@ -57,26 +60,33 @@ impl ManageConnection for Manager {
             let prepared = conn.batch_execute(&complete_in::prepare());
             sessions.are_prepared(prepared).map_err(r2d2::Error::QueryError)?;
         }
-        Ok(conn)
+        Ok(self.0.rotation().opened(conn, generation))
     }
 
-    fn is_valid(&self, conn: &mut PgConnection) -> Result<(), r2d2::Error> {
-        conn.ping().map_err(r2d2::Error::QueryError)
+    /// Is called before each handing out, also of a new connection. It is not tested, because that would cost every job a round trip.
+    fn is_valid(&self, pooled: &mut Self::Connection) -> Result<(), r2d2::Error> {
+        match pooled.is_new() || self.0.rotation().keeps(pooled, Instant::now()) {
+            true => Ok(()),
+            false => Err(r2d2::Error::QueryError(DieselError::BrokenTransactionManager)),
+        }
     }
 
-    fn has_broken(&self, conn: &mut PgConnection) -> bool {
-        std::thread::panicking() || conn.is_broken()
+    fn has_broken(&self, pooled: &mut Self::Connection) -> bool {
+        pooled.used();
+        std::thread::panicking() || pooled.is_broken() || !self.0.rotation().keeps(pooled, Instant::now())
     }
 }
 
 /// The pool of connections for blocking handlers. It connects when the first job needs a connection. If a connection
 /// was closed in the pool, its first statement fails. The first statement is our `BEGIN`, so the handler has not started.
-/// A test of each connection before the `BEGIN` would cost every job a round trip.
 pub(crate) fn blocking_pool(connector: Arc<Connector>, size: usize) -> BlockingPool {
     Pool::builder()
         .max_size(u32::try_from(size).unwrap_or(u32::MAX))
         .min_idle(Some(0))
-        .test_on_check_out(false)
+        .test_on_check_out(true)
+        .max_lifetime(Some(connector.rotation().lifetime()))
+        // A connection that is used no longer is no error. If none can be opened, `get` returns why.
+        .error_handler(Box::new(r2d2::NopErrorHandler))
         .connection_timeout(connector.stopwatch().limit(CHECKOUT_LIMIT))
         .build_unchecked(Manager(connector))
 }
@@ -108,12 +118,14 @@ pub(super) async fn transact(
             if decision.is_aborted() {
                 return Transacted::Aborted;
             }
+            let rotation = connector.rotation();
             match run(&mut conn, &begin, connector.sessions(), &leases, &body, &decision) {
-                // This keeps the connection out of the pool.
-                Err(Rollback::NotBegun(error)) if is_closed(&error) => {
-                    AnsiTransactionManager::transaction_manager_status_mut(&mut *conn).set_in_error();
+                Err(Rollback::NotBegun(error))
+                    if is_closed(&error) || rotation.is_stale(&mut conn, stale::of_statement(&error)) =>
+                {
+                    conn.abandon();
                 }
-                ended => return transacted(ended),
+                ended => return transacted(ended, |stale| rotation.is_stale(&mut conn, stale)),
             }
         }
         let problem = "the server closed every connection before a transaction could begin";

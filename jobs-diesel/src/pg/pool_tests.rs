@@ -1,0 +1,103 @@
+//! Tests which connections the pools of a storage use.
+
+use std::time::Duration;
+
+use diesel::QueryDsl as _;
+use diesel::sql_types::{BigInt, Integer};
+use diesel_async::{AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _};
+use diesel_jobs_core::storage::StorageResult;
+
+use super::connect::Connector;
+use super::tests::{database, url};
+use super::{PgStorage, run};
+use crate::stopwatch::Stopwatch;
+
+diesel::table! {
+    thing (id) { id -> BigInt, note -> Text, }
+}
+
+const PID: &str = "pg_backend_pid()";
+
+async fn pid(conn: &mut AsyncPgConnection) -> i32 {
+    diesel::select(diesel::dsl::sql::<Integer>(PID)).get_result(conn).await.unwrap()
+}
+
+/// The server processes of a connection of each pool.
+async fn pids(storage: &PgStorage) -> Vec<i32> {
+    let mut pids = vec![
+        pid(&mut storage.connection().await.unwrap()).await,
+        pid(&mut storage.handlers.get().await.unwrap()).await,
+    ];
+    #[cfg(feature = "postgres-sync")]
+    {
+        let blocking = storage.blocking.clone();
+        let pid = move || {
+            let mut conn = blocking.get().unwrap();
+            let conn: &mut diesel::PgConnection = &mut conn;
+            diesel::RunQueryDsl::get_result(diesel::select(diesel::dsl::sql::<Integer>(PID)), conn).unwrap()
+        };
+        pids.push(tokio::task::spawn_blocking(pid).await.unwrap());
+    }
+    pids
+}
+
+async fn sessions(conn: &mut AsyncPgConnection, name: &str) -> i64 {
+    let count = format!("(select count(*) from pg_stat_activity where datname = '{name}')");
+    diesel::select(diesel::dsl::sql::<BigInt>(&count)).get_result(conn).await.unwrap()
+}
+
+#[tokio::test]
+async fn connections_are_used_again_until_they_have_reached_their_age() {
+    let (mut admin, name, _) = database().await;
+    for (lifetime, is_used_again) in [(Duration::from_secs(3600), true), (Duration::from_nanos(1), false)] {
+        let connector = Connector::from_url(&url(&name)).unwrap().timed_by(Stopwatch::StandsStill);
+        let storage = PgStorage::on(connector.living_for(lifetime), 1).unwrap();
+        let (before, after) = (pids(&storage).await, pids(&storage).await);
+        for (before, after) in before.iter().zip(&after) {
+            assert_eq!(before == after, is_used_again, "{lifetime:?}");
+        }
+        drop(storage);
+    }
+    admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();
+}
+
+#[tokio::test]
+async fn idle_connections_that_have_reached_their_age_are_closed() {
+    let (mut admin, name, _) = database().await;
+    let connector = Connector::from_url(&url(&name)).unwrap().timed_by(Stopwatch::StandsStill);
+    let storage = PgStorage::on(connector.living_for(Duration::from_nanos(1)), 8).unwrap();
+    let all = (storage.handlers.get().await.unwrap(), storage.handlers.get().await.unwrap());
+    drop(all);
+    assert_eq!(storage.handlers.status().size, 2);
+    // Any of the worker's own statements.
+    drop(storage.connection().await.unwrap());
+    assert_eq!(storage.handlers.status().size, 0);
+    drop(storage);
+    while sessions(&mut admin, &name).await > 0 {
+        tokio::task::yield_now().await;
+    }
+    admin.batch_execute(&format!("drop database {name}")).await.unwrap();
+}
+
+async fn note(storage: &PgStorage) -> StorageResult<String> {
+    run!(storage, "note", conn => thing::table.select(thing::note).first(conn))
+}
+
+#[tokio::test]
+async fn a_stale_session_of_the_workers_own_ends_all_of_them() {
+    let (mut admin, name, storage) = database().await;
+    let table = "create table thing (id bigint primary key, note text not null); insert into thing values (7, 'x')";
+    storage.connection().await.unwrap().batch_execute(table).await.unwrap();
+    assert_eq!(note(&storage).await.unwrap(), "x");
+    let before = pids(&storage).await;
+    let change = "alter table thing alter column note type varchar(200)";
+    storage.connection().await.unwrap().batch_execute(change).await.unwrap();
+    let problem = note(&storage).await.unwrap_err().to_string();
+    assert!(problem.contains("cached plan"), "{problem}");
+    assert_eq!(note(&storage).await.unwrap(), "x");
+    for (before, after) in before.iter().zip(pids(&storage).await) {
+        assert_ne!(*before, after);
+    }
+    drop(storage);
+    admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();
+}

@@ -1,0 +1,78 @@
+//! The pools of connections of diesel-async.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use deadpool::managed::{Metrics, PoolError, QueueMode, RecycleError, RecycleResult};
+use diesel::ConnectionError;
+use diesel_async::AsyncPgConnection;
+use diesel_async::pooled_connection::PoolableConnection as _;
+use diesel_jobs_core::StorageError;
+use diesel_jobs_core::storage::StorageResult;
+
+use super::connect::Connector;
+use super::rotation::{Pooled, Sweep};
+use super::{CHECKOUT_LIMIT, PgStorage, unavailable};
+
+pub(crate) type Pool = deadpool::managed::Pool<Manager>;
+pub(crate) type Object = deadpool::managed::Object<Manager>;
+
+/// Opens the connections of a pool.
+pub(crate) struct Manager(Arc<Connector>);
+
+impl deadpool::managed::Manager for Manager {
+    type Type = Pooled<AsyncPgConnection>;
+    type Error = ConnectionError;
+
+    async fn create(&self) -> Result<Self::Type, ConnectionError> {
+        let generation = self.0.rotation().generation();
+        Ok(self.0.rotation().opened(self.0.connect().await?, generation))
+    }
+
+    /// It is not asked whether it still works, because that would cost each use a round trip.
+    async fn recycle(&self, pooled: &mut Self::Type, _: &Metrics) -> RecycleResult<ConnectionError> {
+        if std::thread::panicking() || pooled.is_broken() || !self.0.rotation().keeps(pooled, Instant::now()) {
+            return Err(RecycleError::message("this connection is used no longer"));
+        }
+        pooled.used();
+        Ok(())
+    }
+}
+
+pub(super) fn pool(connector: Arc<Connector>, size: usize) -> StorageResult<Pool> {
+    let limit = Some(connector.stopwatch().limit(CHECKOUT_LIMIT));
+    Pool::builder(Manager(connector))
+        .max_size(size)
+        // Last in, first out, because a server process that was used a moment ago has warm caches.
+        .queue_mode(QueueMode::Lifo)
+        .runtime(deadpool::Runtime::Tokio1)
+        .wait_timeout(limit)
+        .create_timeout(limit)
+        .build()
+        .map_err(|error| StorageError::Config(error.to_string()))
+}
+
+/// The server's own error text, without the pool's.
+pub(super) fn no_connection(error: PoolError<ConnectionError>) -> StorageError {
+    match error {
+        PoolError::Backend(error) => unavailable(error),
+        error => unavailable(error),
+    }
+}
+
+impl PgStorage {
+    /// Closes the idle connections that are used no longer, in every pool. The worker's own statements call this again and again.
+    pub(super) fn sweep(&self) {
+        let (rotation, now) = (self.connector.rotation(), Instant::now());
+        let Some(sweep) = rotation.due(now) else { return };
+        self.own.retain(|pooled, _| rotation.keeps(pooled, now));
+        self.handlers.retain(|pooled, _| rotation.keeps(pooled, now));
+        // The other pool closes those that have reached their age itself. The check before the handing out closes the others, one by one.
+        #[cfg(feature = "postgres-sync")]
+        if sweep == Sweep::All {
+            drop(self.blocking.try_get());
+        }
+        #[cfg(not(feature = "postgres-sync"))]
+        let _ = sweep;
+    }
+}

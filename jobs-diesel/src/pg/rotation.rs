@@ -1,0 +1,210 @@
+//! When a connection of a pool is used no longer. All pools of one storage ask here, before they hand a connection out again.
+//!
+//! - It has reached its age. So the memory of its server process is freed, and connections spread over servers again.
+//! - Its session, or an older or equally old one, has gone stale ([`Stale`]). A change that makes one session stale makes all stale that
+//!   are open at that time, so all of them are closed. They are one *generation*.
+//!
+//! Nothing is asked of the server, so that a job costs no round trip more.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::stale::Stale;
+
+/// The age that no connection of a pool exceeds, unless it is in use. Each has its own, between four fifths of this and all of it, so that
+/// connections that were opened together are not closed together.
+pub(super) const LIFETIME: Duration = Duration::from_secs(30 * 60);
+
+/// If even a new session does not find or may not use something, this is no reason to close sessions for this long.
+const NO_SUSPICION: Duration = Duration::from_secs(60);
+
+/// How often idle connections are looked through for those that have reached their age.
+const SWEEP: Duration = Duration::from_secs(30);
+
+/// A connection of a pool.
+pub(crate) struct Pooled<C> {
+    conn: C,
+    generation: u64,
+    closes_at: Instant,
+    /// No transaction has ended on it yet.
+    is_new: bool,
+    is_unusable: bool,
+}
+
+impl<C> Pooled<C> {
+    /// It was used, and is given back to its pool.
+    pub(super) fn used(&mut self) {
+        self.is_new = false;
+    }
+
+    /// Whether no transaction has ended on it yet.
+    #[cfg(feature = "postgres-sync")]
+    pub(super) fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    /// Keeps it out of its pool.
+    #[cfg(feature = "postgres-sync")]
+    pub(super) fn abandon(&mut self) {
+        self.is_unusable = true;
+    }
+}
+
+impl<C> Deref for Pooled<C> {
+    type Target = C;
+
+    fn deref(&self) -> &C {
+        &self.conn
+    }
+}
+
+impl<C> DerefMut for Pooled<C> {
+    fn deref_mut(&mut self) -> &mut C {
+        &mut self.conn
+    }
+}
+
+/// Shared by all connectors of one storage.
+#[derive(Clone)]
+pub(crate) struct Rotation {
+    lifetime: Duration,
+    state: Arc<State>,
+}
+
+struct State {
+    /// Connections of earlier generations are used no longer.
+    generation: AtomicU64,
+    /// When a new session did not find or was not allowed to use something.
+    no_suspicion: Mutex<Option<Instant>>,
+    swept: Mutex<(u64, Instant)>,
+}
+
+/// Which idle connections must be looked through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sweep {
+    /// For connections that have reached their age.
+    Aged,
+    /// For those of earlier generations, too.
+    All,
+}
+
+impl Rotation {
+    pub(crate) fn new(lifetime: Duration) -> Self {
+        let (generation, no_suspicion, swept) = (AtomicU64::new(0), Mutex::default(), Mutex::new((0, Instant::now())));
+        Self { lifetime, state: Arc::new(State { generation, no_suspicion, swept }) }
+    }
+
+    pub(super) fn lifetime(&self) -> Duration {
+        self.lifetime
+    }
+
+    /// The generation of connections whose opening begins now.
+    pub(super) fn generation(&self) -> u64 {
+        self.state.generation.load(Ordering::Acquire)
+    }
+
+    /// A connection that was just opened. Its opening began in this generation.
+    pub(super) fn opened<C>(&self, conn: C, generation: u64) -> Pooled<C> {
+        let closes_at = Instant::now() + self.lifetime.mul_f64(rand::random_range(0.8..1.0));
+        Pooled { conn, generation, closes_at, is_new: true, is_unusable: false }
+    }
+
+    /// Whether a connection may be handed out again.
+    pub(super) fn keeps<C>(&self, pooled: &Pooled<C>, now: Instant) -> bool {
+        !pooled.is_unusable && pooled.generation == self.generation() && now < pooled.closes_at
+    }
+
+    /// Decides what follows from an error on a connection. Returns whether the work should be done again on another one, because this one
+    /// and all older ones have gone stale. A new session cannot be stale, so this comes to an end.
+    pub(super) fn is_stale<C>(&self, pooled: &mut Pooled<C>, stale: Option<Stale>) -> bool {
+        let Some(stale) = stale else { return false };
+        if pooled.is_new {
+            match stale {
+                Stale::Perhaps => *self.no_suspicion() = Some(Instant::now()),
+                // Where it leads, others may lead elsewhere.
+                Stale::Standby | Stale::Outdated => pooled.is_unusable = true,
+            }
+            return false;
+        }
+        let is_of_earlier = pooled.generation != self.generation();
+        let is_fruitless = || self.no_suspicion().is_some_and(|since| since.elapsed() < NO_SUSPICION);
+        if stale == Stale::Perhaps && !is_of_earlier && is_fruitless() {
+            return false;
+        }
+        pooled.is_unusable = true;
+        // Of several connections that fail at the same time, one ends the generation.
+        let next = pooled.generation + 1;
+        let _ = self.state.generation.compare_exchange(pooled.generation, next, Ordering::AcqRel, Ordering::Acquire);
+        true
+    }
+
+    fn no_suspicion(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
+        self.state.no_suspicion.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the idle connections must be looked through now. Says so once.
+    pub(super) fn due(&self, now: Instant) -> Option<Sweep> {
+        let generation = self.generation();
+        let mut swept = self.state.swept.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = match *swept {
+            (of, _) if of != generation => Some(Sweep::All),
+            (_, at) if now.saturating_duration_since(at) >= SWEEP.min(self.lifetime) => Some(Sweep::Aged),
+            _ => None,
+        };
+        if due.is_some() {
+            *swept = (generation, now);
+        }
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn used(rotation: &Rotation) -> Pooled<()> {
+        let mut pooled = rotation.opened((), rotation.generation());
+        pooled.used();
+        pooled
+    }
+
+    #[test]
+    fn a_stale_session_ends_its_generation_once() {
+        let rotation = Rotation::new(LIFETIME);
+        let (mut one, mut other) = (used(&rotation), used(&rotation));
+        let now = Instant::now();
+        assert!(rotation.is_stale(&mut one, Some(Stale::Outdated)));
+        assert!(!rotation.keeps(&one, now) && !rotation.keeps(&other, now));
+        assert_eq!((rotation.due(now), rotation.due(now)), (Some(Sweep::All), None));
+        let mut newer = rotation.opened((), rotation.generation());
+        assert!(rotation.is_stale(&mut other, Some(Stale::Outdated)));
+        assert!(rotation.keeps(&newer, now), "one end is enough for both");
+        assert!(!rotation.is_stale(&mut newer, Some(Stale::Standby)), "it is new");
+        assert!(!rotation.keeps(&newer, now) && rotation.keeps(&used(&rotation), now), "others may lead elsewhere");
+    }
+
+    #[test]
+    fn what_new_sessions_do_not_find_either_closes_nothing() {
+        let rotation = Rotation::new(LIFETIME);
+        let (mut first, mut second) = (used(&rotation), used(&rotation));
+        assert!(rotation.is_stale(&mut first, Some(Stale::Perhaps)));
+        let mut new = rotation.opened((), rotation.generation());
+        assert!(!rotation.is_stale(&mut new, Some(Stale::Perhaps)));
+        new.used();
+        assert!(!rotation.is_stale(&mut new, Some(Stale::Perhaps)));
+        assert!(rotation.keeps(&new, Instant::now()));
+        assert!(rotation.is_stale(&mut second, Some(Stale::Perhaps)), "it was open before");
+        assert!(rotation.is_stale(&mut new, Some(Stale::Outdated)));
+    }
+
+    #[test]
+    fn connections_have_ages_of_their_own() {
+        let (rotation, now) = (Rotation::new(LIFETIME), Instant::now());
+        let (one, other) = (rotation.opened((), 0), rotation.opened((), 0));
+        assert_ne!(one.closes_at, other.closes_at);
+        assert!(rotation.keeps(&one, now + LIFETIME / 2) && !rotation.keeps(&one, now + LIFETIME * 2));
+        assert_eq!(rotation.due(now + SWEEP * 2), Some(Sweep::Aged));
+    }
+}

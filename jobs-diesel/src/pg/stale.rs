@@ -1,0 +1,118 @@
+//! Which errors say that a session has gone stale: it was opened before something changed, and a new session would not have the error.
+//! Diesel has an error kind only for one of them. The others are recognized by the server's messages in the C locale.
+
+use diesel::result::{DatabaseErrorKind, Error as DieselError};
+use diesel_jobs_core::JobError;
+
+/// What an error says about its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stale {
+    /// Its server takes no writes: it was the primary, and is a standby now.
+    Standby,
+    /// It keeps what the database has no more, such as the plan of a statement whose result type has changed.
+    Outdated,
+    /// It does not find, or may not use, what a new session perhaps would: the `search_path` may have been altered, or the role. The
+    /// mistake may also be the application's.
+    Perhaps,
+}
+
+/// Parts of the server's messages, and a second part that must follow. The first match counts.
+const TEXTS: [(&str, &str, Stale); 18] = [
+    ("during recovery", "", Stale::Standby),
+    ("recovery is in progress", "", Stale::Standby),
+    ("cached plan must not change result type", "", Stale::Outdated),
+    ("cache lookup failed for ", "", Stale::Outdated),
+    ("could not open relation with OID", "", Stale::Outdated),
+    ("relation with OID", "does not exist", Stale::Outdated),
+    ("type with OID", "does not exist", Stale::Outdated),
+    ("prepared statement \"", "does not exist", Stale::Outdated),
+    ("prepared statement \"", "already exists", Stale::Outdated),
+    ("relation \"", "does not exist", Stale::Perhaps),
+    ("column ", "does not exist", Stale::Perhaps),
+    ("function ", "does not exist", Stale::Perhaps),
+    ("type \"", "does not exist", Stale::Perhaps),
+    ("schema \"", "does not exist", Stale::Perhaps),
+    ("operator does not exist", "", Stale::Perhaps),
+    ("unrecognized configuration parameter", "", Stale::Perhaps),
+    ("permission denied for ", "", Stale::Perhaps),
+    ("must be owner of ", "", Stale::Perhaps),
+];
+
+/// How PostgreSQL refuses a write in a transaction that is read-only.
+const READ_ONLY: &str = "in a read-only transaction";
+
+fn stale_in(text: &str) -> Option<Stale> {
+    let says = |first: &str, then: &str| text.split_once(first).is_some_and(|(_, rest)| rest.contains(then));
+    TEXTS.iter().find(|(first, then, _)| says(first, then)).map(|(.., stale)| *stale)
+}
+
+/// What the error of one of the worker's own statements says, which may write by themselves.
+pub(super) fn of_statement(error: &DieselError) -> Option<Stale> {
+    match error {
+        DieselError::DatabaseError(DatabaseErrorKind::ReadOnlyTransaction, _) => Some(Stale::Standby),
+        DieselError::DatabaseError(_, info) => stale_in(info.message()),
+        _ => None,
+    }
+}
+
+/// What an error says that occurred in the transaction of a handler. This transaction has begun on a primary. `None` also if the handler
+/// has decided itself what should follow.
+pub(super) fn of_transaction(error: &JobError) -> Option<Stale> {
+    if error.says_what_follows() {
+        return None;
+    }
+    error.causes().find_map(|cause| match cause.downcast_ref::<DieselError>() {
+        Some(error) => of_end(error),
+        // Another error may hide Diesel's error, and repeat its text.
+        None => stale_in(&cause.to_string()).filter(|stale| *stale != Stale::Standby),
+    })
+}
+
+/// The same for the error of a statement with which the worker ends such a transaction.
+pub(super) fn of_end(error: &DieselError) -> Option<Stale> {
+    of_statement(error).filter(|stale| *stale != Stale::Standby)
+}
+
+/// Whether a transaction has refused a write because it is read-only.
+pub(super) fn is_read_only(error: &DieselError) -> bool {
+    matches!(error, DieselError::DatabaseError(DatabaseErrorKind::ReadOnlyTransaction, _))
+}
+
+/// Whether the transaction of a handler has refused a write for this reason.
+pub(super) fn was_read_only(error: &JobError) -> bool {
+    error.causes().any(|cause| match cause.downcast_ref::<DieselError>() {
+        Some(error) => is_read_only(error),
+        None => cause.to_string().contains(READ_ONLY),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(kind: DatabaseErrorKind, text: &str) -> DieselError {
+        DieselError::DatabaseError(kind, Box::new(text.to_owned()))
+    }
+
+    #[test]
+    fn messages_of_stale_sessions_are_told_from_others() {
+        let of = |text: &str| of_statement(&said(DatabaseErrorKind::Unknown, text));
+        assert_eq!(of("cannot set transaction read-write mode during recovery"), Some(Stale::Standby));
+        assert_eq!(of("cache lookup failed for type 16386"), Some(Stale::Outdated));
+        assert_eq!(of("type with OID 16386 does not exist"), Some(Stale::Outdated));
+        assert_eq!(of("relation \"thing\" does not exist"), Some(Stale::Perhaps));
+        assert_eq!(of("duplicate key value violates unique constraint \"column does\""), None);
+        let standby = said(DatabaseErrorKind::ReadOnlyTransaction, "INSERT kann nicht ausgeführt werden");
+        assert_eq!(of_statement(&standby), Some(Stale::Standby));
+        assert_eq!(of_transaction(&JobError::new(standby)), None, "it began as one that writes");
+    }
+
+    #[test]
+    fn the_decision_of_a_handler_counts() {
+        let outdated = || JobError::new(said(DatabaseErrorKind::Unknown, "cached plan must not change result type"));
+        assert_eq!(of_transaction(&outdated()), Some(Stale::Outdated));
+        assert_eq!(of_transaction(&JobError::msg(format!("the note: {}", outdated()))), Some(Stale::Outdated));
+        assert_eq!(of_transaction(&outdated().fatal()), None);
+        assert_eq!(of_transaction(&JobError::msg("customer 12 does not exist")), None);
+    }
+}
