@@ -11,6 +11,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::CHECKOUT_LIMIT;
 use super::cause::with_cause;
+use super::hosts;
 use super::keepalive_of_url::KeepaliveOfUrl;
 use super::queries::complete_in;
 use super::queries::wake::CHANNEL;
@@ -42,6 +43,8 @@ pub(crate) struct Connector {
     sessions: Sessions,
     /// When a connection of a pool is used no longer.
     rotation: Rotation,
+    /// How long the URL lets each host take.
+    timeout_of_url: Option<Duration>,
     /// Which keepalive settings the URL contains. They override ours.
     keepalive_of_url: KeepaliveOfUrl,
     /// The URL of the same server for libpq, without our settings.
@@ -61,7 +64,8 @@ impl Connector {
         if config.get_application_name().is_none() {
             config.application_name("jobs worker");
         }
-        if config.get_connect_timeout().is_none() {
+        let timeout_of_url = config.get_connect_timeout().copied();
+        if timeout_of_url.is_none() {
             config.connect_timeout(Duration::from_secs(5));
         }
         let tls = verify.map(|verify| connector(verify, roots.as_deref())).transpose()?;
@@ -75,6 +79,7 @@ impl Connector {
             explicit: Fact::default(),
             sessions: Sessions::default(),
             rotation: Rotation::new(LIFETIME),
+            timeout_of_url,
             keepalive_of_url: KeepaliveOfUrl::of(query),
             #[cfg(feature = "postgres-sync")]
             libpq,
@@ -84,7 +89,9 @@ impl Connector {
     /// The URLs of the same server for libpq: with our settings, and without them for poolers that refuse them.
     #[cfg(feature = "postgres-sync")]
     pub(crate) fn for_libpq(&self) -> [String; 2] {
-        [super::libpq::with_keepalive(&self.libpq, &self.config, self.lease.keepalive()), self.libpq.clone()]
+        let each_host = hosts::share(CHECKOUT_LIMIT, hosts::each(&self.config).len(), self.timeout_of_url);
+        let with_settings = super::libpq::with_keepalive(&self.libpq, &self.config, self.lease.keepalive(), each_host);
+        [with_settings, self.libpq.clone()]
     }
 
     /// Sets the lease of the worker that uses these connections. Connections that are opened from now on notice a dead
@@ -158,8 +165,11 @@ impl Connector {
             }
             QueryResult::Ok(())
         };
-        let learnt =
-            tokio::time::timeout(self.stopwatch.limit(CHECKOUT_LIMIT), learnt).await.unwrap_or_else(|_| Err(silent()));
+        let limit = self.stopwatch.limit(CHECKOUT_LIMIT);
+        let learnt = tokio::time::timeout(limit, learnt).await.unwrap_or_else(|_| {
+            let kind = DatabaseErrorKind::UnableToSendCommand;
+            Err(diesel::result::Error::DatabaseError(kind, Box::new(silent(limit))))
+        });
         learnt.map_err(ConnectionError::CouldntSetupConfiguration)?;
         Ok(conn)
     }
@@ -199,11 +209,21 @@ impl Connector {
         }
     }
 
-    /// This has its own time limit. The limit of the URL ends with the TCP handshake, and a server may be silent after
-    /// that.
+    /// Tries the hosts one after the other, each with its share of the time.
     async fn open_plain(&self, config: &Config) -> ConnectionResult<AsyncPgConnection> {
-        let opened = tokio::time::timeout(self.stopwatch.limit(CHECKOUT_LIMIT), self.establish(config)).await;
-        opened.unwrap_or_else(|_| Err(ConnectionError::BadConnection(SILENT.to_owned())))
+        let hosts = hosts::each(config);
+        let share = hosts::share(self.stopwatch.limit(CHECKOUT_LIMIT), hosts.len(), self.timeout_of_url);
+        let mut problems = Vec::new();
+        for host in &hosts {
+            let problem = match tokio::time::timeout(share, self.establish(host)).await {
+                Ok(Ok(conn)) => return Ok(conn),
+                Ok(Err(ConnectionError::BadConnection(problem))) => problem,
+                Ok(Err(other)) => return Err(other),
+                Err(_) => silent(share),
+            };
+            problems.push(if hosts.len() > 1 { format!("{}: {problem}", hosts::name(host)) } else { problem });
+        }
+        Err(ConnectionError::BadConnection(problems.join("; ")))
     }
 
     async fn establish(&self, config: &Config) -> ConnectionResult<AsyncPgConnection> {
@@ -240,9 +260,7 @@ impl Connector {
     }
 }
 
-/// The error text when [`CHECKOUT_LIMIT`] is over.
-const SILENT: &str = "the server did not answer within 10 s";
-
-fn silent() -> diesel::result::Error {
-    diesel::result::Error::DatabaseError(DatabaseErrorKind::UnableToSendCommand, Box::new(SILENT.to_owned()))
+/// The error text when this time is over.
+fn silent(limit: Duration) -> String {
+    format!("the server did not answer within {} s", limit.as_secs())
 }

@@ -2,6 +2,8 @@
 //! parameter. The original text may have another meaning for libpq: a `/` in the password ends the password, and a
 //! single `%` is an error. The errors of libpq also quote the text that it cannot read.
 
+use std::time::Duration;
+
 use tokio_postgres::Config;
 use tokio_postgres::config::Host;
 
@@ -34,9 +36,9 @@ pub(super) fn url(config: &Config, query: &str) -> String {
     format!("postgres://?{}", parameters.join("&"))
 }
 
-/// The same URL, with settings that make both ends notice a dead connection. The original parameters come last, so they
-/// win.
-pub(super) fn with_keepalive(url: &str, config: &Config, keepalive: Keepalive) -> String {
+/// The same URL, with settings that make both ends notice a dead connection, and a limit for the time that each host may take. The
+/// original parameters come last, so they win.
+pub(super) fn with_keepalive(url: &str, config: &Config, keepalive: Keepalive, each_host: Duration) -> String {
     let typed = url.split_once('?').map_or("", |(_, query)| query);
     let options = match config.get_options() {
         Some(typed) => format!("{} {typed}", keepalive.options()),
@@ -44,6 +46,7 @@ pub(super) fn with_keepalive(url: &str, config: &Config, keepalive: Keepalive) -
     };
     let others = typed.split('&').filter(|pair| !pair.starts_with("options="));
     let ours = [
+        format!("connect_timeout={}", each_host.as_secs().max(1)),
         format!("keepalives_idle={}", keepalive.idle.as_secs()),
         format!("keepalives_interval={}", keepalive.interval.as_secs()),
         format!("keepalives_count={}", keepalive.probes),
@@ -111,7 +114,8 @@ mod tests {
     fn what_was_typed_about_keepalives_is_kept() {
         let typed = "postgres://h/x?keepalives_idle=99&options=-c%20work_mem%3D1MB";
         let keepalive = LeaseTime::default().keepalive();
-        let url = with_keepalive(&rewritten(typed), &typed.parse().expect("a URL"), keepalive);
+        let each_host = Duration::from_secs(5);
+        let url = with_keepalive(&rewritten(typed), &typed.parse().expect("a URL"), keepalive, each_host);
         assert!(url.rfind("keepalives_idle=99") > url.rfind("keepalives_idle=15"), "{url}");
         assert!(url.contains("tcp%5Fkeepalives%5Fidle%3D15"), "{url}");
         assert!(url.matches("options=").count() == 1 && url.contains("work%5Fmem%3D1MB"), "{url}");

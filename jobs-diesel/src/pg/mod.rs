@@ -15,6 +15,7 @@ mod finish;
 mod flow_control;
 mod heartbeat_connection;
 mod history;
+mod hosts;
 mod insert_chunk;
 mod insert_each;
 mod keepalive_of_url;

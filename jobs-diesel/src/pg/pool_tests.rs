@@ -1,4 +1,4 @@
-//! Tests which connections the pools of a storage use.
+//! Tests which connections the pools of a storage use, and how they are opened.
 
 use std::time::Duration;
 
@@ -6,6 +6,7 @@ use diesel::QueryDsl as _;
 use diesel::sql_types::{BigInt, Integer};
 use diesel_async::{AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _};
 use diesel_jobs_core::storage::StorageResult;
+use tokio::net::TcpListener;
 
 use super::connect::Connector;
 use super::tests::{database, url};
@@ -98,6 +99,24 @@ async fn a_stale_session_of_the_workers_own_ends_all_of_them() {
     for (before, after) in before.iter().zip(pids(&storage).await) {
         assert_ne!(*before, after);
     }
+    drop(storage);
+    admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_host_that_accepts_and_is_silent_has_its_share_of_the_time() {
+    let (mut admin, name, _) = database().await;
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let here = url(&name);
+    let (user, rest) = here.split_once('@').unwrap();
+    let port = silent.local_addr().unwrap().port();
+    let storage = PgStorage::new(&format!("{user}@127.0.0.1:{port},{rest}?connect_timeout=2"), 1, Stopwatch::Runs);
+    let storage = storage.unwrap();
+    assert!(pids(&storage).await.into_iter().all(|pid| pid > 0));
+    let alone = format!("{user}@127.0.0.1:{port},127.0.0.1:{port}/x?connect_timeout=1");
+    let problem = PgStorage::new(&alone, 1, Stopwatch::Runs).unwrap().connection().await.err().unwrap().to_string();
+    let of_each = format!("127.0.0.1:{port}: the server did not answer within 1 s");
+    assert_eq!(problem.matches(&of_each).count(), 2, "{problem}");
     drop(storage);
     admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();
 }

@@ -1,0 +1,125 @@
+//! The hosts of a URL. Each is tried with its share of the time: a host that accepts connections and then is silent must not keep the
+//! others from being tried. tokio-postgres limits only the time until a host accepts a connection.
+
+use std::time::Duration;
+
+use rand::seq::SliceRandom as _;
+use tokio_postgres::Config;
+use tokio_postgres::config::{Host, LoadBalanceHosts};
+
+/// The configurations of the single hosts, in the order in which they are tried.
+pub(super) fn each(config: &Config) -> Vec<Config> {
+    let lengths = [config.get_hosts().len(), config.get_hostaddrs().len(), config.get_ports().len()];
+    let hosts = lengths[0].max(lengths[1]);
+    // tokio-postgres refuses lists of different lengths.
+    let fits = lengths[..2].iter().all(|length| [0, hosts].contains(length)) && [0, 1, hosts].contains(&lengths[2]);
+    if hosts < 2 || !fits {
+        return vec![config.clone()];
+    }
+    let mut each: Vec<Config> = (0..hosts).map(|place| only(config, place)).collect();
+    if config.get_load_balance_hosts() == LoadBalanceHosts::Random {
+        each.shuffle(&mut rand::rng());
+    }
+    each
+}
+
+/// How long each of so many hosts may take, of this time for all of them. `of_url` is the `connect_timeout` of the URL.
+pub(super) fn share(limit: Duration, hosts: usize, of_url: Option<Duration>) -> Duration {
+    let share = limit / u32::try_from(hosts).unwrap_or(u32::MAX).max(1);
+    of_url.map_or(share, |of_url| share.min(of_url))
+}
+
+/// What errors call the host of a configuration with one host.
+pub(super) fn name(config: &Config) -> String {
+    let port = config.get_ports().first().copied().unwrap_or(5432);
+    match (config.get_hosts().first(), config.get_hostaddrs().first()) {
+        (Some(Host::Tcp(name)), _) => format!("{name}:{port}"),
+        #[cfg(unix)]
+        (Some(Host::Unix(path)), _) => format!("{}:{port}", path.display()),
+        (None, Some(address)) => format!("{address}:{port}"),
+        (None, None) => format!("port {port}"),
+    }
+}
+
+/// The configuration without the other hosts, which no method of [`Config`] can remove.
+fn only(config: &Config, place: usize) -> Config {
+    let mut one = Config::new();
+    match config.get_hosts().get(place) {
+        Some(Host::Tcp(name)) => {
+            one.host(name);
+        }
+        #[cfg(unix)]
+        Some(Host::Unix(path)) => {
+            one.host_path(path);
+        }
+        None => {}
+    }
+    if let Some(address) = config.get_hostaddrs().get(place) {
+        one.hostaddr(*address);
+    }
+    // One port is the port of all hosts.
+    if let Some(port) = config.get_ports().get(place).or(config.get_ports().first()) {
+        one.port(*port);
+    }
+    if let Some(user) = config.get_user() {
+        one.user(user);
+    }
+    if let Some(password) = config.get_password() {
+        one.password(password);
+    }
+    if let Some(name) = config.get_dbname() {
+        one.dbname(name);
+    }
+    if let Some(options) = config.get_options() {
+        one.options(options);
+    }
+    if let Some(name) = config.get_application_name() {
+        one.application_name(name);
+    }
+    if let Some(limit) = config.get_connect_timeout() {
+        one.connect_timeout(*limit);
+    }
+    if let Some(limit) = config.get_tcp_user_timeout() {
+        one.tcp_user_timeout(*limit);
+    }
+    if let Some(interval) = config.get_keepalives_interval() {
+        one.keepalives_interval(interval);
+    }
+    if let Some(retries) = config.get_keepalives_retries() {
+        one.keepalives_retries(retries);
+    }
+    one.ssl_mode(config.get_ssl_mode())
+        .ssl_negotiation(config.get_ssl_negotiation())
+        .keepalives(config.get_keepalives())
+        .keepalives_idle(config.get_keepalives_idle())
+        .target_session_attrs(config.get_target_session_attrs())
+        .channel_binding(config.get_channel_binding());
+    one
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_host_keeps_all_other_settings() {
+        let text = "postgres://me:s3cret@a:1,b:2/app?application_name=x&connect_timeout=7&keepalives=0&keepalives_idle=9\
+                    &keepalives_interval=8&keepalives_retries=3&tcp_user_timeout=5&target_session_attrs=read-write\
+                    &channel_binding=require&options=-c%20jit=off&sslnegotiation=direct&sslmode=require";
+        let config: Config = text.parse().unwrap();
+        let expected = |place: &str| text.replace("a:1,b:2", place).parse::<Config>().unwrap();
+        assert_eq!(each(&config), [expected("a:1"), expected("b:2")]);
+        let one_port: Config = "postgres://a,b:7/app?hostaddr=10.0.0.1,10.0.0.2".parse().unwrap();
+        assert_eq!(each(&one_port)[1], "postgres://b:7/app?hostaddr=10.0.0.2".parse().unwrap());
+        let random: Config = "postgres://a,b,c/app?load_balance_hosts=random".parse().unwrap();
+        assert_eq!(each(&random).len(), 3);
+    }
+
+    #[test]
+    fn hosts_share_the_time() {
+        let seconds = Duration::from_secs;
+        assert_eq!(share(seconds(10), 1, None), seconds(10));
+        assert_eq!(share(seconds(10), 2, Some(seconds(7))), seconds(5));
+        assert_eq!(share(seconds(10), 2, Some(seconds(2))), seconds(2));
+    }
+}
