@@ -55,6 +55,45 @@ impl Cluster {
         Ok(Self { server, port, settings, _lock: lock })
     }
 
+    /// Starts a server in another directory that follows this one as its standby. This one is restarted for that.
+    pub fn with_standby(&self, dir: &Path, postgres: &Postgres) -> Result<Self> {
+        fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        let lock = File::options().create(true).append(true).open(dir.join("torture.lock"))?;
+        lock.lock()?;
+        let server = Server::at(dir, postgres)?.quiet();
+        self.server.halt(Stop::Fast)?;
+        // The copy belongs to the user of the server, as the original does.
+        let copied = Command::new("cp").arg("-a").args([self.home().join("data"), server.home().join("data")]).status();
+        anyhow::ensure!(copied.context("cannot run cp")?.success(), "cannot copy {}", self.home().display());
+        self.restart()?;
+        let mut standby = Self { server, port: 0, settings: self.settings.clone(), _lock: lock };
+        standby.port = standby.launch_as_standby(None, self)?;
+        Ok(standby)
+    }
+
+    /// Starts this server, which was stopped, as the standby of another one.
+    pub fn follow(&self, primary: &Self) -> Result<()> {
+        self.launch_as_standby(Some(self.port), primary).map(drop)
+    }
+
+    fn launch_as_standby(&self, port: Option<u16>, primary: &Self) -> Result<u16> {
+        fs::write(self.home().join("data/standby.signal"), "")?;
+        let primary = format!("primary_conninfo = 'host=127.0.0.1 port={} user=tester'\n", primary.port);
+        self.server.launch(port, &format!("{}{primary}", self.settings))
+    }
+
+    /// Stops the server. Its standby has everything then.
+    pub fn stop(&self) -> Result<()> {
+        self.server.halt(Stop::Fast)
+    }
+
+    /// Makes a standby the primary. Returns when it accepts writes.
+    pub async fn promote(&self) -> Result<()> {
+        let promoted = connect(&self.url("postgres")).await?.query_one("select pg_promote(true, 60)", &[]).await?;
+        anyhow::ensure!(promoted.get::<_, bool>(0), "the standby was not promoted within a minute");
+        Ok(())
+    }
+
     /// The directory of its files: the requested one, unless the server's user cannot access that.
     pub fn home(&self) -> &Path {
         self.server.home()

@@ -63,6 +63,7 @@ short! {
         no_fault_parts_the_effects_of_a_batch_from_its_ends: "batches",
         a_lost_reply_to_a_commit_loses_nothing_and_repeats_nothing: "unknown-commit",
         a_crashed_database_loses_nothing_and_ends_no_worker: "database-crash",
+        a_failover_loses_nothing_and_its_standby_consumes_no_attempt: "failover",
         a_line_that_swallows_everything_delays_jobs_and_nothing_else: "black-hole",
         a_job_that_kills_its_workers_goes_and_takes_nobody_with_it: "poison-pill",
         many_claimers_share_no_job_and_pass_none_over: "claim-race",

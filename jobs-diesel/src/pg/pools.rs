@@ -11,7 +11,7 @@ use diesel_jobs_core::StorageError;
 use diesel_jobs_core::storage::StorageResult;
 
 use super::connect::Connector;
-use super::rotation::{Pooled, Sweep};
+use super::rotation::Pooled;
 use super::{CHECKOUT_LIMIT, PgStorage, unavailable};
 
 pub(crate) type Pool = deadpool::managed::Pool<Manager>;
@@ -64,15 +64,13 @@ impl PgStorage {
     /// Closes the idle connections that are used no longer, in every pool. The worker's own statements call this again and again.
     pub(super) fn sweep(&self) {
         let (rotation, now) = (self.connector.rotation(), Instant::now());
-        let Some(sweep) = rotation.due(now) else { return };
+        if !rotation.is_sweep_due(now) {
+            return;
+        }
         self.own.retain(|pooled, _| rotation.keeps(pooled, now));
         self.handlers.retain(|pooled, _| rotation.keeps(pooled, now));
-        // The other pool closes those that have reached their age itself. The check before the handing out closes the others, one by one.
+        // This pool looks at connections only before it hands one out. It closes those that it passes over.
         #[cfg(feature = "postgres-sync")]
-        if sweep == Sweep::All {
-            drop(self.blocking.try_get());
-        }
-        #[cfg(not(feature = "postgres-sync"))]
-        let _ = sweep;
+        drop(self.blocking.try_get());
     }
 }

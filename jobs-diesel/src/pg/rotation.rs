@@ -81,21 +81,13 @@ struct State {
     swept: Mutex<(u64, Instant)>,
 }
 
-/// Which idle connections must be looked through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sweep {
-    /// For connections that have reached their age.
-    Aged,
-    /// For those of earlier generations, too.
-    All,
-}
-
 impl Rotation {
     pub(crate) fn new(lifetime: Duration) -> Self {
         let (generation, no_suspicion, swept) = (AtomicU64::new(0), Mutex::default(), Mutex::new((0, Instant::now())));
         Self { lifetime, state: Arc::new(State { generation, no_suspicion, swept }) }
     }
 
+    #[cfg(feature = "postgres-sync")]
     pub(super) fn lifetime(&self) -> Duration {
         self.lifetime
     }
@@ -144,19 +136,16 @@ impl Rotation {
         self.state.no_suspicion.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the idle connections must be looked through now. Says so once.
-    pub(super) fn due(&self, now: Instant) -> Option<Sweep> {
+    /// Whether the idle connections must be looked through now: a generation has ended, or the last time is long ago. Says so once.
+    pub(super) fn is_sweep_due(&self, now: Instant) -> bool {
         let generation = self.generation();
         let mut swept = self.state.swept.lock().unwrap_or_else(PoisonError::into_inner);
-        let due = match *swept {
-            (of, _) if of != generation => Some(Sweep::All),
-            (_, at) if now.saturating_duration_since(at) >= SWEEP.min(self.lifetime) => Some(Sweep::Aged),
-            _ => None,
-        };
-        if due.is_some() {
+        let (of, at) = *swept;
+        let is_due = of != generation || now.saturating_duration_since(at) >= SWEEP.min(self.lifetime);
+        if is_due {
             *swept = (generation, now);
         }
-        due
+        is_due
     }
 }
 
@@ -177,7 +166,7 @@ mod tests {
         let now = Instant::now();
         assert!(rotation.is_stale(&mut one, Some(Stale::Outdated)));
         assert!(!rotation.keeps(&one, now) && !rotation.keeps(&other, now));
-        assert_eq!((rotation.due(now), rotation.due(now)), (Some(Sweep::All), None));
+        assert_eq!((rotation.is_sweep_due(now), rotation.is_sweep_due(now)), (true, false));
         let mut newer = rotation.opened((), rotation.generation());
         assert!(rotation.is_stale(&mut other, Some(Stale::Outdated)));
         assert!(rotation.keeps(&newer, now), "one end is enough for both");
@@ -205,6 +194,6 @@ mod tests {
         let (one, other) = (rotation.opened((), 0), rotation.opened((), 0));
         assert_ne!(one.closes_at, other.closes_at);
         assert!(rotation.keeps(&one, now + LIFETIME / 2) && !rotation.keeps(&one, now + LIFETIME * 2));
-        assert_eq!(rotation.due(now + SWEEP * 2), Some(Sweep::Aged));
+        assert!(rotation.is_sweep_due(now + SWEEP * 2));
     }
 }

@@ -100,6 +100,13 @@ impl<'c> Fixture<'c> {
     /// Creates the environment of the same test on another server. Workers there write their history to the database of
     /// `self`.
     pub(super) async fn on<'s>(&self, cluster: &'s Cluster) -> Result<Fixture<'s>> {
+        let fixture = self.at(cluster);
+        fixture.set_up().await?;
+        Ok(fixture)
+    }
+
+    /// The same for a server that has the database already, as the standby of another one.
+    pub(super) fn at<'s>(&self, cluster: &'s Cluster) -> Fixture<'s> {
         let mutant = self.mutant.clone();
         if let Some(mutant) = &mutant {
             mutant.connect_to(cluster.port());
@@ -108,23 +115,7 @@ impl<'c> Fixture<'c> {
         let Self { name, seed, short, untimed, jobs, .. } = *self;
         let history = Some(self.url());
         let (started, complaint) = (0.into(), self.complaint.clone());
-        let fixture = Fixture {
-            cluster,
-            name,
-            seed,
-            short,
-            untimed,
-            jobs,
-            database,
-            dir,
-            logs,
-            started,
-            mutant,
-            history,
-            complaint,
-        };
-        fixture.set_up().await?;
-        Ok(fixture)
+        Fixture { cluster, name, seed, short, untimed, jobs, database, dir, logs, started, mutant, history, complaint }
     }
 
     async fn set_up(&self) -> Result<()> {
@@ -167,6 +158,21 @@ impl<'c> Fixture<'c> {
     /// Starts a server of the test's own in addition to the suite's, with these additional settings.
     pub(super) fn another_cluster(&self, name: &str, settings: &str) -> Result<Cluster> {
         Cluster::start_with(&std::path::absolute(self.dir.join(name))?, &super::postgres()?, settings)
+    }
+
+    /// Starts two servers of the test's own: a primary, and its standby. Nothing of an earlier run is left in them.
+    pub(super) fn pair(&self) -> Result<[Cluster; 2]> {
+        let postgres = super::postgres()?;
+        let dirs = ["primary", "standby"].map(|name| self.dir.join(name));
+        for dir in &dirs {
+            if dir.exists() {
+                fs::remove_dir_all(dir)?;
+            }
+        }
+        let [primary, standby] = dirs.map(std::path::absolute);
+        let primary = Cluster::start(&primary?, &postgres)?;
+        let standby = primary.with_standby(&standby?, &postgres)?;
+        Ok([primary, standby])
     }
 
     /// The name of its database.

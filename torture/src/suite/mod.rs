@@ -15,6 +15,7 @@ mod cron;
 mod database_crash;
 mod deploys;
 mod disk_full;
+mod failover;
 mod fair;
 mod fixture;
 mod fleet;
@@ -96,6 +97,7 @@ const TESTS: &[(&str, Test)] = &[
     ("zombies", |fixture| Box::pin(zombies::run(fixture))),
     ("unknown-commit", |fixture| Box::pin(unknown_commit::run(fixture))),
     ("database-crash", |fixture| Box::pin(database_crash::run(fixture))),
+    ("failover", |fixture| Box::pin(failover::run(fixture))),
     ("backend-killer", |fixture| Box::pin(backend_killer::run(fixture))),
     ("black-hole", |fixture| Box::pin(black_hole::run(fixture))),
     ("line-never-returns", |fixture| Box::pin(line_never_returns::run(fixture))),

@@ -60,7 +60,7 @@ pub(super) fn mutants() -> impl Iterator<Item = &'static Mutant> {
 const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "effects-apart",
-        tests: &["kill-storm", "crash-points", "batches", "server-errors", "disk-full", "pgbouncer"],
+        tests: &["kill-storm", "crash-points", "batches", "server-errors", "disk-full", "failover", "pgbouncer"],
         fault: "effects and finish are not one transaction",
         reworded: &[("BEGIN READ WRITE", "select 1")],
         server: "",

@@ -1,4 +1,4 @@
-//! A proxy between a worker and its server, that can be cut and mended.
+//! A proxy between a worker and its server. It can be cut and mended, and lead to another server.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -14,25 +14,24 @@ pub(crate) struct Proxy {
 struct Shared {
     cut: AtomicBool,
     open: Mutex<Vec<TcpStream>>,
+    server: Mutex<String>,
 }
 
 impl Proxy {
     /// Starts a proxy to the server of this URL.
     pub(crate) fn start(url: &str) -> Self {
-        let (scheme, rest) = url.split_once("://").unwrap();
-        let (authority, path) = rest.split_once('/').unwrap();
-        let (user, server) = authority.rsplit_once('@').unwrap();
-        let server = server.to_owned();
+        let server = server_of(url);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("{scheme}://{user}@{}/{path}", listener.local_addr().unwrap());
-        let shared = Arc::<Shared>::default();
+        let url = url.replacen(server, &listener.local_addr().unwrap().to_string(), 1);
+        let shared = Arc::new(Shared { server: Mutex::new(server.to_owned()), ..Shared::default() });
         let passing = shared.clone();
         std::thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
                 if passing.cut.load(Ordering::Acquire) {
                     continue;
                 }
-                let server = TcpStream::connect(&server).unwrap();
+                let server = passing.server.lock().unwrap().clone();
+                let Ok(server) = TcpStream::connect(server) else { continue };
                 let both = [(&client, &server), (&server, &client)];
                 for (from, to) in both.map(|(from, to)| (from.try_clone().unwrap(), to.try_clone().unwrap())) {
                     std::thread::spawn(move || pass(from, to));
@@ -47,6 +46,11 @@ impl Proxy {
         &self.url
     }
 
+    /// Connects new clients to the server of this URL. Connections that are open stay where they are.
+    pub(crate) fn lead_to(&self, url: &str) {
+        server_of(url).clone_into(&mut self.shared.server.lock().unwrap());
+    }
+
     /// Cuts all connections, and accepts no new ones.
     pub(crate) fn cut(&self) {
         self.shared.cut.store(true, Ordering::Release);
@@ -58,6 +62,12 @@ impl Proxy {
     pub(crate) fn mend(&self) {
         self.shared.cut.store(false, Ordering::Release);
     }
+}
+
+/// The host and port in a URL.
+fn server_of(url: &str) -> &str {
+    let (_, rest) = url.split_once('@').unwrap();
+    rest.split_once('/').unwrap().0
 }
 
 fn pass(mut from: TcpStream, mut to: TcpStream) {
