@@ -18,7 +18,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use deadpool::managed::PoolError;
 use diesel::result::Error as DieselError;
 use diesel::{ConnectionError, QueryResult};
-use diesel_async::{AnsiTransactionManager, AsyncPgConnection, TransactionManager as _};
+use diesel_async::{AnsiTransactionManager, AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _};
 use diesel_jobs_core::__private::crash_point;
 use diesel_jobs_core::storage::{AsyncBody, Body, Transacted, Transaction};
 use diesel_jobs_core::{JobError, Lease, Transition};
@@ -110,17 +110,32 @@ fn transacted(ended: Result<Vec<Transition>, Rollback>, is_stale: impl FnOnce(Op
 
 /// Returns the SQL that begins the transaction. It allows writes even if the database's default is read only, because
 /// the finish is a write. All other settings keep the application's defaults. The application name shows in
-/// `pg_stat_activity` which job holds a lock. It is valid only for this transaction.
+/// `pg_stat_activity` which job holds a lock. [`UNNAMED`] removes it.
+///
+/// The name is set by a query in a transaction of its own. `pg_stat_statements` makes one entry of all names only for a query. A query
+/// inside the handler's transaction would take its snapshot before the handler's first statement, which may be a `lock table` or
+/// a `set transaction`.
 fn begin(storage: &PgStorage, leases: &[Lease]) -> String {
     let name = storage.connector.application_name();
     let harmless: String =
-        name.chars().filter(|c| c.is_ascii() && !c.is_ascii_control() && !"'\\".contains(*c)).collect();
-    let begin = format!("BEGIN READ WRITE; SET LOCAL application_name = '{harmless:.40}: job ");
-    match leases {
-        [one] => format!("{begin}{}'", one.job),
-        [first, others @ ..] => format!("{begin}{} and {} more'", first.job, others.len()),
-        [] => format!("{begin}'"),
-    }
+        name.chars().filter(|c| c.is_ascii() && !c.is_ascii_control() && !"'\\".contains(*c)).take(40).collect();
+    let jobs = match leases {
+        [one] => one.job.to_string(),
+        [first, others @ ..] => format!("{} and {} more", first.job, others.len()),
+        [] => String::new(),
+    };
+    format!(
+        "begin isolation level read committed; select set_config('application_name', '{harmless}: job {jobs}', false); \
+         end; BEGIN READ WRITE"
+    )
+}
+
+/// Gives the session its own application name again.
+const UNNAMED: &str = "reset application_name";
+
+/// Ends the transaction after an error, also from within a savepoint that the handler left open.
+fn rollback() -> String {
+    format!("ROLLBACK; {UNNAMED}")
 }
 
 pub(crate) async fn transact(storage: &PgStorage, transaction: Transaction) -> Transacted {
@@ -217,16 +232,12 @@ async fn run(
     }
 }
 
-/// Rolls back the whole transaction, also from within a savepoint that the handler left open. If that fails, the
-/// connection is broken, and the pool does not hand it out again.
+/// Rolls back the whole transaction. If that fails, the connection is broken, and the pool does not hand it out again.
 async fn roll_back(conn: &mut AsyncPgConnection) -> QueryResult<()> {
-    loop {
-        AnsiTransactionManager::rollback_transaction(conn).await?;
-        let status = AnsiTransactionManager::transaction_manager_status_mut(conn);
-        if status.transaction_depth()?.is_none() {
-            return Ok(());
-        }
-    }
+    conn.batch_execute(&rollback()).await?;
+    // No transaction is open any more, but Diesel did not see its end.
+    *conn.transaction_state() = AnsiTransactionManager::default();
+    Ok(())
 }
 
 /// Whether the server closed a new connection during its setup, as with an `idle_session_timeout` of a few

@@ -26,7 +26,7 @@ impl Cluster {
     pub fn open(dir: PathBuf, postgres: &Postgres) -> Result<Self> {
         let mut server = Server::at(&dir, postgres)?;
         if !dir.ends_with(crate::BENCH) {
-            server = server.in_memory();
+            server = server.in_memory().with_statistics();
         }
         let lock = |name: &str| {
             File::options().create(true).append(true).open(dir.join(name)).with_context(|| {

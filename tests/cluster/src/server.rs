@@ -19,6 +19,10 @@ use crate::{Postgres, certificate::Certificate, home::home, memory, owner::Owner
 /// killed server keep its shared memory for a moment.
 const ATTEMPTS: u32 = 10;
 
+/// The statements of all databases of a test run have room, so that none is forgotten.
+const STATISTICS: &str =
+    "shared_preload_libraries = 'pg_stat_statements'\npg_stat_statements.max = 50000\npg_stat_statements.save = off\n";
+
 /// How a server is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
@@ -44,6 +48,8 @@ pub struct Server {
     loud: bool,
     /// The additional variables in its environment.
     environment: Vec<(String, String)>,
+    /// Whether it counts the statements of all databases.
+    statistics: bool,
 }
 
 impl Server {
@@ -53,7 +59,7 @@ impl Server {
         let owner = Owner::find()?;
         let home = home(dir, &owner)?;
         let (bin, dir) = (postgres.bin.clone(), dir.to_path_buf());
-        Ok(Self { bin, dir, home, owner, in_memory: false, loud: true, environment: Vec::new() })
+        Ok(Self { bin, dir, home, owner, in_memory: false, loud: true, environment: Vec::new(), statistics: false })
     }
 
     /// Has its databases in memory, if the machine has room when they are created.
@@ -71,6 +77,12 @@ impl Server {
     /// Starts it with these variables in its environment.
     pub fn with_environment(mut self, environment: &[(&str, &str)]) -> Self {
         self.environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        self
+    }
+
+    /// Loads `pg_stat_statements`, if this server has it.
+    pub fn with_statistics(mut self) -> Self {
+        self.statistics = self.bin.join("../lib/pg_stat_statements.so").exists();
         self
     }
 
@@ -239,10 +251,11 @@ impl Server {
     fn configure(&self, port: u16, settings: &str) -> Result<()> {
         let quoted = |path: &Path| format!("'{}'", path.to_string_lossy().replace('\'', "''"));
         let certificate = Certificate::within(&self.home);
+        let statistics = if self.statistics { STATISTICS } else { "" };
         let text = format!(
             "listen_addresses = '127.0.0.1'\nport = {port}\nunix_socket_directories = {}\nmax_connections = 300\nmax_prepared_transactions = 10\n\
              ssl = on\nssl_cert_file = {}\nssl_key_file = {}\n\
-             timezone = 'UTC'\nlog_timezone = 'UTC'\nlog_line_prefix = '%m [%p] %d %a '\n{settings}\n",
+             timezone = 'UTC'\nlog_timezone = 'UTC'\nlog_line_prefix = '%m [%p] %d %a '\n{statistics}{settings}\n",
             quoted(&self.home),
             quoted(&certificate.server),
             quoted(&certificate.key),

@@ -168,6 +168,16 @@ async fn a_conflict_that_does_not_end_is_a_failure_that_names_it(db: Db, kind: K
     assert!(failures[0].message.contains("lock timeout"), "{failures:?}");
 }
 
+/// Only before the first query of a transaction. What names the job in `pg_stat_activity` is a query.
+async fn a_handler_chooses_the_isolation_of_its_transaction(db: Db, kind: Kind) {
+    let store = "insert into effect (name) values (current_setting('transaction_isolation'))";
+    let id = db.enqueue((kind.job)("set transaction isolation level serializable", false, store)).await;
+    let (worker, _events) = start(&db, kind.registry);
+    assert_eq!(db.await_state(id, JobState::Completed).await.attempt, 1);
+    worker.stop().await;
+    assert_eq!(db.effects("serializable").await, 1);
+}
+
 /// The server has rolled back, so the outcome is known.
 async fn a_serialization_failure_at_the_commit_is_run_again(db: Db, kind: Kind) {
     let deferred = "create constraint trigger raise_conflict after insert on effect deferrable initially deferred
@@ -233,6 +243,7 @@ fn a_timeout_ends_a_conflict() {
 }
 
 on_each_connection! {
+    a_handler_chooses_the_isolation_of_its_transaction,
     a_hot_row_under_serializable_costs_no_attempt,
     a_deadlock_costs_no_attempt,
     a_lock_that_is_not_available_costs_no_attempt,

@@ -59,6 +59,7 @@ mod several_queues;
 mod shutdown;
 mod spans;
 mod stale_sessions;
+mod statistics;
 mod threads;
 mod timeouts;
 mod tls;

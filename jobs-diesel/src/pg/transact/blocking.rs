@@ -7,13 +7,12 @@ use std::time::Instant;
 use diesel::connection::{AnsiTransactionManager, SimpleConnection as _, TransactionManager as _};
 use diesel::prelude::*;
 use diesel::r2d2::{self, ManageConnection, Pool, R2D2Connection as _};
-use diesel::result::Error as DieselError;
 use diesel_jobs_core::__private::{crash_point, crash_soon};
 use diesel_jobs_core::storage::{BlockingBody, Transacted, finishes};
 use diesel_jobs_core::{Finish, Lease, Transition};
 use tokio_util::sync::CancellationToken;
 
-use super::end::{BY_INDEX, COMMIT, UNLIMITED, is_outermost, message, refused};
+use super::end::{BY_INDEX, UNLIMITED, commit, is_outermost, message, refused};
 use super::{Rollback, connections, is_closed, transacted};
 use crate::commit_decision::CommitDecision;
 use crate::pg::connect::Connector;
@@ -159,10 +158,9 @@ fn run(
         Err(error) => Err(Rollback::Handler(error)),
     };
     let Err(rollback) = ended else { return ended };
-    // If the rollback fails, the connection is broken and does not go back to its pool.
-    let rolled_back = AnsiTransactionManager::rollback_transaction(conn);
-    // After a failed commit libpq reports that no transaction is open.
-    let is_rolled_back = matches!(rolled_back, Ok(()) | Err(DieselError::NotInTransaction));
+    // If the rollback fails, the connection is broken and does not go back to its pool. Diesel learns from libpq that no transaction is open.
+    let rolled_back = conn.batch_execute(&super::rollback());
+    let is_rolled_back = rolled_back.is_ok();
     Err(match rollback {
         Rollback::Handler(error) if rolled_back.is_err_and(|error| is_closed(&error)) => {
             Rollback::Handler(error.noted(CLOSED))
@@ -206,7 +204,7 @@ fn end(
         crash_soon("blocking-transaction-commit");
     }
     // Diesel learns from libpq that the transaction has ended.
-    conn.batch_execute(message.as_deref().unwrap_or(COMMIT)).map_err(|error| refused(sessions, error))
+    conn.batch_execute(&message.unwrap_or_else(commit)).map_err(|error| refused(sessions, error))
 }
 
 /// As `finish_batch::finish_in`, on a connection of libpq.

@@ -17,7 +17,7 @@ use diesel_jobs_core::__private::{crash_point, crash_soon};
 use diesel_jobs_core::storage::finishes;
 use diesel_jobs_core::{JobError, Lease, Transition};
 
-use super::Rollback;
+use super::{Rollback, UNNAMED};
 use crate::pg::queries::complete_in::{self, CompleteIn};
 use crate::pg::queries::finish_batch;
 use crate::pg::queries::store_outputs::StoreOutputsQuery;
@@ -40,19 +40,30 @@ pub(super) const UNLIMITED: &str = "set local statement_timeout = 0; set local l
 /// empty. Without `enable_seqscan` the estimated costs are so high that the statement would be compiled, which takes half a second.
 pub(super) const BY_INDEX: &str = "set local jit = off; set local enable_seqscan = off; set local enable_hashjoin = off; \
     set local enable_mergejoin = off";
-/// The end after such a finish. The settings are only for our statement, because triggers of the application may run at the commit.
-pub(super) const COMMIT: &str = "set local jit to default; set local enable_seqscan to default; set local enable_hashjoin to default; \
-    set local enable_mergejoin to default; COMMIT";
+/// The settings after such a finish. Triggers of the application may run at the commit, and these settings are not for them.
+const AS_BEFORE: &str = "set local jit to default; set local enable_seqscan to default; set local enable_hashjoin to default; \
+    set local enable_mergejoin to default";
+
+/// Commits after these settings. The job's name is removed before the commit: if the statement after a `COMMIT` was cancelled, the error
+/// would say that nothing was committed.
+pub(super) fn commit_after(settings: &str) -> String {
+    format!("{settings}; {UNNAMED}; COMMIT")
+}
+
+/// The end after a finish that was a statement of its own.
+pub(super) fn commit() -> String {
+    commit_after(AS_BEFORE)
+}
 
 /// Returns the whole end of the transaction as one message. `None` if it does more than to complete one job. `enable_seqscan` is off
-/// for our statement only, as in [`COMMIT`].
+/// for our statement only, as in [`AS_BEFORE`].
 pub(super) fn message(sessions: &Sessions, leases: &[Lease], transitions: &[Transition]) -> Option<String> {
     let ([lease], [transition]) = (leases, transitions) else { return None };
     let complete = CompleteIn::new(*lease, transition)?;
     let complete = if sessions.are_kept() { complete.prepared() } else { complete.in_full() };
-    Some(format!(
-        "{UNLIMITED}; set local enable_seqscan = off; {complete}; set local enable_seqscan to default; COMMIT"
-    ))
+    Some(commit_after(&format!(
+        "{UNLIMITED}; set local enable_seqscan = off; {complete}; set local enable_seqscan to default"
+    )))
 }
 
 /// Finishes the jobs and commits.
@@ -85,7 +96,7 @@ pub(super) async fn end(
                 return Err(Rollback::LeaseLost);
             }
             crash_point("transaction-commit");
-            COMMIT.to_owned()
+            commit()
         }
     };
     conn.batch_execute(&message).await.map_err(|error| refused(sessions, error))?;
