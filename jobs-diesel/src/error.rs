@@ -3,8 +3,10 @@
 //! database, and a field holds the database's error. This error is not the `source()`, so that a printed chain of
 //! causes contains the message only once.
 
-use diesel::result::{DatabaseErrorKind, Error as DieselError};
+use diesel::result::Error as DieselError;
 use diesel_jobs_core::{InvalidJob, JobId, StorageError};
+
+use crate::meaning::Meaning;
 
 diesel_jobs_core::debug_as_display!(EnqueueError, CompleteError, MigrateError);
 
@@ -37,15 +39,15 @@ pub enum EnqueueError {
 
 /// Advice for errors whose cause is known. Empty for all others.
 fn advice(error: &DieselError) -> &'static str {
-    match error {
-        DieselError::DatabaseError(_, info) if info.message() == "database is locked" => {
+    match Meaning::of(error) {
+        Meaning::Locked => {
             "; another process writes to this SQLite file: make this connection wait with `pragma busy_timeout = 5000`, and \
              begin transactions that read before they enqueue with `immediate_transaction`"
         }
-        _ if lacks_privilege(error) => {
+        Meaning::NoPrivilege => {
             "; a role that enqueues needs the privileges that `worker migrate roles` prints for the role jobs_enqueuer"
         }
-        _ if is_statement_mixed_up(error) => MIXED_UP,
+        Meaning::MixedUp => MIXED_UP,
         _ => "",
     }
 }
@@ -70,7 +72,7 @@ impl EnqueueError {
 
 impl From<DieselError> for EnqueueError {
     fn from(error: DieselError) -> Self {
-        if is_missing_table(&error) { Self::Schema(error) } else { Self::Database(error) }
+        if Meaning::of(&error) == Meaning::NoTables { Self::Schema(error) } else { Self::Database(error) }
     }
 }
 
@@ -172,45 +174,19 @@ impl From<MigrateError> for StorageError {
 /// Converts a database error: to `Unavailable` if a retry may succeed, to `Schema` if the tables are missing, and to
 /// `Refused` otherwise.
 pub(crate) fn storage_error(error: DieselError) -> StorageError {
-    match &error {
-        DieselError::DatabaseError(
-            DatabaseErrorKind::ClosedConnection
-            | DatabaseErrorKind::SerializationFailure
-            | DatabaseErrorKind::UnableToSendCommand,
-            _,
-        )
-        | DieselError::BrokenTransactionManager
-        | DieselError::RollbackErrorOnCommit { .. } => StorageError::Unavailable(Box::new(error)),
-        _ if is_missing_table(&error) => StorageError::Schema(format!(
+    match Meaning::of(&error) {
+        Meaning::Transient | Meaning::Locked => StorageError::Unavailable(Box::new(error)),
+        Meaning::NoTables => StorageError::Schema(format!(
             "the tables of `diesel-jobs` are missing in this database; run `worker migrate` (the database said: {error})"
         )),
-        DieselError::DatabaseError(DatabaseErrorKind::Unknown, info) if is_transient(info.message()) => {
-            StorageError::Unavailable(Box::new(error))
-        }
-        _ if lacks_privilege(&error) => StorageError::Refused(
+        Meaning::NoPrivilege => StorageError::Refused(
             format!("{error}; a worker's role needs the privileges that `worker migrate roles` prints for the role jobs_worker")
                 .into(),
         ),
-        DieselError::DatabaseError(DatabaseErrorKind::ReadOnlyTransaction, _) => {
-            StorageError::Refused(format!("{error}{READ_ONLY}").into())
-        }
-        _ if is_statement_mixed_up(&error) => StorageError::Refused(format!("{error}{MIXED_UP}").into()),
-        _ => StorageError::Refused(Box::new(error)),
+        Meaning::ReadOnly => StorageError::Refused(format!("{error}{READ_ONLY}").into()),
+        Meaning::MixedUp => StorageError::Refused(format!("{error}{MIXED_UP}").into()),
+        Meaning::Other => StorageError::Refused(Box::new(error)),
     }
-}
-
-// Diesel has no error kind for a missing table, a missing privilege or a server that shuts down. They are recognized by the
-// server's messages in the C locale. An error with a translated message becomes `Refused`. After that workers retry,
-// too, but they log it with a higher severity.
-fn is_missing_table(error: &DieselError) -> bool {
-    let DieselError::DatabaseError(_, info) = error else { return false };
-    let text = info.message();
-    (text.starts_with("relation \"jobs.") || text.starts_with("schema \"jobs\"")) && text.ends_with("does not exist")
-        || text.starts_with("no such table: jobs_")
-}
-
-fn lacks_privilege(error: &DieselError) -> bool {
-    matches!(error, DieselError::DatabaseError(_, info) if info.message().starts_with("permission denied for "))
 }
 
 const READ_ONLY: &str = "; this server takes no writes, as a standby does: set DATABASE_URL to the primary, or list all hosts and \
@@ -219,33 +195,10 @@ const READ_ONLY: &str = "; this server takes no writes, as a standby does: set D
 const MIXED_UP: &str = "; if the connection goes through a pooler in transaction mode, the pooler must support prepared \
     statements: PgBouncer does so from version 1.21 on with max_prepared_statements = 200";
 
-/// Whether the message is `prepared statement "s7" does not exist` or `.. already exists`. Then the statement was
-/// prepared in another session.
-fn is_statement_mixed_up(error: &DieselError) -> bool {
-    matches!(error, DieselError::DatabaseError(_, info) if info.message().starts_with("prepared statement \""))
-}
-
-fn is_transient(text: &str) -> bool {
-    const TRANSIENT: [&str; 12] = [
-        "terminating connection",
-        "the database system is",
-        "connection closed",
-        "connection reset",
-        "error communicating with the server",
-        "server closed the connection",
-        "deadlock detected",
-        "canceling statement due to",
-        "database is locked",
-        "too many clients",
-        "remaining connection slots",
-        "No space left on device",
-    ];
-    let lower = text.to_ascii_lowercase();
-    TRANSIENT.iter().any(|part| lower.contains(&part.to_ascii_lowercase()))
-}
-
 #[cfg(test)]
 mod tests {
+    use diesel::result::DatabaseErrorKind;
+
     use super::*;
 
     /// The error and its causes, as most programs print them.
@@ -260,7 +213,7 @@ mod tests {
         let failed = MigrateError::Failed { version: 1, name: "jobs", error: error_with("it broke") };
         let errors: [&dyn std::error::Error; 8] = [
             &EnqueueError::from(error_with("it broke")),
-            &EnqueueError::from(error_with("relation \"jobs.it broke\" does not exist")),
+            &EnqueueError::from(error_with("no such table: jobs_it broke")),
             &CompleteError::from(error_with("it broke")),
             &MigrateError::from(error_with("it broke")),
             &failed,

@@ -22,6 +22,7 @@ mod job_view;
 mod kind_stats;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod ledger;
+mod meaning;
 pub mod migrations;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod native;

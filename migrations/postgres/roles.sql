@@ -91,4 +91,18 @@ grant select on jobs.installation, jobs.schema_migration, jobs.job to jobs_worke
 -- This role can freeze and thaw. Only the owner can set the environment of the database.
 grant insert (frozen_at, frozen_by, frozen_reason), update (frozen_at, frozen_by, frozen_reason) on jobs.installation to jobs_worker;
 
+-- A worker reads from a message of the server that a lock was not available. With this privilege it asks for messages that are not translated.
+-- Only a superuser can grant it, and before version 15 nobody can. If it is missing where it is needed, `worker doctor` says so. The table that
+-- is locked belongs to all databases, and two grants at once would fail.
+do $$
+begin
+    if current_setting('server_version_num')::int >= 150000 then
+        execute 'lock table pg_catalog.pg_parameter_acl in share row exclusive mode';
+        execute 'grant set on parameter lc_messages to jobs_worker';
+    end if;
+exception when insufficient_privilege then
+    null;
+end
+$$;
+
 commit;

@@ -54,6 +54,9 @@ pub(crate) struct Options {
     /// A test program that takes longer is killed, and counts as failed
     #[arg(long, value_name = "MINUTES", default_value_t = LIMIT, value_parser = clap::value_parser!(u64).range(1..))]
     limit: u64,
+    /// On a server that translates its messages into German and sorts as in German
+    #[arg(long)]
+    translated: bool,
     /// Passed on to `cargo test`, e.g. `-- --test postgres name_of_a_test`
     #[arg(last = true)]
     arguments: Vec<String>,
@@ -64,7 +67,12 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     // The build below replaces this program's file.
     let recorder = Recorder::new(root)?;
     let postgres = cluster::ensure()?;
-    let session = Session::begin_with(root.join(cluster::TESTS), &postgres, SETTINGS)?;
+    let session = if options.translated {
+        let settings = format!("{SETTINGS}lc_messages = 'C.UTF-8'\n");
+        Session::begin_with(root.join(cluster::TRANSLATED), &postgres, &settings)?
+    } else {
+        Session::begin_with(root.join(cluster::TESTS), &postgres, SETTINGS)?
+    };
     let browser = if browser::is_needed(arguments) { Some(browser::variables(root)?) } else { None };
     // What some tests need is fetched before all of them. If that fails, their messages say so, and the others run.
     let pgbouncer = if arguments.is_empty() {

@@ -6,6 +6,7 @@ use diesel::result::DatabaseErrorKind;
 use diesel::{ConnectionError, ConnectionResult, QueryResult};
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
 use diesel_jobs_core::storage::StorageResult;
+use futures_util::future::try_join;
 use tokio_postgres::{CancelToken, Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
@@ -13,6 +14,7 @@ use super::CHECKOUT_LIMIT;
 use super::cause::with_cause;
 use super::hosts;
 use super::keepalive_of_url::KeepaliveOfUrl;
+use super::language;
 use super::queries::complete_in;
 use super::queries::wake::CHANNEL;
 use super::renamed;
@@ -157,9 +159,19 @@ impl Connector {
         };
         let learnt = async {
             match self.own {
-                Some(limit) => self.explicit.learn(settings::must_set(&mut conn, limit).await?),
+                Some(limit) => {
+                    // Both are sent in one round trip.
+                    let (conn, speak) = (&conn, language::of_own_session());
+                    let ((), must_set) = try_join(
+                        async move { (&mut { conn }).batch_execute(&speak).await },
+                        settings::must_set(conn, limit),
+                    )
+                    .await?;
+                    self.explicit.learn(must_set);
+                }
                 None if self.sessions.are_kept() => {
-                    self.sessions.are_prepared(conn.batch_execute(&complete_in::prepare()).await)?;
+                    let prepare = language::of_kept_session() + &complete_in::prepare();
+                    self.sessions.are_prepared(conn.batch_execute(&prepare).await)?;
                 }
                 None => {}
             }

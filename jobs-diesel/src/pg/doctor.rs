@@ -12,7 +12,7 @@ use futures_util::StreamExt as _;
 
 use super::queries::doctor::{CHECKS, examine, schema_objects::schema_objects};
 use super::queries::session;
-use super::{PgStorage, drift, migrate, run, unavailable};
+use super::{PgStorage, drift, language, migrate, run, unavailable};
 
 /// How long one check may take.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -78,6 +78,10 @@ impl Doctor for PgStorage {
         match listens(self, &mut conn).await {
             Ok(found) => findings.extend(found),
             Err(problem) => findings.push(skipped("listen", problem)),
+        }
+        match run!(self, "language", conn => language::examine(conn)) {
+            Ok(found) => findings.extend(found),
+            Err(problem) => findings.push(skipped("language", problem)),
         }
         findings.sort_by_key(|finding| finding.severity);
         Ok(findings)

@@ -10,8 +10,8 @@ use diesel_jobs_core::{Finish, JobId};
 use super::queries::expire::{self, ForgetQuery};
 use super::queries::finish_batch;
 use super::queries::store_outputs::StoreOutputsQuery;
-use super::refused::may_be_caused_by_a_row;
 use super::{PgStorage, run};
+use crate::meaning::row;
 
 /// The finishes of the other jobs.
 fn without<'a>(batch: &[Finish], moved: &[JobId]) -> Cow<'a, [Finish]> {
@@ -53,7 +53,7 @@ impl PgStorage {
             // Batches without limits are neither searched nor copied.
             let rest = if finished.moved.is_empty() { Cow::Borrowed(batch) } else { without(batch, &finished.moved) };
             let mut moved = run!(self, "finish", conn => finish_batch::finish(conn, &rest));
-            if moved.as_ref().is_err_and(may_be_caused_by_a_row) && self.set_running_apart().await? {
+            if moved.as_ref().is_err_and(row::may_be_the_cause) && self.set_running_apart().await? {
                 moved = run!(self, "finish", conn => finish_batch::finish(conn, &rest));
             }
             finished.moved.extend(moved?);

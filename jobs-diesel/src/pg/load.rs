@@ -14,8 +14,9 @@ use diesel_jobs_core::{Handled, JobError};
 
 use super::pools::Object;
 use super::stale::Stale;
-use super::transact::{STALE, conflict, connections, is_closed, is_closed_at_once};
+use super::transact::{STALE, connections, is_closed_at_once};
 use super::{PgStorage, no_connection, stale, unavailable};
+use crate::meaning::{conflict, is_closed};
 
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
 

@@ -20,6 +20,7 @@ mod insert_chunk;
 mod insert_each;
 mod keepalive_of_url;
 mod lag;
+mod language;
 mod levels;
 #[cfg(feature = "postgres-sync")]
 mod libpq;

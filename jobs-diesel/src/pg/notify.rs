@@ -4,13 +4,13 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use diesel_async::{AsyncPgConnection, RunQueryDsl};
+use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
 use futures_util::StreamExt;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::queries::session;
-use super::{PgStorage, STATEMENT_LIMIT};
+use super::{PgStorage, STATEMENT_LIMIT, language};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
@@ -71,7 +71,9 @@ async fn listen_once(storage: &PgStorage, served: &HashSet<&str>, wakes: Wakes<'
     if tokio::time::timeout(storage.stopwatch().limit(STATEMENT_LIMIT), is_pooled(storage, &mut conn)).await?? {
         return Ok(End::Pooled);
     }
-    diesel::sql_query(format!("listen {}", storage.connector.channel())).execute(&mut conn).await?;
+    conn.batch_execute(&language::of_own_session()).await?;
+    // It is a message of its own, so that pg_stat_activity shows what the session does.
+    conn.batch_execute(&format!("listen {}", storage.connector.channel())).await?;
     wakes.jobs.notify_one();
     let mut notifications = std::pin::pin!(conn.notifications_stream());
     while let Some(Ok(notification)) = notifications.next().await {

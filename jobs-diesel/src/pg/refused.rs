@@ -1,47 +1,24 @@
 //! What to do when the database refuses a statement because of the content of a row. The row is set apart and the
 //! statement is tried once more. No single row may stop a queue.
 
-use diesel::result::{DatabaseErrorKind, Error};
 use diesel_async::RunQueryDsl;
 use diesel_jobs_core::storage::{Claim, StorageResult, Transacted};
-use diesel_jobs_core::{Finish, StorageError, Transition};
+use diesel_jobs_core::{Finish, Transition};
 
 use super::levels::Plan;
 use super::queries::set_apart::{SetFinishedApart, SetQuarantinedApart, SetRunningApart, SetWaitingApart};
 use super::{PgStorage, run};
+use crate::meaning::row;
 
 type Row = (i64, String, String);
 
-/// Parts of PostgreSQL's messages about numbers out of range and about queue names that are too long for a
-/// notification. The third begins the messages of the trigger of `jobs.ready`. Diesel has no error kind for these.
-const TEXTS: [&str; 3] = ["out of range", "payload string too long", "jobs.ready: "];
-
-/// The constraint that a finish violates if an earlier job with the same id has ended.
-const FINISHED_KEY: &str = "\"finished_pkey\"";
-
-/// The reason for the rollback in that case.
+/// The reason for the rollback if an earlier job with the same id has ended.
 pub(super) const HISTORY: &str = "the history of an earlier job with the same id (23505)";
-
-/// Whether a row may be the cause: a duplicate key, a value that a constraint forbids, or one of [`TEXTS`].
-pub(super) fn may_be_caused_by_a_row(error: &StorageError) -> bool {
-    use DatabaseErrorKind::{CheckViolation, NotNullViolation, UniqueViolation, Unknown};
-    let StorageError::Refused(source) = error else { return false };
-    match source.downcast_ref() {
-        Some(Error::DatabaseError(UniqueViolation | CheckViolation | NotNullViolation, _)) => true,
-        Some(Error::DatabaseError(Unknown, what)) => TEXTS.iter().any(|text| what.message().contains(text)),
-        _ => false,
-    }
-}
-
-/// Whether one of our finishes failed because an earlier job with the same id has ended.
-pub(super) fn is_history(error: &Error) -> bool {
-    matches!(error, Error::DatabaseError(DatabaseErrorKind::UniqueViolation, what) if what.message().contains(FINISHED_KEY))
-}
 
 /// Whether an attempt failed for that reason: its handler called `complete_in`. The next attempt would fail in the same
 /// way.
 fn failed_for_history(finish: &Finish) -> bool {
-    matches!(&finish.transition, Transition::Retry { failure, .. } if failure.message.contains(FINISHED_KEY))
+    matches!(&finish.transition, Transition::Retry { failure, .. } if row::names_history(&failure.message))
 }
 
 impl PgStorage {

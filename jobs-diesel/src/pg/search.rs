@@ -19,8 +19,8 @@ use super::queries::discover::{DiscoverQuery, DiscoverRow};
 use super::queries::live_queues::LiveQueuesQuery;
 use super::queries::next_due::{NextDueQuery, NextDueRow};
 use super::queries::rescan::{RescanQuery, RescanRow};
-use super::refused::may_be_caused_by_a_row;
 use super::{PgStorage, run};
+use crate::meaning::row;
 
 /// How long the first claim of a worker waits for its first rescan. With millions of dead entries the rescan takes
 /// seconds, and new jobs should be claimed meanwhile.
@@ -42,7 +42,7 @@ impl PgStorage {
     pub(super) async fn claim_quarantined(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
         let mut rows: StorageResult<Vec<ClaimedRow>> =
             run!(self, "claim_quarantined", conn => ClaimQuarantinedQuery::new(claim).load(conn));
-        if rows.as_ref().is_err_and(may_be_caused_by_a_row) && self.set_quarantined_apart(claim).await? {
+        if rows.as_ref().is_err_and(row::may_be_the_cause) && self.set_quarantined_apart(claim).await? {
             rows = run!(self, "claim_quarantined", conn => ClaimQuarantinedQuery::new(claim).load(conn));
         }
         Ok(rows?.into_iter().map(|row| row.into_job(claim.worker)).collect())
@@ -76,7 +76,7 @@ impl PgStorage {
         match rows {
             Ok(rows) => Ok(self.record_claimed(rows, &plan.levels(), claim, asked)),
             // The claim that follows sets the row apart.
-            Err(problem) if may_be_caused_by_a_row(&problem) => Ok(Vec::new()),
+            Err(problem) if row::may_be_the_cause(&problem) => Ok(Vec::new()),
             Err(problem) => Err(problem),
         }
     }
@@ -86,7 +86,7 @@ impl PgStorage {
         let durable = self.outage.is_recent();
         let mut rows: StorageResult<Vec<ClaimedRow>> =
             run!(self, "claim", conn => ClaimQuery::new(claim, plan).durable(durable).load(conn));
-        if rows.as_ref().is_err_and(may_be_caused_by_a_row) && self.set_waiting_apart(claim, plan).await? {
+        if rows.as_ref().is_err_and(row::may_be_the_cause) && self.set_waiting_apart(claim, plan).await? {
             rows = run!(self, "claim", conn => ClaimQuery::new(claim, plan).durable(durable).load(conn));
         }
         let rows = rows?;

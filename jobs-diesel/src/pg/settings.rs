@@ -135,7 +135,7 @@ struct Defaults {
 }
 
 /// Whether the worker's transactions must set what they need, because this session has other defaults.
-pub(crate) async fn must_set(conn: &mut AsyncPgConnection, limit: Duration) -> QueryResult<bool> {
+pub(crate) async fn must_set(mut conn: &AsyncPgConnection, limit: Duration) -> QueryResult<bool> {
     let query = diesel::sql_query(
         "select current_setting('plan_cache_mode') = 'force_generic_plan' as ours,
                 current_setting('default_transaction_isolation') = 'read committed'
@@ -143,7 +143,7 @@ pub(crate) async fn must_set(conn: &mut AsyncPgConnection, limit: Duration) -> Q
                     and current_setting('lock_timeout') = '0' as plain,
                 extract(epoch from current_setting('statement_timeout')::interval)::float8 as statement_timeout",
     );
-    let defaults: Defaults = diesel_async::RunQueryDsl::get_result(query, conn).await?;
+    let defaults: Defaults = diesel_async::RunQueryDsl::get_result(query, &mut conn).await?;
     let is_short = defaults.statement_timeout > 0.0 && defaults.statement_timeout < limit.as_secs_f64();
     Ok(!defaults.ours && (!defaults.plain || is_short))
 }

@@ -31,8 +31,8 @@ use super::queries::progress::StoreProgressQuery;
 use super::queries::prune::PruneQuery;
 use super::queries::rescue::RescueQuery;
 use super::queries::{admit, full_limits, installation, leases, schedule, tick, worker};
-use super::refused::may_be_caused_by_a_row;
 use super::{PgStorage, load, migrate, native, notify, run, transact, unavailable};
+use crate::meaning::row;
 
 #[async_trait]
 impl Storage for PgStorage {
@@ -112,7 +112,7 @@ impl Storage for PgStorage {
             age: policy.rescuer.map_or(0.0, |rescuer| native::seconds(rescuer.age)),
         };
         let mut rows: StorageResult<Vec<RescuedRow>> = run!(self, "rescue", conn => query().load(conn));
-        if rows.as_ref().is_err_and(may_be_caused_by_a_row) && self.set_running_apart().await? {
+        if rows.as_ref().is_err_and(row::may_be_the_cause) && self.set_running_apart().await? {
             rows = run!(self, "rescue", conn => query().load(conn));
         }
         let rows = rows?;

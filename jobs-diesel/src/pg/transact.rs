@@ -7,7 +7,6 @@
 
 #[cfg(feature = "postgres-sync")]
 mod blocking;
-pub(super) mod conflict;
 mod end;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used)]
@@ -18,17 +17,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use deadpool::managed::PoolError;
 use diesel::result::Error as DieselError;
 use diesel::{ConnectionError, QueryResult};
+use diesel_async::pooled_connection::PoolableConnection as _;
 use diesel_async::{AnsiTransactionManager, AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _};
 use diesel_jobs_core::__private::crash_point;
 use diesel_jobs_core::storage::{AsyncBody, Body, Transacted, Transaction};
 use diesel_jobs_core::{JobError, Lease, Transition};
 
 use super::pools::Object;
-use super::refused::{HISTORY, is_history};
+use super::refused::HISTORY;
 use super::sessions::Sessions;
 use super::stale::Stale;
 use super::{PgStorage, no_connection, server_message, stale, unavailable};
 use crate::error::storage_error;
+use crate::meaning::{conflict, is_closed, row};
 
 #[cfg(feature = "postgres-sync")]
 pub(crate) use blocking::{BlockingPool, blocking_pool};
@@ -93,7 +94,7 @@ fn transacted(ended: Result<Vec<Transition>, Rollback>, is_stale: impl FnOnce(Op
         Err(Rollback::Refused(error)) => match conflict::of_statement(&error) {
             Some(what) => Transacted::Conflict { what, error: JobError::new(error) },
             // The finished row is then set apart, so that the same attempt may succeed at once.
-            None if is_history(&error) => Transacted::Conflict { what: HISTORY, error: JobError::new(error) },
+            None if row::is_history(&error) => Transacted::Conflict { what: HISTORY, error: JobError::new(error) },
             None if is_stale(stale::of_end(&error)) => {
                 Transacted::Conflict { what: STALE, error: JobError::new(error) }
             }
@@ -181,7 +182,9 @@ pub(crate) async fn transact(storage: &PgStorage, transaction: Transaction) -> T
         };
         match ended {
             Some(Err(Rollback::NotBegun(error)))
-                if is_closed(&error) || rotation.is_stale(&mut conn, stale::of_statement(&error)) =>
+                if is_closed(&error)
+                    || conn.is_broken()
+                    || rotation.is_stale(&mut conn, stale::of_statement(&error)) =>
             {
                 drop(Object::take(conn));
             }
@@ -218,7 +221,10 @@ async fn run(
     };
     match ended {
         Ok(transitions) => Ok(transitions),
-        Err(rollback) => {
+        Err(mut rollback) => {
+            if end::may_be_aborted(&rollback) {
+                rollback = end::probed(rollback, conn.batch_execute(end::PROBE).await);
+            }
             let rollback = match rollback {
                 Rollback::Handler(error) => match server_message::of(conn) {
                     Some(text) => Rollback::Handler(error.noted(format!("the server ended the connection: {text}"))),
@@ -245,18 +251,6 @@ async fn roll_back(conn: &mut AsyncPgConnection) -> QueryResult<()> {
 pub(super) fn is_closed_at_once(error: &PoolError<ConnectionError>) -> bool {
     match error {
         PoolError::Backend(ConnectionError::CouldntSetupConfiguration(error)) => is_closed(error),
-        _ => false,
-    }
-}
-
-/// Whether the transaction may be begun on another connection. The statements that begin one are either answered by the
-/// server or not answered at all.
-pub(super) fn is_closed(error: &DieselError) -> bool {
-    use diesel::result::DatabaseErrorKind::{ClosedConnection, UnableToSendCommand};
-    match error {
-        DieselError::DatabaseError(ClosedConnection | UnableToSendCommand, _) => true,
-        DieselError::DatabaseError(_, info) => info.message().starts_with("terminating connection"),
-        DieselError::BrokenTransactionManager => true,
         _ => false,
     }
 }

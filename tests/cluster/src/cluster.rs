@@ -26,7 +26,10 @@ impl Cluster {
     pub fn open(dir: PathBuf, postgres: &Postgres) -> Result<Self> {
         let mut server = Server::at(&dir, postgres)?;
         if !dir.ends_with(crate::BENCH) {
-            server = server.in_memory().with_statistics();
+            server = server.in_memory().in_german().with_statistics();
+        }
+        if dir.ends_with(crate::TRANSLATED) {
+            server = server.sorting_as_in_german();
         }
         let lock = |name: &str| {
             File::options().create(true).append(true).open(dir.join(name)).with_context(|| {

@@ -34,6 +34,8 @@ pub use self::{
 
 /// The directory of the tests' cluster.
 pub const TESTS: &str = "target/pg";
+/// The directory of a cluster that translates its messages and sorts as in another language.
+pub const TRANSLATED: &str = "target/pg-translated";
 /// The directory of the benchmark's cluster. On the same cluster, tests that run meanwhile would affect the
 /// measurements.
 pub const BENCH: &str = "target/pg-bench";

@@ -50,6 +50,8 @@ pub struct Server {
     environment: Vec<(String, String)>,
     /// Whether it counts the statements of all databases.
     statistics: bool,
+    /// The arguments of initdb for the locale.
+    locale: &'static [&'static str],
 }
 
 impl Server {
@@ -59,7 +61,17 @@ impl Server {
         let owner = Owner::find()?;
         let home = home(dir, &owner)?;
         let (bin, dir) = (postgres.bin.clone(), dir.to_path_buf());
-        Ok(Self { bin, dir, home, owner, in_memory: false, loud: true, environment: Vec::new(), statistics: false })
+        Ok(Self {
+            bin,
+            dir,
+            home,
+            owner,
+            in_memory: false,
+            loud: true,
+            environment: Vec::new(),
+            statistics: false,
+            locale: &["--no-locale"],
+        })
     }
 
     /// Has its databases in memory, if the machine has room when they are created.
@@ -77,6 +89,19 @@ impl Server {
     /// Starts it with these variables in its environment.
     pub fn with_environment(mut self, environment: &[(&str, &str)]) -> Self {
         self.environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        self
+    }
+
+    /// Speaks German in the databases that are set to `lc_messages = 'C.UTF-8'`. This needs no locale of the machine, only a server that
+    /// was built with translations. With `C`, which is the default of the tests' servers, messages are not translated.
+    pub fn in_german(mut self) -> Self {
+        self.environment.push(("LANGUAGE".to_owned(), "de".to_owned()));
+        self
+    }
+
+    /// Sorts as in German, which needs PostgreSQL 15 and ICU, but no locale of the machine.
+    pub fn sorting_as_in_german(mut self) -> Self {
+        self.locale = &["--locale=C.UTF-8", "--locale-provider=icu", "--icu-locale=de"];
         self
     }
 
@@ -202,7 +227,11 @@ impl Server {
         DirBuilder::new().mode(0o700).create(&aside)?;
         self.owner.give(&aside)?;
         let mut initdb = self.owner.command(self.bin.join("initdb"), &self.home);
-        initdb.args(["--username", "tester", "--auth=trust", "--encoding=UTF8", "--no-locale", "--pgdata"]).arg(&aside);
+        initdb
+            .args(["--username", "tester", "--auth=trust", "--encoding=UTF8"])
+            .args(self.locale)
+            .arg("--pgdata")
+            .arg(&aside);
         self.capture(&mut initdb, "set PG_BIN to the directory of a complete PostgreSQL server")?;
         if self.in_memory
             && let Some(databases) = memory::place(&self.home, &self.owner)?

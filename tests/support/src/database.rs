@@ -98,6 +98,12 @@ impl Db {
         Database::open(&self.url, HANDLERS).await.unwrap()
     }
 
+    /// Opens the database again as another role of the server, for the workers. The test's own statements keep the tests' role.
+    pub async fn open_as(&mut self, role: &str) {
+        let (_, place) = self.url.split_once('@').expect("the tests' URL names its role");
+        self.database = Database::open(&format!("postgres://{role}@{place}"), HANDLERS).await.unwrap();
+    }
+
     /// Returns a builder of a worker in this process, with these jobs and a short poll interval.
     pub fn worker(&self, registry: Registry) -> WorkerBuilder {
         Worker::builder(self.storage()).registry(registry).poll(Duration::from_millis(50))

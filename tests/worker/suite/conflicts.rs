@@ -46,19 +46,19 @@ fn conflicting_blocking(
     Ok(())
 }
 
-struct Kind {
+pub(super) struct Kind {
     registry: Registry,
     job: fn(&str, bool, &str) -> JobBuilder,
 }
 
-fn async_kind() -> Kind {
+pub(super) fn async_kind() -> Kind {
     Kind {
         registry: registry![ConflictingAsync],
         job: |sql, waits, then| ConflictingAsync { sql: sql.to_owned(), waits, then: then.to_owned() }.into(),
     }
 }
 
-fn blocking_kind() -> Kind {
+pub(super) fn blocking_kind() -> Kind {
     Kind {
         registry: registry![ConflictingBlocking],
         job: |sql, waits, then| ConflictingBlocking { sql: sql.to_owned(), waits, then: then.to_owned() }.into(),
@@ -117,7 +117,7 @@ async fn a_hot_row_under_serializable_costs_no_attempt(db: Db, kind: Kind) {
 }
 
 /// The transaction that the server ends because of the deadlock runs again when the other has ended.
-async fn a_deadlock_costs_no_attempt(db: Db, kind: Kind) {
+pub(super) async fn a_deadlock_costs_no_attempt(db: Db, kind: Kind) {
     db.execute("create table pair (id int, n int); insert into pair values (1, 0), (2, 0)").await;
     let update = |id| format!("update pair set n = n + 1 where id = {id}");
     db.enqueue((kind.job)(&update(1), true, &update(2))).await;
@@ -139,7 +139,7 @@ async fn a_deadlock_costs_no_attempt(db: Db, kind: Kind) {
     assert!(!events.rest().is_empty(), "nobody ran again: nothing was tested");
 }
 
-async fn a_lock_that_is_not_available_costs_no_attempt(db: Db, kind: Kind) {
+pub(super) async fn a_lock_that_is_not_available_costs_no_attempt(db: Db, kind: Kind) {
     let mut holder = db.conn().await;
     holder.execute("begin; lock table effect in exclusive mode").await;
     let id = db.enqueue((kind.job)("lock table effect in row exclusive mode nowait", false, EFFECT)).await;
@@ -179,7 +179,7 @@ async fn a_handler_chooses_the_isolation_of_its_transaction(db: Db, kind: Kind) 
 }
 
 /// The server has rolled back, so the outcome is known.
-async fn a_serialization_failure_at_the_commit_is_run_again(db: Db, kind: Kind) {
+pub(super) async fn a_serialization_failure_at_the_commit_is_run_again(db: Db, kind: Kind) {
     let deferred = "create constraint trigger raise_conflict after insert on effect deferrable initially deferred
         for each row execute function raise_conflict()";
     db.execute(&format!("{}{deferred}", raise_conflict("40001", 2))).await;

@@ -30,6 +30,7 @@ mod fair;
 mod floors;
 mod from_sql;
 mod history;
+mod language;
 mod layers;
 mod limits;
 mod loading;

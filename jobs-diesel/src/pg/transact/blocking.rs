@@ -7,14 +7,16 @@ use std::time::Instant;
 use diesel::connection::{AnsiTransactionManager, SimpleConnection as _, TransactionManager as _};
 use diesel::prelude::*;
 use diesel::r2d2::{self, ManageConnection, Pool, R2D2Connection as _};
+use diesel::result::Error as DieselError;
 use diesel_jobs_core::__private::{crash_point, crash_soon};
 use diesel_jobs_core::storage::{BlockingBody, Transacted, finishes};
 use diesel_jobs_core::{Finish, Lease, Transition};
 use tokio_util::sync::CancellationToken;
 
-use super::end::{BY_INDEX, UNLIMITED, commit, is_outermost, message, refused};
-use super::{Rollback, connections, is_closed, transacted};
+use super::end::{BY_INDEX, PROBE, UNLIMITED, commit, is_outermost, may_be_aborted, message, probed, refused};
+use super::{Rollback, connections, transacted};
 use crate::commit_decision::CommitDecision;
+use crate::meaning::is_closed;
 use crate::pg::connect::Connector;
 use crate::pg::queries::complete_in;
 use crate::pg::queries::finish::FinishQuery;
@@ -23,7 +25,7 @@ use crate::pg::queries::finish_variants::{EverythingQuery, LimitedQuery};
 use crate::pg::queries::store_outputs::StoreOutputsQuery;
 use crate::pg::rotation::Pooled;
 use crate::pg::sessions::Sessions;
-use crate::pg::{CHECKOUT_LIMIT, PgStorage, settings, stale, unavailable};
+use crate::pg::{CHECKOUT_LIMIT, PgStorage, language, settings, stale, unavailable};
 
 /// This text is used because libpq does not return the message that a server sends when it ends a connection.
 const CLOSED: &str = "the server ended the connection, and its log says why \
@@ -56,7 +58,7 @@ impl ManageConnection for Manager {
         let mut conn = opened.map_err(r2d2::Error::ConnectionError)?;
         let sessions = self.0.sessions();
         if sessions.are_kept() {
-            let prepared = conn.batch_execute(&complete_in::prepare());
+            let prepared = conn.batch_execute(&(language::of_kept_session() + &complete_in::prepare()));
             sessions.are_prepared(prepared).map_err(r2d2::Error::QueryError)?;
         }
         Ok(self.0.rotation().opened(conn, generation))
@@ -157,7 +159,10 @@ fn run(
         Ok(transitions) => end(conn, sessions, leases, &transitions, commit_decision).map(|()| transitions),
         Err(error) => Err(Rollback::Handler(error)),
     };
-    let Err(rollback) = ended else { return ended };
+    let Err(mut rollback) = ended else { return ended };
+    if may_be_aborted(&rollback) {
+        rollback = probed(rollback, conn.batch_execute(PROBE));
+    }
     // If the rollback fails, the connection is broken and does not go back to its pool. Diesel learns from libpq that no transaction is open.
     let rolled_back = conn.batch_execute(&super::rollback());
     let is_rolled_back = rolled_back.is_ok();

@@ -10,7 +10,8 @@
 //! If the message fails, it is unknown which of its statements failed. But it is known whether anything was committed:
 //! a server that answers with an error, and then accepts the `ROLLBACK`, has committed nothing.
 
-use diesel::result::Error as DieselError;
+use diesel::QueryResult;
+use diesel::result::{DatabaseErrorKind, Error as DieselError};
 use diesel_async::{AnsiTransactionManager, AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _};
 use diesel_async::{RunQueryDsl, TransactionManager as _};
 use diesel_jobs_core::__private::{crash_point, crash_soon};
@@ -106,26 +107,44 @@ pub(super) async fn end(
 }
 
 /// Fails if the handler has left a savepoint open. A `COMMIT` would also commit what was done in that savepoint.
-pub(super) fn is_outermost(depth: diesel::QueryResult<Option<std::num::NonZeroU32>>) -> Result<(), Rollback> {
+pub(super) fn is_outermost(depth: QueryResult<Option<std::num::NonZeroU32>>) -> Result<(), Rollback> {
     match depth.map_err(Rollback::Database)? {
         Some(depth) if depth.get() > 1 => Err(Rollback::Handler(JobError::msg(LEFT_OPEN))),
         _ => Ok(()),
     }
 }
 
-/// Why the end was refused. If the transaction is already aborted, a statement of the handler caused that, because this
-/// is our first statement after the handler.
+/// Why the end was refused.
 pub(super) fn refused(sessions: &Sessions, error: DieselError) -> Rollback {
     let DieselError::DatabaseError(_, info) = &error else { return Rollback::Database(error) };
     let message = info.message();
-    if message.starts_with("current transaction is aborted") {
-        Rollback::Handler(JobError::msg(SWALLOWED))
-    } else if complete_in::says_lease_lost(message) {
+    if complete_in::says_lease_lost(message) {
         Rollback::LeaseLost
     } else if complete_in::says_not_prepared(message) {
         sessions.are_not_kept();
         Rollback::NotPrepared(error)
     } else {
         Rollback::Database(error)
+    }
+}
+
+/// A statement that every session executes, unless its transaction is aborted.
+pub(super) const PROBE: &str = "select";
+
+/// Whether a statement of ours may have been refused because the transaction was aborted before it. Diesel has no kind for it.
+pub(super) fn may_be_aborted(rollback: &Rollback) -> bool {
+    matches!(rollback, Rollback::Database(DieselError::DatabaseError(DatabaseErrorKind::Unknown, _)))
+}
+
+/// The failure of a handler whose transaction was aborted by one of its own statements. In whatever language the server refused our statement
+/// for that reason, it refuses the [`PROBE`] with the same words.
+pub(super) fn probed(rollback: Rollback, probe: QueryResult<()>) -> Rollback {
+    match (&rollback, probe) {
+        (Rollback::Database(DieselError::DatabaseError(_, first)), Err(DieselError::DatabaseError(_, second)))
+            if first.message() == second.message() =>
+        {
+            Rollback::Handler(JobError::msg(SWALLOWED))
+        }
+        _ => rollback,
     }
 }

@@ -174,7 +174,7 @@ pub(super) async fn operations(db: &Database) {
 fn refused<T>(operation: &str, answer: StorageResult<T>) {
     match answer {
         Err(error @ StorageError::Refused(_)) => {
-            assert!(error.to_string().contains("permission denied"), "{operation}: {error}")
+            assert!(super::is_denied(&error.to_string()), "{operation}: {error}")
         }
         Err(error) => panic!("{operation}: {error}"),
         Ok(_) => panic!("{operation} was carried out"),

@@ -1,16 +1,20 @@
-//! Which errors are conflicts with another transaction. After such an error the same attempt may succeed at once.
+//! Which errors of PostgreSQL are conflicts with another transaction. After such an error the same attempt may succeed at once.
 
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
 use diesel_jobs_core::JobError;
 
-/// Parts of the server's messages, in the C locale. Diesel has an error kind only for the first of these conflicts.
+use super::is_deadlock;
+
+/// Parts of the server's messages in English. Nothing else shows that a lock was not available. The first two also recognize an error that
+/// only repeats the message.
 const TEXTS: [(&str, &str); 4] = [
     ("could not serialize access", SERIALIZATION),
-    ("deadlock detected", "a deadlock (40P01)"),
+    ("deadlock detected", DEADLOCK),
     ("could not obtain lock on", LOCK),
     ("canceling statement due to lock timeout", LOCK),
 ];
 const SERIALIZATION: &str = "a serialization failure (40001)";
+const DEADLOCK: &str = "a deadlock (40P01)";
 const LOCK: &str = "a lock that was not available (55P03)";
 
 /// The conflict that a message of the server describes.
@@ -19,9 +23,10 @@ fn conflict_in(text: &str) -> Option<&'static str> {
 }
 
 /// The conflict that made one of our own statements fail. `None` if the error is not a conflict.
-pub(super) fn of_statement(error: &DieselError) -> Option<&'static str> {
+pub(crate) fn of_statement(error: &DieselError) -> Option<&'static str> {
     match error {
         DieselError::DatabaseError(DatabaseErrorKind::SerializationFailure, _) => Some(SERIALIZATION),
+        DieselError::DatabaseError(_, info) if is_deadlock(&**info) => Some(DEADLOCK),
         DieselError::DatabaseError(_, info) => conflict_in(info.message()),
         DieselError::RollbackErrorOnCommit { commit_error, .. } => of_statement(commit_error),
         _ => None,
@@ -30,7 +35,7 @@ pub(super) fn of_statement(error: &DieselError) -> Option<&'static str> {
 
 /// The conflict that made a statement of a handler fail, if the handler returned that error. `None` if the error is not
 /// a conflict, or if the handler has decided itself what should follow.
-pub(in crate::pg) fn of_handler(error: &JobError) -> Option<&'static str> {
+pub(crate) fn of_handler(error: &JobError) -> Option<&'static str> {
     if error.says_what_follows() {
         return None;
     }

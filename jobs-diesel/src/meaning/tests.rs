@@ -1,0 +1,94 @@
+use super::*;
+
+/// An error as PostgreSQL makes it.
+#[derive(Default)]
+struct Said {
+    message: &'static str,
+    details: Option<&'static str>,
+    hint: Option<&'static str>,
+    position: Option<i32>,
+}
+
+impl DatabaseErrorInformation for Said {
+    fn message(&self) -> &str {
+        self.message
+    }
+    fn details(&self) -> Option<&str> {
+        self.details
+    }
+    fn hint(&self) -> Option<&str> {
+        self.hint
+    }
+    fn table_name(&self) -> Option<&str> {
+        None
+    }
+    fn column_name(&self) -> Option<&str> {
+        None
+    }
+    fn constraint_name(&self) -> Option<&str> {
+        None
+    }
+    fn statement_position(&self) -> Option<i32> {
+        self.position
+    }
+}
+
+fn meaning(said: Said) -> Meaning {
+    Meaning::of(&Error::DatabaseError(DatabaseErrorKind::Unknown, Box::new(said)))
+}
+
+/// The messages are those of PostgreSQL 15.
+#[test]
+fn an_error_means_the_same_in_every_language() {
+    let parsed = |message| meaning(Said { message, position: Some(13), ..Said::default() });
+    let executed = |message| meaning(Said { message, ..Said::default() });
+    for message in [
+        "relation \"jobs.ready\" does not exist",
+        "Relation »jobs.ready« existiert nicht",
+        "la relation « jobs.ready » n'existe pas",
+        "no existe la relación «jobs.ready»",
+        "リレーション\"jobs.ready\"は存在しません",
+        "отношение \"jobs.ready\" не существует",
+        "schema \"jobs\" does not exist",
+        "Schema »jobs« existiert nicht",
+    ] {
+        assert_eq!(parsed(message), Meaning::NoTables, "{message}");
+    }
+    for message in ["permission denied for schema jobs", "keine Berechtigung für Schema jobs", "对模式 jobs 权限不够"]
+    {
+        assert_eq!(parsed(message), Meaning::NoPrivilege, "{message}");
+    }
+    for message in [
+        "permission denied for table ready",
+        "keine Berechtigung für Tabelle ready",
+        "permiso denegado a la tabla ready",
+        "permesso negato per la tabella ready",
+        "テーブル ready へのアクセスが拒否されました",
+        "ready 테이블에 대한 접근 권한 없음",
+        "droit refusé pour la séquence job_id",
+    ] {
+        assert_eq!(executed(message), Meaning::NoPrivilege, "{message}");
+    }
+    for message in
+        ["prepared statement \"s7\" already exists", "vorbereitete Anweisung »__diesel_stmt_0« existiert nicht"]
+    {
+        assert_eq!(executed(message), Meaning::MixedUp, "{message}");
+    }
+    let details = "Prozess 7 wartet auf ShareLock-Sperre auf Transaktion 811; blockiert von Prozess 9.\n\
+        Prozess 9 wartet auf AccessExclusiveLock-Sperre auf Relation 16402 der Datenbank 5; blockiert von Prozess 7.";
+    let message = "Verklemmung (Deadlock) entdeckt";
+    assert_eq!(meaning(Said { message, details: Some(details), ..Said::default() }), Meaning::Transient);
+}
+
+#[test]
+fn errors_of_the_application_mean_nothing_to_us() {
+    for message in ["the order is not ready", "Spalte »jobs« existiert nicht", "type \"s\" does not exist"] {
+        assert_eq!(meaning(Said { message, ..Said::default() }), Meaning::Other, "{message}");
+    }
+    let parsed = |message, hint| meaning(Said { message, hint, position: Some(3), ..Said::default() });
+    assert_eq!(parsed("Relation »orders« existiert nicht", None), Meaning::Other);
+    assert_eq!(parsed("Funktion jobs.enqueue(text) existiert nicht", Some("Keine Funktion ..")), Meaning::Other);
+    assert_eq!(parsed("Relation »s7« existiert nicht", None), Meaning::Other);
+    let details = Some("one line with 1 ShareLock\nand one without");
+    assert_eq!(meaning(Said { message: "x", details, ..Said::default() }), Meaning::Other);
+}
