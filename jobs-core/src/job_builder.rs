@@ -142,6 +142,7 @@ impl IntoNewJob for JobBuilder {
             return job.into_new_job();
         }
         job.refuse_two_limits(job.runs_again())?;
+        job.refuse_deep_args()?;
         let limit = if is_of_rows {
             Err(LimitProblem::OfRows)
         } else {

@@ -30,6 +30,7 @@ mod job_builder;
 mod job_event;
 mod job_id;
 mod job_options;
+mod json_depth;
 mod layer;
 mod lease;
 mod limit;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
+use crate::json_depth::is_too_deep;
 use crate::limit::{JobLimit, Limit, Rate, Sequence};
 use crate::trace_context::Traceparent;
 use crate::unique::{OnConflict, Unique, UniqueKey, UniqueProblem};
@@ -129,8 +130,18 @@ impl NewJob {
         }
     }
 
+    /// Called before a key is made of the arguments, too: what cannot be read makes no key.
+    pub(crate) fn refuse_deep_args(&self) -> Result<(), InvalidJob> {
+        if is_too_deep(self.args.as_bytes()) {
+            Err(InvalidJob::TooDeep { kind: self.kind.to_string() })
+        } else {
+            Ok(())
+        }
+    }
+
     /// The same job with a unique key.
     pub fn unique(mut self, rule: Unique) -> Result<Self, InvalidJob> {
+        self.refuse_deep_args()?;
         let key = rule.of(self.kind.clone(), &self.args);
         let key = key.map_err(|problem| InvalidJob::Unique { kind: self.kind.to_string(), problem })?;
         if self.runs_again() {
@@ -235,6 +246,7 @@ impl NewJob {
         if self.args.len() > MAX_ARGS_BYTES {
             return Err(InvalidJob::TooLarge { kind: kind(), bytes: self.args.len() });
         }
+        self.refuse_deep_args()?;
         let ahead = match self.run_at {
             RunAt::Now => Duration::ZERO,
             RunAt::After(delay) => delay,

@@ -7,11 +7,10 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::json_depth::{MAX_DEPTH, is_too_deep};
+
 /// The largest output that is stored, in bytes of JSON.
 pub const MAX_OUTPUT_BYTES: usize = 256 * 1024;
-
-/// The deepest nesting that is stored. Deeper JSON could be stored, but `serde_json` refuses to read it.
-const MAX_DEPTH: usize = 127;
 
 /// What a handler returned, as JSON. If it cannot be stored, a note with the reason is stored instead.
 ///
@@ -98,7 +97,7 @@ fn encoded<T: Serialize + ?Sized>(value: &T) -> Result<String, String> {
     if text.length > MAX_OUTPUT_BYTES {
         return Err(format!("the output takes {} bytes of JSON, at most {MAX_OUTPUT_BYTES} are stored", text.length));
     }
-    if depth(&text.bytes) > MAX_DEPTH {
+    if is_too_deep(&text.bytes) {
         return Err(format!("the output is nested more than {MAX_DEPTH} levels deep"));
     }
     String::from_utf8(text.bytes).map_err(|error| format!("the output is no valid JSON: {error}"))
@@ -123,25 +122,6 @@ impl Write for Text {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
-}
-
-/// How deep arrays and objects are nested in valid JSON.
-fn depth(json: &[u8]) -> usize {
-    let (mut depth, mut deepest, mut in_string, mut escaped) = (0_usize, 0, false, false);
-    for byte in json {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_string => escaped = true,
-            b'"' => in_string = !in_string,
-            b'[' | b'{' if !in_string => {
-                depth += 1;
-                deepest = deepest.max(depth);
-            }
-            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    deepest
 }
 
 #[cfg(test)]

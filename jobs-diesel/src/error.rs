@@ -131,6 +131,12 @@ pub enum MigrateError {
         /// The newest version in this program.
         known: i32,
     },
+    /// The database cannot store every text. Nothing was changed.
+    #[error(
+        "the encoding of this database is {0}, in which not every text can be stored, and `diesel-jobs` needs UTF8: create another database \
+         with `create database .. encoding 'UTF8' template template0`, and move your data to it with pg_dump and pg_restore"
+    )]
+    Encoding(String),
     /// A migration failed and was rolled back.
     #[error("migration {version:04}_{name}: {error}")]
     Failed {
@@ -156,7 +162,9 @@ impl From<MigrateError> for DieselError {
     fn from(error: MigrateError) -> Self {
         match error {
             MigrateError::Database(error) => error,
-            MigrateError::Newer { .. } | MigrateError::Failed { .. } => Self::QueryBuilderError(Box::new(error)),
+            MigrateError::Newer { .. } | MigrateError::Encoding(_) | MigrateError::Failed { .. } => {
+                Self::QueryBuilderError(Box::new(error))
+            }
         }
     }
 }
@@ -165,6 +173,7 @@ impl From<MigrateError> for StorageError {
     fn from(error: MigrateError) -> Self {
         match error {
             MigrateError::Newer { .. } => Self::Schema(error.to_string()),
+            MigrateError::Encoding(_) => Self::Config(error.to_string()),
             MigrateError::Failed { .. } => Self::Refused(Box::new(error)),
             MigrateError::Database(error) => storage_error(error),
         }

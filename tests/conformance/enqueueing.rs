@@ -2,7 +2,7 @@
 
 use chrono::{TimeDelta, Utc};
 use diesel_jobs_core::storage::JobFilter;
-use diesel_jobs_core::{InvalidJob, JobState, MAX_ARGS_BYTES, NewJob, RunAt};
+use diesel_jobs_core::{InvalidJob, JobState, MAX_ARGS_BYTES, NewJob, RunAt, Unique};
 use diesel_jobs_storage::EnqueueError;
 
 use crate::bench::*;
@@ -163,6 +163,35 @@ pub(crate) async fn arguments_above_the_limit_are_refused_and_those_at_the_limit
         }
         let ids = client.enqueue_all(vec![sized(MAX_ARGS_BYTES); 40]).await.unwrap();
         assert_eq!(record(f.database(), ids[39]).await.args.len(), MAX_ARGS_BYTES, "{name}");
+    }
+}
+
+pub(crate) async fn arguments_that_no_worker_could_read_are_refused<F: Fixture>(f: F) {
+    let worker = worker(f.database()).await;
+    let list = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+    let object = |levels: usize| format!("{}1{}", "{\"a\":".repeat(levels), "}".repeat(levels));
+    for (name, mut client) in f.clients().await {
+        client.begin().await;
+        for args in [list(128), object(128), list(4000), format!("{{\"b\":[{}]}}", object(126))] {
+            let deep = NewJob::raw("a", args);
+            for error in [
+                client.enqueue(deep.clone()).await.unwrap_err(),
+                client.enqueue_all(vec![job(), deep.clone()]).await.unwrap_err(),
+            ] {
+                assert!(matches!(error, EnqueueError::Invalid(InvalidJob::TooDeep { .. })), "{name}: {error}");
+            }
+            let unique = deep.unique(Unique::new()).unwrap_err();
+            assert!(matches!(unique, InvalidJob::TooDeep { .. }), "{unique}");
+        }
+        for args in [list(127), object(127)] {
+            client.enqueue(NewJob::raw("a", args)).await.unwrap();
+        }
+        client.commit().await;
+        let jobs = claim(f.database(), worker, 5).await;
+        assert_eq!(jobs.len(), 2, "{name}");
+        for job in jobs {
+            serde_json::from_slice::<serde_json::Value>(&job.args).unwrap();
+        }
     }
 }
 

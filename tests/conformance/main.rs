@@ -91,6 +91,7 @@ conformance! {
         nothing_is_enqueued_by_an_empty_list,
         an_invalid_job_is_refused_and_the_transaction_goes_on,
         arguments_above_the_limit_are_refused_and_those_at_the_limit_are_not,
+        arguments_that_no_worker_could_read_are_refused,
         nul_and_other_characters_in_arguments_come_back,
         hostile_names_are_only_names,
         a_start_in_the_past_is_now,

@@ -3,6 +3,7 @@
 
 mod atomic;
 mod doctor;
+mod encoding;
 mod expiring;
 mod fair;
 mod floors;

@@ -2,6 +2,7 @@
 //! causes contains it only once.
 
 use super::{MAX_ARGS_BYTES, MAX_TAGS};
+use crate::json_depth::MAX_DEPTH;
 use crate::limit::LimitProblem;
 use crate::unique::UniqueProblem;
 
@@ -26,6 +27,15 @@ pub enum InvalidJob {
         kind: String,
         /// The size of the encoded arguments.
         bytes: usize,
+    },
+    /// The encoded arguments are nested too deep.
+    #[error(
+        "job `{kind}`: its arguments are nested more than {MAX_DEPTH} levels deep, and no worker could read them; store the data elsewhere \
+         and enqueue its key"
+    )]
+    TooDeep {
+        /// The kind of the job.
+        kind: String,
     },
     /// A name cannot be stored.
     #[error("job `{kind}`: the {what} {value:?} {problem}")]

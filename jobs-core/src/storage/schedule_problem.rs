@@ -5,6 +5,7 @@ use std::fmt;
 use super::runtime_settings::check_name;
 use super::schedule_settings::{NewSchedule, ScheduleChange, ScheduleRecord};
 use crate::job_options::JobOptions;
+use crate::json_depth::{MAX_DEPTH, is_too_deep};
 use crate::new_job::{InvalidJob, RunAt};
 use crate::schedule::{InvalidSchedule, Schedule};
 
@@ -46,7 +47,7 @@ impl From<InvalidJob> for ScheduleProblem {
         let part = match &problem {
             InvalidJob::Name { what: "queue", .. } => "queue",
             InvalidJob::MaxAttempts { .. } => "max_attempts",
-            InvalidJob::TooLarge { .. } => "args",
+            InvalidJob::TooLarge { .. } | InvalidJob::TooDeep { .. } => "args",
             _ => "kind",
         };
         Self::new(part, problem)
@@ -59,6 +60,11 @@ impl NewSchedule {
         check_name("schedule", &self.name).map_err(|problem| ScheduleProblem::new("name", problem))?;
         Schedule::parse(&self.expression, &self.timezone)?;
         if let Some(args) = &self.job.args {
+            if is_too_deep(args.as_bytes()) {
+                let text =
+                    format!("the arguments of schedule `{}` are nested more than {MAX_DEPTH} levels deep", self.name);
+                return Err(ScheduleProblem::new("args", text));
+            }
             let value: serde_json::Value = serde_json::from_str(args).map_err(|error| {
                 ScheduleProblem::new("args", format!("the arguments of schedule `{}` are not JSON: {error}", self.name))
             })?;

@@ -47,6 +47,13 @@ fn skipped(check: &'static str, problem: impl std::fmt::Display) -> Finding {
 #[async_trait]
 impl Doctor for PgStorage {
     async fn examine(&self, objectives: Objectives) -> StorageResult<Vec<Finding>> {
+        if let Err(problem) = run!(self, "check_server", conn => migrate::check_server(conn))? {
+            return Ok(vec![Finding::error(
+                "server",
+                problem.to_string(),
+                "create another database, as the message says",
+            )]);
+        }
         let applied = run!(self, "check_schema", conn => migrate::applied(conn))?;
         if let Err(problem) = migrate::check(&applied) {
             return Ok(vec![Finding::error("schema", problem.to_string(), "worker migrate")]);

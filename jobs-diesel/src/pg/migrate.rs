@@ -40,12 +40,19 @@ diesel::define_sql_function! {
     fn setting(name: Text) -> Text;
 }
 
-/// Refuses a server that is too old, with a message of one line.
+/// The only encoding in which every text can be stored.
+const UTF8: &str = "UTF8";
+
+/// Refuses a server that is too old, and a database that cannot store every text, with a message of one line.
 pub(crate) async fn check_server(conn: &mut AsyncPgConnection) -> QueryResult<StorageResult<()>> {
-    let settings = (setting("server_version_num"), setting("server_version"));
-    let (number, version): (String, String) =
+    let settings = (setting("server_version_num"), setting("server_version"), setting("server_encoding"));
+    let (number, version, encoding): (String, String, String) =
         diesel_async::RunQueryDsl::get_result(diesel::select(settings), conn).await?;
-    Ok(check_version(&number, &version))
+    Ok(check_version(&number, &version).and_then(|()| check_encoding(encoding).map_err(StorageError::from)))
+}
+
+fn check_encoding(encoding: String) -> Result<(), MigrateError> {
+    if encoding == UTF8 { Ok(()) } else { Err(MigrateError::Encoding(encoding)) }
 }
 
 /// The tables in which this role sees no row, because row level security is on and no policy is for the role.
@@ -104,6 +111,8 @@ pub(crate) fn up<C: AsyncConnection<Backend = Pg>>(conn: &mut C) -> BoxFuture<'_
     Box::pin(async move {
         conn.transaction(async |conn| {
             diesel_async::RunQueryDsl::execute(diesel::select(pg_advisory_xact_lock(advisory::MIGRATE)), conn).await?;
+            let encoding = diesel::select(setting("server_encoding"));
+            check_encoding(diesel_async::RunQueryDsl::get_result(encoding, conn).await?)?;
             let missing = missing(POSTGRES, &applied(conn).await?)?;
             for &migration in &missing {
                 conn.batch_execute(migration.up).await.map_err(|source| failed(migration, source))?;
@@ -121,6 +130,7 @@ where
 {
     conn.transaction(|conn| {
         diesel::select(pg_advisory_xact_lock(advisory::MIGRATE)).execute(conn)?;
+        check_encoding(diesel::select(setting("server_encoding")).get_result(conn)?)?;
         let ledger: Exists = diesel::sql_query(LEDGER_EXISTS).get_result(conn)?;
         let applied = match ledger.exists {
             true => schema_migration::table.order(schema_migration::version).load(conn)?,

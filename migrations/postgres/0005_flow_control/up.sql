@@ -2279,6 +2279,26 @@ begin
 end
 $$;
 
+-- Whether JSON is nested deeper than the readers of workers accept. Only arguments with more brackets than that are looked at: without strings and
+-- all else, each round removes the innermost brackets.
+create function jobs.is_too_deep(args text) returns boolean
+language plpgsql immutable
+as $$
+declare
+    brackets text;
+begin
+    if length(args) - length(translate(args, '[{', '')) <= 127 then
+        return false;
+    end if;
+    brackets := regexp_replace(args, '"([^"\\]|\\.)*"', '', 'g');
+    brackets := translate(regexp_replace(brackets, '[^][{}]', '', 'g'), '{}', '[]');
+    for level in 1..127 loop
+        brackets := replace(brackets, '[]', '');
+    end loop;
+    return brackets <> '';
+end
+$$;
+
 -- It has more parameters.
 drop function jobs.enqueue(text, json, text, integer, timestamptz, integer, text[]);
 
@@ -2353,6 +2373,10 @@ begin
     end if;
     if octet_length(enqueue.args::text) > 262144 then
         raise exception 'jobs.enqueue: the arguments of job % take more than 262144 bytes', enqueue.kind using errcode = '22023';
+    end if;
+    if jobs.is_too_deep(enqueue.args::text) then
+        raise exception 'jobs.enqueue: the arguments of job % are nested more than 127 levels deep, and no worker could read them', enqueue.kind
+            using errcode = '22023';
     end if;
     if enqueue.expires < interval '1 millisecond' or enqueue.expires > interval '100 years' then
         raise exception 'jobs.enqueue: `expires` of job % must be from a millisecond to a hundred years', enqueue.kind using errcode = '22023';

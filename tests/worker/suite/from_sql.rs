@@ -31,6 +31,26 @@ async fn defaults_are_those_of_a_job_without_options(db: Db) {
     assert_eq!(db.work(registry![Nothing]).await.completed, 1);
 }
 
+/// A bracket in a string is no level.
+async fn arguments_that_no_worker_could_read_are_refused(db: Db) {
+    let enqueue = |args: &str| format!("select jobs.enqueue('nothing', ({args})::json) as number");
+    for args in [
+        "repeat('[', 128) || repeat(']', 128)",
+        r#"repeat('{"a\"[": ', 128) || '1' || repeat('}', 128)"#,
+        "'[' || repeat('[],', 200) || repeat('[', 127) || repeat(']', 128)",
+    ] {
+        let refused = refusal(&db, &enqueue(args)).await;
+        assert!(refused.contains("the arguments of job nothing are nested more than 127 levels deep"), "{refused}");
+    }
+    for args in [
+        "repeat('[', 127) || repeat(']', 127)",
+        r#"'["' || repeat('[', 200) || '\"{"]'"#,
+        "'[' || repeat('[],', 200) || '1]'",
+    ] {
+        assert!(db.number(&enqueue(args)).await > 0, "{args}");
+    }
+}
+
 async fn arguments_are_named(db: Db) {
     let mut conn = db.conn().await;
     let id = enqueue(
@@ -132,6 +152,7 @@ support::on_postgres! {
     large_arguments_that_somebody_deleted_fail_their_job_and_no_other,
     defaults_are_those_of_a_job_without_options,
     arguments_are_named,
+    arguments_that_no_worker_could_read_are_refused,
     a_sleeping_worker_is_woken_at_the_commit,
     a_trigger_enqueues_with_the_row_or_not_at_all,
     bad_arguments_are_refused_with_a_reason,

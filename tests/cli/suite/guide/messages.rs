@@ -69,6 +69,10 @@ fn origin(message: &str) -> Origin {
         text if text.starts_with("this server is PostgreSQL 13") => {
             Origin::Sources("this server is PostgreSQL .., and `diesel-jobs` needs PostgreSQL 14 or newer")
         }
+        text if text.starts_with("the encoding of this database") => {
+            Origin::Sources("the encoding of this database is ..")
+        }
+        text if text.ends_with("levels deep") => Origin::Sources("its arguments are nested more than .. levels deep"),
         text if text.ends_with("not a valid PostgreSQL URL") => complaint("postgres://user:p@ss@host:5432/database"),
         text if text.ends_with("without a scheme") => complaint("app.db"),
         text if text.ends_with("was built for SQLite only") => {

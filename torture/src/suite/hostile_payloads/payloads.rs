@@ -61,7 +61,7 @@ fn typed() -> Vec<(&'static str, Result<NewJob, InvalidJob>, Expected)> {
         ("no number", job("", f64::NAN, Value::Null).into_new_job(), Expected::Unread),
         ("an endless number", job("", f64::INFINITY, Value::Null).into_new_job(), Expected::Unread),
         ("some nesting", job("", 1.0, nested(100)).into_new_job(), Expected::Run),
-        ("much nesting", job("", 1.0, nested(1_000)).into_new_job(), Expected::Unread),
+        ("much nesting", job("", 1.0, nested(1_000)).into_new_job(), Expected::Refused),
         ("200 KiB", job(&"x".repeat(200 << 10), 1.0, Value::Null).into_new_job(), Expected::Run),
         ("300 KiB", job(&"x".repeat(300 << 10), 1.0, Value::Null).into_new_job(), Expected::Refused),
         ("60 KiB of NUL", job(&"\0".repeat(60 << 10), 1.0, Value::Null).into_new_job(), Expected::Refused),
