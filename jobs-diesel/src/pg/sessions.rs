@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use deadpool::managed::Object;
 use diesel::QueryResult;
 use diesel::result::Error as DieselError;
 use diesel_jobs_core::storage::StorageResult;
 use tokio::sync::OnceCell;
 
-use super::pools::Object;
 use super::queries::{complete_in, session};
 use super::{PgStorage, STATEMENT_LIMIT};
 

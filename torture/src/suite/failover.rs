@@ -5,6 +5,7 @@
 //! No worker ends, and nothing that was acknowledged is lost. No attempt is consumed because a server takes no writes. Jobs end again
 //! within seconds after new connections lead to the new primary.
 
+use std::fs;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -36,7 +37,7 @@ const REFUSALS: [&str; 2] = ["in a read-only transaction", "during recovery"];
 
 pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     let size = fixture.size(SHORT, LONG);
-    let [first, second] = fixture.pair()?;
+    let [first, second] = pair(fixture)?;
     let (mut primary, mut standby) = (&first, &second);
     let mut there = fixture.on(primary).await?;
     let line = Proxy::start(there.upstream()).await?;
@@ -81,6 +82,20 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
         fleet.stop().await?;
     }
     Ok(run)
+}
+
+/// Starts a primary and its standby. Nothing of an earlier run is left in them.
+fn pair(fixture: &Fixture<'_>) -> Result<[Cluster; 2]> {
+    let postgres = super::postgres()?;
+    let dirs = ["primary", "standby"].map(|name| fixture.cluster.home().join(name));
+    for dir in &dirs {
+        if dir.exists() {
+            fs::remove_dir_all(dir)?;
+        }
+    }
+    let primary = Cluster::start(&dirs[0], &postgres)?;
+    let standby = primary.with_standby(&dirs[1], &postgres)?;
+    Ok([primary, standby])
 }
 
 /// Leads new connections to this server. Those that are open stay where they are.

@@ -160,21 +160,6 @@ impl<'c> Fixture<'c> {
         Cluster::start_with(&std::path::absolute(self.dir.join(name))?, &super::postgres()?, settings)
     }
 
-    /// Starts two servers of the test's own: a primary, and its standby. Nothing of an earlier run is left in them.
-    pub(super) fn pair(&self) -> Result<[Cluster; 2]> {
-        let postgres = super::postgres()?;
-        let dirs = ["primary", "standby"].map(|name| self.dir.join(name));
-        for dir in &dirs {
-            if dir.exists() {
-                fs::remove_dir_all(dir)?;
-            }
-        }
-        let [primary, standby] = dirs.map(std::path::absolute);
-        let primary = Cluster::start(&primary?, &postgres)?;
-        let standby = primary.with_standby(&standby?, &postgres)?;
-        Ok([primary, standby])
-    }
-
     /// The name of its database.
     pub(super) fn database(&self) -> &str {
         &self.database
