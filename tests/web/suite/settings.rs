@@ -75,7 +75,13 @@ async fn a_worker_is_shown_and_asked(db: Db) {
     client.post("/confirm", &format!("action=worker-quiet&name={id}")).await;
     let worker_record = db.database().operator.workers().await.unwrap().pop().unwrap();
     assert_eq!((worker_record.asked, worker_record.asked_by.as_deref()), (Some(Asked::Quiet), Some("ada")));
-    client.page("/workers").await.shows("asked: quiet by ada");
+    let page = client.page("/workers").await;
+    page.shows("asked: quiet by ada");
+    page.hides("draining");
+    // As the worker does when it begins to stop.
+    let mut heartbeat = db.database().storage.open_heartbeat(id).await.unwrap();
+    assert!(heartbeat.beat(true).await.unwrap().is_some());
+    client.page("/workers").await.shows("draining");
     worker.stop().await;
     // It is gone meanwhile.
     assert_eq!(client.get(&format!("/confirm?action=worker-stop&name={id}")).await.status, StatusCode::NOT_FOUND);
