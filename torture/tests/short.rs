@@ -113,7 +113,6 @@ short! {
         gives_its_turn_away: "sequences" "gives-its-turn-away",
         runs_again_at_once: "unique" "runs-again-at-once",
         quiet_without_end: "unique" "quiet-without-end",
-        keys_in_any_order: "unique" "keys-in-any-order",
         commits_without_some: "batches" "commits-without-some",
         blames_everybody: "poison-pill" "blames-everybody",
         costly_return: "deploys" "costly-return",
