@@ -113,7 +113,8 @@ fn each_runs_once(db: &Db, original: &Original) {
     let running = db.await_state(original.running, "completed");
     assert_eq!((running["attempt"].as_i64(), running["crashes"].as_i64()), (Some(2), Some(1)), "{running}");
     original.waiting.last().map(|last| db.await_state(*last, "completed"));
-    let once = "state = 1 and attempt = 1 and lease = 1 and crashes = 0";
+    // A busy worker may give jobs back that it has prefetched. That ends a lease, and consumes no attempt.
+    let once = "state = 1 and attempt = 1 and crashes = 0";
     let waited = original.waiting.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     until(|| {
         let ended = db.count(&format!("jobs.finished where {once} and id in ({waited})"));
