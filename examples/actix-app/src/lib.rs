@@ -20,5 +20,5 @@ pub use ticket::{MOST_OPEN, NewTicket, Ticket, open_ticket};
 pub use web::routes;
 pub use worker::run_worker;
 
-/// The desk's migrations, and those of its jobs, which `desk-worker migrations copy` copied to the same directory.
+/// The desk's migrations. Those of its jobs are in the library, and `desk-migrate` applies both.
 pub const MIGRATIONS: EmbeddedMigrations = embed_migrations!("migrations");

@@ -3,18 +3,11 @@
 use diesel::connection::SimpleConnection as _;
 use diesel::prelude::*;
 use diesel_jobs::testing::TestDatabase;
-use programs::{Process, assert_copies_are_current};
+use programs::Process;
 
 use crate::database::database;
 
 const WORKER: &str = env!("CARGO_BIN_EXE_desk-worker");
-const COPY: &str =
-    "cargo run -p actix-app --bin desk-worker -- migrations copy examples/actix-app/migrations --backend postgres";
-
-#[tokio::test]
-async fn the_copies_checked_in_are_what_the_command_writes() {
-    assert_copies_are_current(WORKER, "migrations", COPY).await;
-}
 
 #[tokio::test]
 async fn the_program_applies_them_all() {

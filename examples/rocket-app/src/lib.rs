@@ -21,5 +21,5 @@ pub use pool::{Pool, connect};
 pub use web::library;
 pub use worker::run_worker;
 
-/// The library's migrations, and those of its jobs, which `library-worker migrations copy` copied to the same directory.
+/// The library's migrations. Those of its jobs are in `diesel-jobs`, and `library-migrate` applies both.
 pub const MIGRATIONS: EmbeddedMigrations = embed_migrations!("migrations");

@@ -2,18 +2,11 @@
 
 use diesel_async::SimpleAsyncConnection as _;
 use diesel_jobs::testing::TestDatabase;
-use programs::{Process, assert_copies_are_current};
+use programs::Process;
 
 use crate::database::{connection, database};
 
 const WORKER: &str = env!("CARGO_BIN_EXE_library-worker");
-const COPY: &str =
-    "cargo run -p rocket-app --bin library-worker -- migrations copy examples/rocket-app/migrations --backend postgres";
-
-#[tokio::test]
-async fn the_copies_checked_in_are_what_the_command_writes() {
-    assert_copies_are_current(WORKER, "migrations", COPY).await;
-}
 
 #[tokio::test]
 async fn the_program_applies_them_all() {
