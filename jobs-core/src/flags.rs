@@ -4,8 +4,7 @@
 //! rules that this program does not know. So this program does not claim, move or delete such a row. The newer program
 //! does.
 
-/// The job has a limit. A statement that moves the job must also keep or delete its limit slot. Programs of the schema versions 1 to
-/// 4 do not do this.
+/// The job has a limit. A statement that moves the job must also keep or delete its limit slot.
 pub const LIMITED: i32 = 1;
 
 /// The job is held by its limit. Only SQLite has this flag: on PostgreSQL held jobs have a table of their own.
@@ -17,11 +16,10 @@ pub const SEQUENCE: i32 = 4;
 /// The job has a rate. It has the flag [`LIMITED`], too, and no limit slot.
 pub const RATE: i32 = 8;
 
-/// The job was enqueued with a unique key. The statement that ends the job must also release the key. Programs of the schema versions 1 to 4 do not
-/// do this.
+/// The job was enqueued with a unique key. The statement that ends the job must also release the key.
 pub const UNIQUE: i32 = 16;
 
-/// The job is cancelled if its first attempt does not start in time. Programs of the schema versions 1 to 4 would run it later.
+/// The job is cancelled if its first attempt does not start in time.
 pub const EXPIRES: i32 = 32;
 
 /// The job does not wait if its limit is full when it becomes due. It is discarded, or the oldest jobs of its key are cancelled. It has the flag
@@ -44,8 +42,7 @@ pub const fn are_known(flags: i32) -> bool {
 
 /// The flags of schedules.
 pub mod schedules {
-    /// An operator has added or changed the schedule. Programs of the schema versions 1 to 3 do not know this flag. They
-    /// would overwrite the schedule, or enqueue its jobs without their arguments.
+    /// An operator has added or changed the schedule: a worker that declares it does not overwrite it.
     pub const OPERATORS: i32 = 1;
 
     /// The flags that this version knows.

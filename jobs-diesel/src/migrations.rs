@@ -51,38 +51,51 @@ pub enum LiveJobs {
     Delete,
 }
 
+/// Joins the files of a version in their order.
 macro_rules! migration {
-    ($version:literal, $backend:literal, $number:literal, $name:literal) => {
+    ($version:literal, $name:literal, $folder:literal, [$first:literal $(, $further:literal)* $(,)?]) => {
         Migration {
             version: $version,
             name: $name,
-            up: include_str!(concat!("../migrations/", $backend, "/", $number, "_", $name, "/up.sql")),
-            down: include_str!(concat!("../migrations/", $backend, "/", $number, "_", $name, "/down.sql")),
+            up: concat!(
+                include_str!(concat!("../migrations/", $folder, "/up/", $first, ".sql")),
+                $("\n", include_str!(concat!("../migrations/", $folder, "/up/", $further, ".sql"))),*
+            ),
+            down: include_str!(concat!("../migrations/", $folder, "/down.sql")),
         }
     };
 }
 
 /// The schema of PostgreSQL.
-pub static POSTGRES: &[Migration] = &[
-    migration!(1, "postgres", "0001", "jobs"),
-    migration!(2, "postgres", "0002", "outputs"),
-    migration!(3, "postgres", "0003", "progress_and_on_discarded"),
-    migration!(4, "postgres", "0004", "operations"),
-    migration!(5, "postgres", "0005", "flow_control"),
-];
+pub static POSTGRES: &[Migration] = &[migration!(
+    1,
+    "jobs",
+    "postgres/0001_jobs",
+    [
+        "01_jobs",
+        "02_failures",
+        "03_workers",
+        "04_held",
+        "05_unique",
+        "06_view",
+        "07_rules",
+        "08_enqueue",
+        "09_enqueue_unique",
+        "10_free",
+        "11_fair",
+        "12_several",
+        "13_admit",
+        "14_sweep",
+        "15_full",
+    ]
+)];
 
 /// The SQL that creates the roles of enqueuers and workers on PostgreSQL and grants them their rights. An administrator
 /// runs it. No version of the schema depends on it.
 pub static POSTGRES_ROLES: &str = include_str!("../migrations/postgres/roles.sql");
 
 /// The schema of SQLite.
-pub static SQLITE: &[Migration] = &[
-    migration!(1, "sqlite", "0001", "jobs"),
-    migration!(2, "sqlite", "0002", "outputs"),
-    migration!(3, "sqlite", "0003", "progress_and_on_discarded"),
-    migration!(4, "sqlite", "0004", "operations"),
-    migration!(5, "sqlite", "0005", "flow_control"),
-];
+pub static SQLITE: &[Migration] = &[migration!(1, "jobs", "sqlite/0001_jobs", ["01_jobs", "02_limits"])];
 
 /// Applies and reverts the versions of the schema in a database.
 #[async_trait]

@@ -323,7 +323,6 @@ conformance! {
         a_prune_leaves_the_output_of_a_job_that_waits,
         a_job_that_is_not_kept_has_no_output,
         a_wait_ends_with_the_job,
-        jobs_survive_the_version_of_outputs_in_both_directions,
     }
     progress {
         the_newest_report_is_kept_over_the_attempts,

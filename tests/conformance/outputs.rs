@@ -5,7 +5,6 @@ use std::time::Duration;
 use diesel_jobs_core::storage::Transacted;
 use diesel_jobs_core::{Finish, JobId, JobState, Keep, Lease, Output, Transition, WaitError};
 use diesel_jobs_storage::Database;
-use diesel_jobs_storage::migrations::LiveJobs;
 
 use crate::bench::*;
 use crate::fixture::{Act, Fixture};
@@ -199,34 +198,4 @@ pub(crate) async fn a_wait_ends_with_the_job<F: Fixture>(f: F) {
     assert_eq!((end.state, end.error.as_deref()), (JobState::Discarded, Some("it never works")));
     let error = db.wait(JobId(1_000_000), HOUR).await.unwrap_err();
     assert!(error.to_string().starts_with("there is no job 1000000: it was pruned"), "{error}");
-}
-
-/// The step from version 1 to version 2 of the schema, in both directions, with jobs in every state.
-pub(crate) async fn jobs_survive_the_version_of_outputs_in_both_directions<F: Fixture>(f: F) {
-    let db = f.database();
-    let worker = worker(db).await;
-    let waits = enqueue(&f, job()).await;
-    let mut lease = claim(db, worker, 1).await.remove(0).lease;
-    assert_eq!(lease.job, waits);
-    assert!(finish(db, lease, with_output("before")).await);
-    let (runs, waits) = (claimed(&f, worker, job()).await.lease, enqueue(&f, job()).await);
-    while db.migrator.applied().await.unwrap().last() > Some(&1) {
-        db.migrator.down(LiveJobs::Keep).await.unwrap().unwrap();
-    }
-    let refusal = db.storage.check_schema().await.unwrap_err().to_string();
-    assert!(refusal.contains("worker migrate"), "{refusal}");
-    for (id, expected) in
-        [(lease.job, JobState::Completed), (runs.job, JobState::Running), (waits, JobState::Available)]
-    {
-        // Plain SQL, because the operations of this program need the newest version.
-        let count = format!("select count(*) as number from {} where id = {id} and state = '{expected}'", F::VIEW);
-        assert_eq!(f.client().await.number(&count).await, 1, "{id} is {expected}");
-    }
-    db.migrator.up().await.unwrap();
-    assert_eq!(output(db, lease.job).await, None, "the downgrade has deleted it");
-    assert!(finish(db, runs, with_output("after")).await);
-    assert_eq!(output(db, runs.job).await.unwrap().json(), Some("\"after\""));
-    lease = claim(db, worker, 1).await.remove(0).lease;
-    assert_eq!(lease.job, waits);
-    assert!(finish(db, lease, DONE).await);
 }

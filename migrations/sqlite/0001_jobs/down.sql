@@ -22,11 +22,25 @@ where state in ('available', 'running')
 drop table temp.jobs_drop_guard;
 drop table if exists main.jobs_allow_drop;
 
-drop table jobs_job;
 drop view jobs_job_view;
+drop table jobs_schema_migration;
+drop table jobs_job;
 drop table jobs_job_error;
 drop table jobs_worker;
 drop table jobs_queue;
 drop table jobs_installation;
 drop table jobs_schedule;
-drop table jobs_schema_migration;
+drop table jobs_output;
+drop table jobs_on_discarded;
+drop table jobs_kind;
+drop table jobs_retention;
+drop table jobs_audit;
+drop table jobs_operation;
+drop table jobs_history;
+drop table jobs_sample;
+drop table jobs_slot;
+drop table jobs_nudge;
+drop table jobs_limit_setting;
+drop table jobs_rate;
+drop table jobs_fair_turn;
+drop table jobs_unique_key;

@@ -5,8 +5,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use fixture_app::{Greet, HOUR, Wait};
-use jobs::Job as _;
-use jobs::migrations::POSTGRES;
+use jobs::migrations::{Migration, POSTGRES};
+use jobs::{Job as _, Limit};
 
 use crate::support::{Db, Scratch};
 
@@ -27,28 +27,19 @@ fn up(db: &Db) {
     }
 }
 
-/// Reverts the later versions, which delete no job.
-fn down_to_the_first(db: &Db) {
-    for down in copied(db, "down.sql")[1..].iter().rev() {
-        db.migrate_with(down, false).unwrap();
-    }
-}
-
-/// Reverts the first version.
+/// Reverts all versions, the newest first.
 fn down(db: &Db, with_jobs: bool) -> Result<(), String> {
-    db.migrate_with(&copied(db, "down.sql")[0], with_jobs)
+    copied(db, "down.sql").iter().rev().try_for_each(|down| db.migrate_with(down, with_jobs))
 }
 
 on_each_database! {
     fn waiting_jobs_are_not_deleted_in_silence(db) {
         up(&db);
         let id = db.enqueue(Greet { name: "x".to_owned() }.delay(Duration::from_secs(3600)));
-        down_to_the_first(&db);
         let refusal = down(&db, false).unwrap_err();
         assert!(refusal.contains("would delete") && refusal.contains("--delete-jobs"), "{refusal}");
         db.run(&["migrate"]).succeeded();
         assert_eq!(db.json(&["show", &id.to_string()])["state"], "scheduled");
-        down_to_the_first(&db);
         // The failed attempt does not prevent the next one.
         down(&db, false).unwrap_err();
         down(&db, true).unwrap();
@@ -56,8 +47,15 @@ on_each_database! {
         up(&db);
         // The permission held for one revert only.
         db.enqueue(Greet { name: "x".to_owned() });
-        down_to_the_first(&db);
         down(&db, false).unwrap_err();
+    }
+
+    fn held_jobs_are_not_deleted_in_silence(db) {
+        let db = db.migrated();
+        db.enqueue(Greet { name: "x".to_owned() }.concurrency(Limit::new("few", 1)));
+        let refusal = down(&db, false).unwrap_err();
+        assert!(refusal.contains("would delete"), "{refusal}");
+        down(&db, true).unwrap();
     }
 
     fn running_jobs_are_not_deleted_in_silence(db) {
@@ -66,7 +64,6 @@ on_each_database! {
         let mut worker = db.start(&[]);
         db.await_state(id, "running");
         worker.kill();
-        down_to_the_first(&db);
         let refusal = down(&db, false).unwrap_err();
         assert!(refusal.contains("would delete"), "{refusal}");
         db.run(&["migrate"]).succeeded();
@@ -80,7 +77,6 @@ on_each_database! {
         db.await_state(id, "completed");
         worker.signal("TERM");
         worker.ended().succeeded();
-        down_to_the_first(&db);
         down(&db, false).unwrap();
         db.run(&["stats"]).exited(4);
     }
@@ -93,20 +89,21 @@ fn psql_deletes_nothing_either_unless_a_setting_says_so() {
     let id = db.enqueue(Greet { name: "x".to_owned() });
     let scratch = Scratch::new();
     db.run(&["migrations", "copy", scratch.path().to_str().unwrap()]).succeeded();
-    let psql = |folder: &str, options: &str| {
+    let psql = |options: &str| {
         let bin = std::env::var("JOBS_TEST_PG_BIN").expect("JOBS_TEST_PG_BIN");
-        let mut command = Command::new(format!("{bin}/psql"));
-        command.args(["--no-psqlrc", "--quiet", &db.url, "--file"]).arg(scratch.path().join(folder).join("down.sql"));
-        let output = command.env("PGOPTIONS", options).output().unwrap();
-        String::from_utf8(output.stderr).unwrap()
+        let revert = |version: &Migration| {
+            let file = scratch.path().join(version.folder()).join("down.sql");
+            let mut command = Command::new(format!("{bin}/psql"));
+            command.args(["--no-psqlrc", "--quiet", &db.url, "--file"]).arg(file);
+            String::from_utf8(command.env("PGOPTIONS", options).output().unwrap().stderr).unwrap()
+        };
+        POSTGRES.iter().rev().map(revert).collect::<String>()
     };
-    assert_eq!(POSTGRES[1..].iter().rev().map(|version| psql(&version.folder(), "")).collect::<String>(), "");
-    let refusal = psql(&POSTGRES[0].folder(), "");
+    let refusal = psql("");
     assert!(refusal.contains("1 waiting and 0 running") && refusal.contains("PGOPTIONS"), "{refusal}");
     db.run(&["migrate"]).succeeded();
     assert_eq!(db.json(&["show", &id.to_string()])["state"], "available");
-    assert_eq!(POSTGRES[1..].iter().rev().map(|version| psql(&version.folder(), "")).collect::<String>(), "");
     // This setting also works for `diesel migration revert`.
-    assert_eq!(psql(&POSTGRES[0].folder(), "-c jobs.allow_drop=on"), "");
+    assert_eq!(psql("-c jobs.allow_drop=on"), "");
     db.run(&["stats"]).exited(4);
 }

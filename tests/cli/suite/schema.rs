@@ -57,7 +57,8 @@ on_each_database! {
     }
 
     fn status_shows_what_is_missing_and_what_is_newer(db) {
-        assert!(db.run(&["migrate", "status"]).succeeded().stdout.contains("0001  jobs                       missing"));
+        let table = db.run(&["migrate", "status"]).succeeded().stdout;
+        assert!(table.lines().any(|line| line.split_whitespace().take(3).eq(["0001", "jobs", "missing;"])), "{table}");
         let db = db.migrated();
         db.execute("insert into jobs.schema_migration (version, name) values (99, 'future')");
         let table = db.run(&["migrate", "status"]).succeeded().stdout;

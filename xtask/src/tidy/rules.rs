@@ -137,30 +137,27 @@ fn log_targets(files: &[File]) -> Vec<String> {
     files.iter().filter(logs).flat_map(check).collect()
 }
 
-/// Every migration has an `up.sql` and a `down.sql`. Each starts with a comment that states the reason.
+/// Every migration has files in `up` and a `down.sql`. Each starts with a comment that states the reason.
 fn migrations(files: &[File]) -> Vec<String> {
-    const WAYS: [&str; 2] = ["up.sql", "down.sql"];
-    let mut dirs: Vec<&str> = files
-        .iter()
-        .filter_map(|file| {
-            let (backend, rest) = file.path.strip_prefix("migrations/")?.split_once('/')?;
-            let (name, _) = rest.split_once('/')?;
-            Some(&file.path[.."migrations/".len() + backend.len() + 1 + name.len()])
-        })
-        .collect();
+    let parts = files.iter().filter_map(|file| {
+        let [_, _, rest] = file.path.strip_prefix("migrations/")?.splitn(3, '/').collect::<Vec<_>>()[..] else {
+            return None;
+        };
+        Some((&file.path[..file.path.len() - rest.len()], rest, file))
+    });
+    let mut dirs: Vec<&str> = parts.clone().map(|(dir, _, _)| dir).collect();
     dirs.sort_unstable();
     dirs.dedup();
-    let check = |dir: &str, way: &str| {
-        let path = format!("{dir}/{way}");
-        match files.iter().find(|file| file.path == path) {
-            None => Some(format!("{path}: missing; every migration has an up.sql and a down.sql")),
-            Some(file) if !file.text.starts_with("--") => {
-                Some(format!("{path}: no header comment; say why it is there and which locks it takes"))
-            }
-            Some(_) => None,
-        }
-    };
-    dirs.iter().flat_map(|dir| WAYS.iter().filter_map(|way| check(dir, way))).collect()
+    let missing = dirs.iter().flat_map(|dir| {
+        let has = |way: &str| parts.clone().any(|(of, rest, _)| of == *dir && rest.starts_with(way));
+        let complain = |way: &&str| format!("{dir}{way}: missing; every migration has files in `up` and a down.sql");
+        ["up/", "down.sql"].iter().filter(|way| !has(way)).map(complain).collect::<Vec<_>>()
+    });
+    let bare = parts
+        .clone()
+        .filter(|(_, _, file)| !file.text.starts_with("--"))
+        .map(|(_, _, file)| format!("{}: no header comment; say why it is there and which locks it takes", file.path));
+    missing.chain(bare).collect()
 }
 
 /// Requires that the migrations are a symlink in the published crate: cargo packages only files in the crate's

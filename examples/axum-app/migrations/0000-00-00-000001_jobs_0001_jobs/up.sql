@@ -1,6 +1,7 @@
--- Version 1 of the schema: the three tables that a job moves through, the tables that workers share, the view jobs.job,
--- and the function jobs.enqueue for SQL.
--- Locks: it only creates objects. It locks no table of the application.
+-- Version 1 of the schema. It only creates objects, and so it locks no table of the application. It is written in several files,
+-- which are joined in the order of their numbers.
+
+-- The tables that a job moves through. A job waits in jobs.ready or in jobs.held, runs in jobs.running, and is kept in jobs.finished.
 
 create schema jobs;
 
@@ -47,7 +48,18 @@ create table jobs.ready (
     kind text not null,
     queue text not null default 'default',
     tags jobs.tags,
-    args json
+    args json,
+    -- The trace context of the enqueue, as `traceparent` of the W3C says it. Null if there is none.
+    traceparent text,
+    -- The limit of the job: {"limit": its name, "key": its key, "most": how many may run at once}. Null for jobs without a limit.
+    -- Jobs with a limit have the flag 1.
+    -- A job of a sequence has the limit 1, the flag 4, and "sequence": "halt" or "skip" says what happens when the job is discarded.
+    -- A job with a rate has the flag 8, and "rate": at most "most" jobs start in "per" microseconds, and at most "burst" at once.
+    -- A job that does not wait if its limit is full has the flag 64, and "on_full": "discard" or "cancel_oldest" (see jobs.full_jobs).
+    -- A job with a tenant has the flag 256, and its tenant in "fair".
+    -- A job with several limits has the flag 128, and has them in "limits", each like a single one. Its name is empty, and its key is its lane:
+    -- see jobs.free_in_lane. If one of them is a sequence, it is outside of "limits", and "lane" is the lane.
+    flow json
 ) with (
     autovacuum_vacuum_scale_factor = 0.0,
     autovacuum_vacuum_threshold = 5000,
@@ -62,7 +74,6 @@ create table jobs.ready (
 -- fail after `create publication .. for all tables`. `replica identity full` is not possible: a subscriber would
 -- compare `args` and stop, because json has no equality operator.
 create unique index ready_claim on jobs.ready (queue, priority desc, run_at, id);
-
 alter table jobs.ready replica identity using index ready_claim;
 
 -- Finds one job by its id, also among a million waiting jobs. It costs a fifth more server time per row of a bulk
@@ -98,7 +109,9 @@ create table jobs.running (
     kind text not null,
     queue text not null,
     tags text[],
-    args json
+    args json,
+    traceparent text,
+    flow json
 ) with (
     autovacuum_vacuum_scale_factor = 0.0,
     autovacuum_vacuum_threshold = 5000,
@@ -128,7 +141,9 @@ create table jobs.finished (
     kind text not null,
     queue text not null,
     tags text[],
-    args json
+    args json,
+    traceparent text,
+    flow json
 ) with (
     -- With the default scale factor, autovacuum would start only after a fifth of a long history is dead.
     autovacuum_vacuum_scale_factor = 0.02,
@@ -178,6 +193,11 @@ revoke execute on function jobs.set_payload_aside() from public;
 create trigger set_payload_aside before insert on jobs.ready
     for each row when (pg_column_size(new.args) > 2000 or new.args is null and new.lease = 0) execute function jobs.set_payload_aside();
 
+-- Finds cancelled and discarded jobs among millions of completed ones. Completed jobs have no entry, so it costs them nothing.
+create index finished_unsuccessful on jobs.finished (state, id) where state > 1;
+
+-- What is kept of a job's attempts: failures, output and progress, and the rows that could not be moved.
+
 -- One row per failed attempt.
 create table jobs.job_error (
     job_id bigint not null,
@@ -190,11 +210,73 @@ create table jobs.job_error (
     worker uuid,
     kind text not null,
     message text not null,
+    -- Failures with the same fingerprint have the same text, apart from numbers and ids. `place` is the file and line of a panic.
+    -- `actor` is the operator who has cancelled the job.
+    fingerprint bigint,
+    place text,
+    backtrace text,
+    actor text,
     primary key (job_id, id)
 ) with (
     autovacuum_vacuum_scale_factor = 0.02,
     autovacuum_vacuum_threshold = 5000
 );
+
+-- Dead letters: rows that the database refused to move, for example because another row has the same id. They are moved
+-- here so that the other jobs continue.
+create table jobs.dead_letter (
+    number bigint generated always as identity primary key,
+    id bigint not null,
+    kind text not null,
+    queue text not null,
+    reason text not null,
+    at timestamptz not null default now(),
+    -- The whole row, as JSON.
+    job json not null
+);
+
+-- What a handler returned, or a note why it was not stored. A worker writes it before it moves the job from running to
+-- finished. So a row counts only if the job is completed and has the same lease number. Jobs without an output have no row.
+-- A row also holds the progress that a running job has reported last. It is kept over the attempts of a job, so it does
+-- not depend on the lease number. A row has a progress, an output, a note instead of the output, or a progress and one of
+-- the two.
+create table jobs.output (
+    job_id bigint primary key,
+    lease integer not null,
+    value json,
+    note text,
+    progress_done bigint,
+    progress_total bigint,
+    progress_message text,
+    progress_at timestamptz,
+    check (value is null or note is null),
+    check ((progress_at is null) = (progress_done is null) and (progress_at is null) = (progress_total is null)
+           and (progress_at is null) = (progress_message is null)),
+    check (value is not null or note is not null or progress_at is not null)
+) with (
+    autovacuum_vacuum_scale_factor = 0.02,
+    autovacuum_vacuum_threshold = 5000
+);
+
+-- What is enqueued when a job of a kind is discarded. Workers write it at their start, from `on_discarded` in the code. A
+-- worker that does not know the kind can so enqueue the job, too, when it discards a job of a dead worker.
+create table jobs.on_discarded (
+    -- The kind of the discarded job.
+    kind text primary key,
+    -- The kind of the job that is enqueued, and its options.
+    enqueues text not null,
+    queue text not null,
+    priority smallint not null,
+    max_attempts jobs.smallint_from_1 not null,
+    -- Its arguments without the discarded job, and the name of the argument that gets the discarded job.
+    args json not null,
+    argument text not null
+);
+
+-- Finds the newest failures of all jobs.
+create unique index job_error_newest on jobs.job_error (id);
+
+-- Worker processes, what operators set and did, and how much work was done.
 
 -- Returns 1024 bits. For each of these queues one bit is set. Two queues may have the same bit. Then an enqueue may
 -- send a notification although no idle worker serves its queue.
@@ -217,7 +299,17 @@ create table jobs.worker (
     started_at jobs.instant not null default now(),
     heartbeat_at jobs.instant not null default now(),
     idle boolean not null default false,
-    queue_filter bit(1024) not null generated always as (jobs.queue_filter(queues)) stored
+    queue_filter bit(1024) not null generated always as (jobs.queue_filter(queues)) stored,
+    -- The version of the worker's program, its queues with their slots: {"mail": 16}, and the kinds that it knows. An operator may ask a worker to claim
+    -- nothing more (quiet), or to stop. It reads this with each heartbeat.
+    version text,
+    slots json,
+    kinds text[],
+    asked text check (asked in ('quiet', 'stop')),
+    asked_at timestamptz,
+    asked_by text,
+    -- When the worker began to drain: it claims no more jobs, and ends. If it is killed before that, its jobs are released.
+    draining_at timestamptz
 ) with (
     -- Few rows. Each is updated several times per second, and every enqueue reads them.
     fillfactor = 50,
@@ -226,23 +318,16 @@ create table jobs.worker (
     autovacuum_vacuum_cost_delay = 0
 );
 
--- Dead letters: rows that the database refused to move, for example because another row has the same id. They are moved
--- here so that the other jobs continue.
-create table jobs.dead_letter (
-    number bigint generated always as identity primary key,
-    id bigint not null,
-    kind text not null,
-    queue text not null,
-    reason text not null,
-    at timestamptz not null default now(),
-    -- The whole row, as JSON.
-    job json not null
-);
-
 -- Settings of queues at run time. A queue without a row has the defaults.
 create table jobs.queue (
     name text primary key,
-    paused boolean not null default false
+    paused boolean not null default false,
+    -- Who paused a queue, when and why. `slots` is how many jobs of the queue each worker runs at once, instead of the number that
+    -- the worker was started with. Null: as started.
+    paused_at timestamptz,
+    paused_by text,
+    paused_reason text,
+    slots integer check (slots between 0 and 10000)
 );
 
 -- The environment of the database, and whether it is frozen. At most one row. The row is copied with the data. So the
@@ -263,10 +348,636 @@ create table jobs.schedule (
     catch_up text not null check (catch_up in ('skip', 'last', 'all')),
     last_tick jobs.instant not null default now(),
     flags integer not null default 0,
-    paused boolean not null default false
+    paused boolean not null default false,
+    -- An operator may add schedules and change those of the code. `added_by` is set for schedules that only exist here.
+    -- `changed_by` is set if the expression, time zone or `catch_up` is an operator's. Workers do not overwrite these. What the code
+    -- declares is then in `declared`, and the row has the flag 1.
+    args json,
+    -- Null: the default of the kind.
+    queue text,
+    priority smallint,
+    max_attempts jobs.smallint_from_1,
+    added_by text,
+    changed_by text,
+    changed_at timestamptz,
+    declared json,
+    paused_at timestamptz,
+    paused_by text,
+    paused_reason text
 );
 
--- One row per job: the rows of all three tables. Later versions do not change these columns. They add columns at the
+-- Settings of kinds at run time. A kind without a row has the defaults. Workers claim no jobs of a paused kind. They read the
+-- table once a second.
+create table jobs.kind (
+    name text primary key,
+    paused boolean not null default false,
+    paused_at timestamptz,
+    paused_by text,
+    paused_reason text
+);
+
+-- How long ended jobs are kept, instead of the time that the worker's code says. It applies to jobs that end from now on.
+create table jobs.retention (
+    -- The empty text stands for all kinds that have no row of their own.
+    kind text not null,
+    -- As in jobs.finished.
+    state smallint not null check (state between 1 and 3),
+    -- Null: for ever. Zero: not at all.
+    keep interval check (keep between interval '0' and interval '36500 days'),
+    primary key (kind, state)
+);
+
+-- What operators did.
+create table jobs.audit (
+    id bigint generated always as identity primary key,
+    at timestamptz not null default now(),
+    -- The name that the operator gave, or the user of the machine.
+    actor text not null,
+    -- The verb: pause, resume, retry, cancel, ..
+    action text not null,
+    -- What it was done to: job 7, queue mail, kind charge, operation 3, ..
+    target text not null,
+    detail json
+) with (
+    autovacuum_vacuum_scale_factor = 0.02,
+    autovacuum_vacuum_threshold = 5000
+);
+
+-- Actions on all jobs that match a filter. Workers and the command line do them in batches, each in a transaction that locks the
+-- row. So an operation goes on after a crash, and is done once.
+create table jobs.operation (
+    id bigint generated always as identity primary key,
+    action text not null check (action in ('retry', 'run_now', 'cancel', 'delete', 'discard', 'reprioritise', 'move', 'rerun')),
+    -- The new priority, or the new queue.
+    argument text,
+    filter json not null,
+    actor text not null,
+    created_at timestamptz not null default now(),
+    -- It has come to this id. It ends at `last_id`, so that jobs that were enqueued later are not touched.
+    next_id bigint not null default 0,
+    last_id bigint not null,
+    -- How many jobs it has looked at, and how many it has changed.
+    examined bigint not null default 0,
+    changed bigint not null default 0,
+    finished_at timestamptz,
+    cancelled_by text,
+    problem text
+);
+
+-- The operations that are not finished: few, if any.
+create index operation_open on jobs.operation (id) where finished_at is null;
+
+-- What workers did: a row per worker, minute, queue and kind. Rows are only inserted. Later they are joined to one row per
+-- quarter of an hour, and then to one per hour.
+create table jobs.history (
+    id bigint generated always as identity primary key,
+    -- The beginning of the time that the row is about.
+    at timestamptz not null,
+    minutes smallint not null default 1 check (minutes in (1, 15, 60)),
+    -- The rows that a worker has written together. It repeats the statement if the reply was lost, and then finds them.
+    batch uuid,
+    queue text not null,
+    kind text not null,
+    completed bigint not null default 0,
+    retried bigint not null default 0,
+    discarded bigint not null default 0,
+    cancelled bigint not null default 0,
+    snoozed bigint not null default 0,
+    -- How often the wait from `run_at` to the start, and the run, had a duration of each bin. Bin 0 is below a millisecond. The
+    -- upper border of each bin is the square root of two times that of the bin before.
+    waits integer[] not null default '{}',
+    runs integer[] not null default '{}',
+    -- The sums of both, in seconds.
+    wait_seconds double precision not null default 0,
+    run_seconds double precision not null default 0
+) with (
+    autovacuum_vacuum_scale_factor = 0.02,
+    autovacuum_vacuum_threshold = 5000
+);
+
+create index history_at on jobs.history (minutes, at);
+
+-- How many jobs were in each state when a worker last counted them. At most one row. The worker that locks it, when it is
+-- due, counts. It sets `next_at` first and gives the lock back, because a transaction that is open for as long as the count
+-- would keep dead rows of the other tables.
+create table jobs.sample (
+    only_row boolean primary key default true check (only_row),
+    -- When the count ended. Null: there was none yet.
+    at timestamptz,
+    next_at timestamptz not null default 'epoch',
+    -- Why it is not counted at the moment.
+    resting text,
+    took_seconds double precision not null default 0,
+    -- One object per queue and kind.
+    counts json not null default '[]'
+) with (fillfactor = 50);
+
+-- Each enqueue asks whether a worker is idle. Without this index only a scan of the whole table answers that, and where `enable_seqscan`
+-- is off, such a scan counts as so expensive that the server compiles the statement at each execution.
+create index worker_idle on jobs.worker (id) where idle;
+
+-- Held jobs, which wait for a limit, for their turn in a sequence or for a token of a rate, and the tables from which admission learns when
+-- they may start.
+
+-- Whether admission can compute with the limits of a job with several ones.
+create function jobs.limits_are_possible(flow json) returns boolean
+language sql immutable
+as $$
+    select coalesce(json_typeof(flow -> 'limits') = 'array' and coalesce(flow ->> 'lane', flow ->> 'key') is not null and (
+        select count(*) between 1 and 4 and bool_and(coalesce(
+            octet_length(l ->> 'limit') between 1 and 200 and octet_length(l ->> 'key') <= 200 and (l ->> 'most')::integer > 0 and (
+                l -> 'rate' is null
+                or (l #>> '{rate,burst}')::integer between 1 and 10000 and (l #>> '{rate,per}')::bigint between 1000 and 31622400000000
+                and (l #>> '{rate,per}')::bigint * (l #>> '{rate,burst}')::integer / (l ->> 'most')::integer <= 3155760000000000
+            ), false))
+        from json_array_elements(case json_typeof(flow -> 'limits') when 'array' then flow -> 'limits' else '[]' end) l
+    ), false)
+$$;
+
+-- Jobs that wait until their limit admits them. Only admission moves a job from here to jobs.ready.
+create table jobs.held (
+    id bigint not null default nextval('jobs.job_id'),
+    run_at jobs.instant not null default clock_timestamp(),
+    enqueued_at jobs.instant not null default clock_timestamp(),
+    lease jobs.integer_from_0 not null default 0,
+    flags integer not null default 1,
+    priority smallint not null default 0,
+    attempt jobs.smallint_from_0 not null default 0,
+    max_attempts jobs.smallint_from_1 not null default 25,
+    crashes jobs.smallint_from_0 not null default 0,
+    -- From `flow`.
+    most integer not null,
+    -- Whether it is not due yet. An index finds such jobs when they become due. Then admission sets it to false.
+    later boolean not null default false,
+    -- Whether admission has found its queue or its kind paused. After a resume, an index finds such jobs.
+    paused boolean not null default false,
+    kind text not null,
+    queue text not null default 'default',
+    limit_name text collate "C" not null,
+    limit_key text collate "C" not null,
+    tags jobs.tags,
+    args json,
+    traceparent text,
+    flow json not null
+) with (
+    autovacuum_vacuum_scale_factor = 0.0,
+    autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_insert_threshold = -1,
+    autovacuum_vacuum_cost_delay = 0,
+    autovacuum_analyze_scale_factor = 0.0,
+    autovacuum_analyze_threshold = 50000
+);
+
+-- In the order of admission. A full key does not delay other keys, because each has its own range. Jobs that may not start
+-- now are in other indexes, so that admission does not read them repeatedly. `~priority` is the descending order of the priorities. So
+-- all columns have the same direction, and a scan can begin at any row.
+create unique index held_order on jobs.held (limit_name, limit_key, (~priority), run_at, id) where not later and not paused and flags & 12 = 0;
+
+-- A sequence is admitted in the order of the ids. A job that is not due stops those behind it.
+create index held_sequence on jobs.held (limit_name, limit_key, id) where flags & 4 <> 0;
+
+-- Jobs with a rate, in the order of admission.
+create index held_rate on jobs.held (limit_name, limit_key, priority desc, run_at, id) where not later and not paused and flags & 8 <> 0;
+
+-- Jobs with tenants, in the order of admission of each tenant. They are in held_order, too, by which their keys are found and counted.
+create index held_fair on jobs.held (limit_name, limit_key, ((flow ->> 'fair') collate "C"), (~priority), run_at, id)
+    where not later and not paused and flags & 256 <> 0;
+
+-- For a search by id. It is unique and has all rows, because a subscriber of logical replication finds rows by it. An id alone is not unique
+-- after an earlier value of the sequence was restored, and then an enqueue must not fail.
+create unique index held_id on jobs.held (id, enqueued_at);
+alter table jobs.held replica identity using index held_id;
+create index held_later on jobs.held (run_at, id) where later;
+
+-- The jobs with several limits. The second index has those that wait at one of their limits: the first jobs of their lanes.
+create index held_several on jobs.held (id) where flags & 128 <> 0;
+create index held_from_lane on jobs.held ((coalesce(flow ->> 'lane', flow ->> 'key'))) where flags & 132 = 128 and limit_name <> '';
+
+-- The jobs that do not wait if their limit is full, before their first attempt. The limits and the rates have ranges of their own.
+create index held_on_full on jobs.held (limit_name, limit_key, (flags & 8), (~priority), run_at, id)
+    where flags & 64 <> 0 and lease = 0 and not later and not paused;
+create index held_paused on jobs.held (queue, kind) where paused;
+
+-- As for jobs.ready: without these statistics a search by id would read the whole table after a vacuum of the empty one.
+alter table jobs.held alter column id set (n_distinct = 1000000000);
+insert into jobs.held (id, kind, args, most, limit_name, limit_key, flow) select id, '', '{}', 1, '', '', '{}' from generate_series(1, 100) id;
+analyze jobs.held (id);
+delete from jobs.held;
+
+-- Refuses jobs with a rate or with several limits if admission could not compute with their numbers. Each inserted job with several limits
+-- first waits in its lane or for its turn. It is a trigger and no constraint. The server prepares the expression of a constraint again in
+-- each statement, and that takes a third of the time of an enqueue.
+create function jobs.check_limits() returns trigger
+language plpgsql
+as $$
+begin
+    if new.flags & 128 <> 0 then
+        if not jobs.limits_are_possible(new.flow) then
+            raise exception 'jobs.held: the limits of job % are not possible: %', new.id, new.flow using errcode = '23514';
+        end if;
+        if coalesce(new.flow ->> 'lane', new.flow ->> 'key') <> jobs.lane(new.flow -> 'limits') then
+            raise exception 'jobs.held: job % is not in the lane of its limits: %', new.id, new.flow using errcode = '23514';
+        end if;
+        new.limit_name := new.flow ->> 'limit';
+        new.limit_key := new.flow ->> 'key';
+        new.most := (new.flow ->> 'most')::integer;
+        new.flags := new.flags & ~12 | case when new.flow ->> 'sequence' is null then 0 else 4 end;
+    elsif not coalesce(
+        new.most > 0 and (new.flow #>> '{rate,burst}')::integer between 1 and 10000
+        and (new.flow #>> '{rate,per}')::bigint between 1000 and 31622400000000
+        and (new.flow #>> '{rate,per}')::bigint * (new.flow #>> '{rate,burst}')::integer / new.most <= 3155760000000000, false
+    ) then
+        raise exception 'jobs.held: the rate of job % is not possible: %', new.id, new.flow using errcode = '23514';
+    end if;
+    return new;
+end
+$$;
+
+create trigger check_limits before insert on jobs.held
+    for each row when (new.flags & 136 <> 0) execute function jobs.check_limits();
+
+create trigger set_payload_aside before insert on jobs.held
+    for each row when (pg_column_size(new.args) > 2000 or new.args is null and new.lease = 0) execute function jobs.set_payload_aside();
+
+-- Where admission begins to read, for keys from which it has taken many jobs. Until a vacuum, the indexes still have the entries of these jobs
+-- and of their slots. Reading them again in each pass would take longer than the pass. `floors` has two values for each such key: the place in
+-- held_order below which there is no job, and the number below which there is no slot. Only admission writes it, with its lock. A new version
+-- is a new row with a higher number, and not an update. So the newest one is found at once, even if an old snapshot keeps the others.
+create table jobs.admission_floor (
+    number bigint primary key,
+    floors json not null
+) with (
+    toast_tuple_target = 8160,
+    autovacuum_vacuum_scale_factor = 0.0,
+    autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_insert_threshold = -1,
+    autovacuum_vacuum_cost_delay = 0
+);
+
+-- The number of the newest floors. New slots have it. Like the parts of jobs.admit, it is not in the language sql: the server would plan it again
+-- for each statement that calls it.
+create function jobs.floor_number() returns bigint
+language plpgsql stable
+as $$
+begin
+    return coalesce((select f.number from jobs.admission_floor f order by f.number desc limit 1), 0);
+end
+$$;
+
+-- One row for each job with a limit in jobs.ready and jobs.running. Only admission inserts a row. The statement that moves the job
+-- away deletes it. So the number of rows of a key cannot drift from the number of its jobs. A job of a sequence keeps its slot until it
+-- has ended for good, also while it is held before its next attempt.
+create table jobs.slot (
+    job_id bigint not null,
+    limit_name text collate "C" not null,
+    limit_key text collate "C" not null,
+    -- When the job was discarded, which halts its sequence. The row stays, also when the job is deleted, until the job is retried or an
+    -- operator skips it.
+    halted_at jobs.instant,
+    -- It grows with time, so admission can leave out the entries of earlier slots.
+    number bigint not null default jobs.floor_number(),
+    primary key (job_id, limit_name)
+) with (
+    autovacuum_vacuum_scale_factor = 0.0,
+    autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_insert_threshold = -1,
+    autovacuum_vacuum_cost_delay = 0
+);
+
+create index slot_key on jobs.slot (limit_name, limit_key, number);
+create index slot_halted on jobs.slot (limit_name, limit_key) where halted_at is not null;
+
+-- A nudge says that a key may have a free slot or a new job. The transaction that has freed the slot or inserted the job inserts it, even
+-- if no job of the key is held. Only admission deletes it, and then examines the key in a later snapshot. The table has no index, so that
+-- transactions do not wait for each other.
+create table jobs.nudge (
+    -- No job that the transaction has brought is before this place in held_order, which begins with `~priority` and `run_at`. By default it is
+    -- the first place. `run_at` is null if the transaction has only freed something.
+    run_at timestamptz default '-infinity',
+    place smallint not null default -32768,
+    limit_name text collate "C" not null,
+    limit_key text collate "C" not null
+) with (
+    autovacuum_vacuum_scale_factor = 0.0,
+    autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_insert_threshold = -1,
+    autovacuum_vacuum_cost_delay = 0
+);
+
+alter table jobs.nudge replica identity full;
+
+-- The tokens of a key with a rate. Each admission spends one. A key without a row has all its tokens. Only admission changes these rows, so
+-- the lock of jobs.admission protects them, too.
+create table jobs.rate (
+    limit_name text collate "C" not null,
+    limit_key text collate "C" not null,
+    -- When it has all its tokens again. After this time the row says nothing, and a sweep deletes it.
+    full_at jobs.instant not null,
+    -- When admission looks at the key again, while jobs wait for a token.
+    next_at jobs.instant,
+    primary key (limit_name, limit_key)
+) with (
+    autovacuum_vacuum_scale_factor = 0.0,
+    autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_insert_threshold = -1,
+    autovacuum_vacuum_cost_delay = 0
+);
+
+create index rate_next on jobs.rate (next_at) where next_at is not null;
+create index rate_full on jobs.rate (full_at) where next_at is null;
+
+-- For keys with tenants: the tenant that was served last. The next pass begins after it. Only admission changes these rows, with its lock.
+create table jobs.fair_turn (
+    limit_name text collate "C" not null,
+    limit_key text collate "C" not null,
+    after text collate "C" not null,
+    primary key (limit_name, limit_key)
+) with (
+    fillfactor = 50,
+    autovacuum_vacuum_scale_factor = 0.0,
+    autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_insert_threshold = -1,
+    autovacuum_vacuum_cost_delay = 0
+);
+
+-- At most one row. The session that has locked it admits. No other session counts slots meanwhile. The first pass inserts it, and not
+-- this migration: so a dump and a subscription can fill the table.
+create table jobs.admission (
+    only_row boolean primary key default true check (only_row),
+    -- The key at which the last sweep ended.
+    after_name text not null default '',
+    after_key text not null default '',
+    -- The sequence at which it ended.
+    after_sequence text not null default '',
+    after_sequence_key text not null default '',
+    -- The rate at which it ended.
+    after_rate text not null default '',
+    after_rate_key text not null default '',
+    -- The row of jobs.fair_turn at which it ended.
+    after_turn text not null default '',
+    after_turn_key text not null default '',
+    -- The job whose slot the last sweep looked at last.
+    after_slot bigint not null default 0
+) with (fillfactor = 50);
+
+-- When jobs with the flag 32 expire: a job is cancelled if its first attempt has not started by then. The enqueue inserts the row. The row is
+-- deleted after the job has ended, at the latest by the first sweep after its time. So a job with the flag and without a row has expired, unless
+-- it has started.
+create table jobs.expiry (
+    job_id bigint not null,
+    start_by timestamptz not null,
+    -- How long after its time the job expires. For an enqueue that changes the time of a unique job.
+    after interval not null
+) with (
+    autovacuum_vacuum_scale_factor = 0.0,
+    autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_insert_threshold = -1,
+    autovacuum_vacuum_cost_delay = 0
+);
+
+-- An id alone is not unique after an earlier value of the sequence was restored, and then an enqueue must not fail.
+create unique index expiry_job on jobs.expiry (job_id, start_by);
+alter table jobs.expiry replica identity using index expiry_job;
+create index expiry_time on jobs.expiry (start_by);
+
+-- What operators have set: how many jobs of each key of a limit run at once, instead of what the jobs say. It has few rows.
+create table jobs.limit_setting (
+    name text primary key,
+    most integer not null check (most between 0 and 10000),
+    set_at timestamptz not null default now(),
+    set_by text not null,
+    reason text
+);
+
+-- How many jobs of each key of this limit run at once: what an operator has set, else `most`. The planner replaces the call by its text.
+create function jobs.allowed(name text, most integer) returns integer
+language sql stable
+as $$
+    select coalesce((select s.most from jobs.limit_setting s where s.name = allowed.name), allowed.most)
+$$;
+
+-- Unique jobs: which job has a key, and what happens to an enqueue that finds the key taken.
+
+-- The unique keys of jobs. A row says which job has the key. That job has it for as long as it waits or runs (`started`: for as long
+-- as it waits for its first attempt), and at most until `until`. Otherwise the row is without effect, and the next enqueue with the key
+-- gives it to its own job. The statement that ends a job deletes the row. It passes over a row that an enqueue has locked, so that
+-- it never waits for a transaction of the application.
+--
+-- The collation "C" compares bytes. Other collations would make each insert slower.
+create table jobs.unique_key (
+    name text collate "C" not null,
+    key text collate "C" not null,
+    job_id bigint not null,
+    started boolean not null,
+    until timestamptz,
+    primary key (name, key)
+) with (
+    autovacuum_vacuum_scale_factor = 0.0,
+    autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_insert_threshold = -1,
+    autovacuum_vacuum_cost_delay = 0
+);
+
+create index unique_key_job on jobs.unique_key (job_id);
+
+-- A part of jobs.take_key: changes the job that has the key, if it waits. The row is deleted and inserted again, because no
+-- statement updates the row of a job. So a claim passes over the job until this transaction ends, and then it has the new arguments.
+create function jobs.replace_waiting(holder jobs.unique_key, rule json, args json, run_at timestamptz, priority smallint) returns boolean
+language plpgsql volatile
+as $$
+declare
+    held jobs.held;
+    ready jobs.ready;
+    with_args constant boolean := (rule ->> 'args')::boolean;
+    with_run_at constant boolean := (rule ->> 'run_at')::boolean;
+    with_priority constant boolean := (rule ->> 'priority')::boolean;
+    quiet constant interval := make_interval(secs => (rule ->> 'quiet')::float8);
+    longest constant interval := make_interval(secs => (rule ->> 'max')::float8);
+begin
+    -- First the table from which admission moves a job to the other one.
+    delete from jobs.held h where h.id = holder.job_id and (h.attempt = 0 or not holder.started) returning h.* into held;
+    if held.id is not null then
+        if with_args then
+            delete from jobs.payload p where p.job_id = held.id;
+            held.args := replace_waiting.args;
+        end if;
+        held.priority := case when with_priority then replace_waiting.priority else held.priority end;
+        held.run_at := case when quiet is not null then least(clock_timestamp() + quiet, held.enqueued_at + longest)
+                            when with_run_at then replace_waiting.run_at else held.run_at end;
+        held.later := held.run_at > clock_timestamp();
+        if held.flags & 32 <> 0 then
+            update jobs.expiry e set start_by = held.run_at + e.after where e.job_id = held.id;
+        end if;
+        -- A job that waits at one of several limits begins again in its lane or with its turn: see the trigger check_limits.
+        insert into jobs.nudge (limit_name, limit_key)
+        select held.limit_name, held.limit_key
+        union select held.flow ->> 'limit', held.flow ->> 'key'
+        union select '', coalesce(held.flow ->> 'lane', held.flow ->> 'key') where held.flags & 128 <> 0;
+        insert into jobs.held select held.*;
+        perform jobs.wake_admission();
+        return true;
+    end if;
+    delete from jobs.ready r where r.id = holder.job_id and (r.attempt = 0 or not holder.started) returning r.* into ready;
+    if ready.id is null then
+        return false;
+    end if;
+    if with_args then
+        delete from jobs.payload p where p.job_id = ready.id;
+        ready.args := replace_waiting.args;
+    end if;
+    ready.priority := case when with_priority then replace_waiting.priority else ready.priority end;
+    -- A claim would find an earlier time than now only after a rescan.
+    ready.run_at := greatest(clock_timestamp(), case when quiet is not null then least(clock_timestamp() + quiet, ready.enqueued_at + longest)
+                                                     when with_run_at then replace_waiting.run_at else ready.run_at end);
+    if ready.flags & 32 <> 0 and (quiet is not null or with_run_at) then
+        update jobs.expiry e set start_by = ready.run_at + e.after where e.job_id = ready.id;
+    end if;
+    insert into jobs.ready select ready.*;
+    perform jobs.wake(ready.queue);
+    return true;
+end
+$$;
+
+-- Takes a unique key for a new job. `again`: also from a job that runs. `outcome`:
+-- 0: the new job `id` has the key. The caller inserts this job.
+-- 1: the job `id` has the key, and was not changed.
+-- 2: the job `id` has the key, and was changed.
+-- 3: the job `id` has the key, and the rule is `error`.
+--
+-- The insert of the key decides. It waits for another transaction that has inserted the same key and is still open. Each statement
+-- has a snapshot of its own, so it sees what the transaction that it has waited for has committed. No statement of a worker
+-- takes a key, so a retry or a rescue cannot fail because of one.
+create function jobs.take_key(
+    name text, key text, rule json, args json, run_at timestamptz, priority smallint, out id bigint, out outcome smallint
+)
+language plpgsql volatile set enable_seqscan = off
+as $$
+declare
+    own_name constant text := take_key.name;
+    own_key constant text := take_key.key;
+    starts constant boolean := (rule ->> 'started')::boolean;
+    fails constant boolean := (rule ->> 'error')::boolean;
+    again constant boolean := coalesce((rule ->> 'again')::boolean, false);
+    replaces constant boolean := (rule ->> 'args')::boolean or (rule ->> 'run_at')::boolean or (rule ->> 'priority')::boolean;
+    until_time constant timestamptz := clock_timestamp() + make_interval(secs => (rule ->> 'within')::float8);
+    holder jobs.unique_key;
+    waits boolean;
+    runs boolean;
+begin
+    for attempt in 1 .. 1000 loop
+        insert into jobs.unique_key as u (name, key, job_id, started, until)
+        values (own_name, own_key, nextval('jobs.job_id'), starts, until_time)
+        on conflict do nothing returning u.job_id into take_key.id;
+        if found then
+            outcome := 0;
+            return;
+        end if;
+        select * into holder from jobs.unique_key u where u.name = own_name and u.key = own_key;
+        continue when not found;
+        id := holder.job_id;
+        if holder.until is null or holder.until > clock_timestamp() then
+            if replaces then
+                if jobs.replace_waiting(holder, rule, args, run_at, priority) then
+                    outcome := 2;
+                    return;
+                end if;
+            elsif holder.started and not fails then
+                -- The job must not start before this transaction commits: it would not see what this transaction has written.
+                perform from jobs.held h where h.id = holder.job_id and h.attempt = 0 for key share;
+                if not found then
+                    perform from jobs.ready r where r.id = holder.job_id and r.attempt = 0 for key share;
+                end if;
+                if found then
+                    outcome := 1;
+                    return;
+                end if;
+            end if;
+            -- One statement, so that a job that moves from one table to another is seen in one of them.
+            select exists (select from jobs.held h where h.id = holder.job_id and (h.attempt = 0 or not holder.started))
+                or exists (select from jobs.ready r where r.id = holder.job_id and (r.attempt = 0 or not holder.started)),
+                not holder.started and exists (select from jobs.running r where r.id = holder.job_id)
+            into waits, runs;
+            -- It has moved meanwhile.
+            continue when waits and (replaces or holder.started and not fails);
+            -- Otherwise the new job gets the key. It is in a sequence behind the running one.
+            if waits or runs and not again then
+                outcome := case when fails then 3 else 1 end;
+                return;
+            end if;
+        end if;
+        update jobs.unique_key u set job_id = nextval('jobs.job_id'), started = starts, until = until_time
+        where u.name = own_name and u.key = own_key and u.job_id = holder.job_id
+        returning u.job_id into take_key.id;
+        if found then
+            outcome := 0;
+            return;
+        end if;
+    end loop;
+    raise exception 'jobs.take_key: the job with the unique key % of % changes too often', own_key, own_name using errcode = '40001';
+end
+$$;
+
+-- The same for the jobs of a statement. A job whose name is null has no key. The keys are distinct, and in the same order in all
+-- statements. If a rule says that a key is an error, no key is taken: the outcome is 3 for this job and 4 for the others.
+-- Usually no other job has one of the keys. Then the rules are not read: that would take longer than the insert.
+create function jobs.take_keys(
+    names text[], keys text[], started boolean[], within float8[], rules json[], args json[], run_ats timestamptz[], priorities smallint[],
+    out ids bigint[], out outcomes smallint[]
+)
+language plpgsql volatile
+as $$
+declare
+    wanted constant bigint := (select count(*) from unnest(names) as name where name is not null);
+    inserted bigint;
+    own bigint[];
+    taken record;
+    failed integer;
+begin
+    for attempt in 1 .. 10 loop
+        -- The keys that it has taken are given back if it begins again.
+        begin
+            ids := array(select nextval('jobs.job_id') from generate_series(1, cardinality(names)));
+            outcomes := array_fill(0::smallint, array[cardinality(names)]);
+            own := '{}';
+            if attempt = 1 then
+                insert into jobs.unique_key (name, key, job_id, started, until)
+                select w.name, w.key, w.id, w.started, clock_timestamp() + make_interval(secs => w.within)
+                from unnest(names, keys, ids, started, within) as w (name, key, id, started, within) where w.name is not null
+                on conflict do nothing;
+                get diagnostics inserted = row_count;
+                exit when inserted = wanted;
+                own := array(select u.job_id from jobs.unique_key u where u.job_id = any(ids));
+            end if;
+            for number in 1 .. cardinality(names) loop
+                continue when names[number] is null or ids[number] = any(own);
+                select t.id, t.outcome into taken
+                from jobs.take_key(names[number], keys[number], rules[number], args[number], run_ats[number], priorities[number]) t;
+                ids[number] := taken.id;
+                outcomes[number] := taken.outcome;
+                if taken.outcome = 3 then
+                    failed := number;
+                    raise exception 'jobs.take_keys: a key is taken' using errcode = 'JU001';
+                end if;
+            end loop;
+            exit;
+        exception
+            when sqlstate 'JU001' then
+                outcomes := array(select case when number = failed then 3 else 4 end::smallint from generate_series(1, cardinality(names)) as number);
+                exit;
+            -- A key that another job had was released and taken by another statement meanwhile, so the order was lost. The next attempt takes
+            -- the keys one by one in their order.
+            when deadlock_detected then
+                if attempt = 10 then
+                    raise;
+                end if;
+        end;
+    end loop;
+end
+$$;
+
+-- The view jobs.job, which applications and their joins read.
+
+-- One row per job: the rows of all four tables. Later versions do not change these columns. They add columns at the
 -- end.
 create view jobs.job as
 select id, kind, queue, state, priority, attempt::integer, max_attempts::integer, crashes::integer,
@@ -275,7 +986,17 @@ select id, kind, queue, state, priority, attempt::integer, max_attempts::integer
        -- without one.
        coalesce(args, (select payload.args from jobs.payload where payload.job_id = job.id), 'null') as args,
        (select e.message from jobs.job_error e where e.job_id = job.id order by e.id desc limit 1) as last_error,
-       flags
+       flags,
+       -- The output of an attempt that did not complete the job is not shown. It has another lease number, or the job has
+       -- another state.
+       (select o.value from jobs.output o where o.job_id = job.id and o.lease = job.lease and job.state = 'completed') as output,
+       (select o.note from jobs.output o where o.job_id = job.id and o.lease = job.lease and job.state = 'completed') as output_note,
+       (select o.progress_done from jobs.output o where o.job_id = job.id) as progress_done,
+       (select o.progress_total from jobs.output o where o.job_id = job.id) as progress_total,
+       (select o.progress_message from jobs.output o where o.job_id = job.id) as progress_message,
+       (select o.progress_at from jobs.output o where o.job_id = job.id) as progress_at,
+       traceparent,
+       flow
 from (
     -- The casts give these columns the same types as in the other two tables. If the types differed, the planner would
     -- not pass a condition on the id to the three tables, and a query by id would read all rows.
@@ -284,17 +1005,25 @@ from (
            priority, attempt::smallint as attempt, max_attempts::smallint as max_attempts, crashes::smallint as crashes,
            run_at::timestamptz as run_at, enqueued_at::timestamptz as enqueued_at,
            null::timestamptz as claimed_at, null::timestamptz as finished_at, null::uuid as worker,
-           lease::integer as lease, tags::text[] as tags, args, flags
+           lease::integer as lease, tags::text[] as tags, args, flags, traceparent, flow
     from jobs.ready
+    union all
+    select id, kind, queue,
+           case when run_at <= now() then 'held' when attempt > 0 then 'retrying' else 'scheduled' end as state,
+           priority, attempt::smallint as attempt, max_attempts::smallint as max_attempts, crashes::smallint as crashes,
+           run_at::timestamptz as run_at, enqueued_at::timestamptz as enqueued_at,
+           null::timestamptz as claimed_at, null::timestamptz as finished_at, null::uuid as worker,
+           lease::integer as lease, tags::text[] as tags, args, flags, traceparent, flow
+    from jobs.held
     union all
     -- The view takes its column names from the select above. Constants have a name here, too, because PostgreSQL would
     -- generate names for them, and different ones when the view is restored from a dump.
     select id, kind, queue, 'running' as state, priority, attempt, max_attempts, crashes, run_at, enqueued_at,
-           claimed_at, null as finished_at, worker, lease, tags, args, flags
+           claimed_at, null as finished_at, worker, lease, tags, args, flags, traceparent, flow
     from jobs.running
     union all
     select id, kind, queue, (array['completed', 'cancelled', 'discarded'])[state], priority, attempt, max_attempts, crashes,
-           run_at, enqueued_at, claimed_at, finished_at, worker, lease, tags, args, flags
+           run_at, enqueued_at, claimed_at, finished_at, worker, lease, tags, args, flags, traceparent, flow
     from jobs.finished
 ) job;
 
@@ -302,7 +1031,7 @@ comment on view jobs.job is 'One row per job that waits, runs, or has ended and 
 comment on column jobs.job.id is 'The id that the enqueue returned. It is unique, and larger for jobs that were enqueued later.';
 comment on column jobs.job.kind is 'The stored name of the type of job. It selects the handler.';
 comment on column jobs.job.queue is 'The name of the queue.';
-comment on column jobs.job.state is 'available: due now. scheduled: due later, never failed. retrying: due later, after a failed attempt. running: a worker has a lease for it. completed, cancelled, discarded: ended.';
+comment on column jobs.job.state is 'available: due now. scheduled: due later, never failed. retrying: due later, after a failed attempt. held: due, and waits for its limit, its turn or a token of its rate. running: a worker has a lease for it. completed, cancelled, discarded: ended.';
 comment on column jobs.job.priority is 'Jobs with a higher priority run first within a queue.';
 comment on column jobs.job.attempt is 'The number of attempts so far, including the running one.';
 comment on column jobs.job.max_attempts is 'The number of attempts after which a failure discards the job.';
@@ -317,19 +1046,391 @@ comment on column jobs.job.tags is 'The labels that were given at the enqueue.';
 comment on column jobs.job.args is 'The arguments, as they were enqueued.';
 comment on column jobs.job.last_error is 'The message of the newest failure. Older failures are in jobs.job_error.';
 comment on column jobs.job.flags is 'One bit for each feature of a later version that the job uses.';
+comment on column jobs.job.output is 'What the handler of a completed job returned. Null if it returned nothing.';
+comment on column jobs.job.output_note is 'Why the output was not stored. Null if it was stored, or if there was none.';
+comment on column jobs.job.progress_done is 'How much of the job is done, as its handler has reported last. Null if it has reported nothing.';
+comment on column jobs.job.progress_total is 'Of how much. Null if the handler has reported nothing.';
+comment on column jobs.job.progress_message is 'What the handler has said of its progress last.';
+comment on column jobs.job.progress_at is 'The time at which the progress was stored.';
+comment on column jobs.job.traceparent is 'The trace context of the enqueue. Null if there is none.';
+comment on column jobs.job.flow is 'The limit, the sequence or the rate of the job, with its name and its key. Null if it has none.';
+
+-- The limits and keys of a job that SQL enqueues.
+
+-- The limit of a job, as in the column `flow`. Null without `most`. The key is the JSON of the arguments that `by` names. A long key
+-- is replaced by its SHA-256. The function `key` in `jobs-core/src/limit.rs` makes the same key.
+create function jobs.flow(
+    kind text, args json, most integer, by text[], limit_name text, sequence text default null, rate integer default null,
+    per interval default null, burst integer default null, on_full text default null
+) returns json
+language plpgsql immutable
+as $$
+declare
+    name text;
+    value json;
+    type text;
+    key text := '';
+    per_us bigint;
+begin
+    if flow.rate is null and (flow.per is not null or flow.burst is not null) then
+        raise exception 'jobs.enqueue: job % has `per` or `burst`, and no `rate`', flow.kind using errcode = '22023';
+    end if;
+    if flow.rate is not null then
+        if most is not null or flow.sequence is not null then
+            raise exception 'jobs.enqueue: job % has several of `concurrency`, `sequence` and `rate`; pass one of them, and the others in `limits`', flow.kind using errcode = '22023';
+        end if;
+        if flow.rate not between 1 and 1000000 then
+            raise exception 'jobs.enqueue: rate of job % must be from 1 to 1000000', flow.kind using errcode = '22023';
+        end if;
+        if flow.per is null or flow.per < interval '1 millisecond' or flow.per > interval '366 days' then
+            raise exception 'jobs.enqueue: job % with `rate` needs `per`, from a millisecond to 366 days', flow.kind using errcode = '22023';
+        end if;
+        per_us := (extract(epoch from flow.per) * 1000000)::bigint;
+        if per_us < flow.rate::bigint * 100 then
+            raise exception 'jobs.enqueue: rate of job % allows more than 10000 starts in a second', flow.kind using errcode = '22023';
+        end if;
+        burst := coalesce(flow.burst, least(greatest(flow.rate::bigint * 100000 / per_us, 1), 10000));
+        if burst not between 1 and 10000 then
+            raise exception 'jobs.enqueue: burst of job % must be from 1 to 10000', flow.kind using errcode = '22023';
+        end if;
+        if per_us * burst / flow.rate > 3155760000000000 then
+            raise exception 'jobs.enqueue: the tokens of burst of job % must come within a hundred years', flow.kind using errcode = '22023';
+        end if;
+    end if;
+    if flow.on_full not in ('wait', 'discard', 'cancel_oldest') then
+        raise exception 'jobs.enqueue: `on_full` of job % must be wait, discard or cancel_oldest', flow.kind using errcode = '22023';
+    end if;
+    if flow.on_full = 'cancel_oldest' and flow.rate is not null then
+        raise exception 'jobs.enqueue: `on_full` of job % with `rate` must be wait or discard: cancelling a job frees no token', flow.kind using errcode = '22023';
+    end if;
+    if flow.on_full is not null and most is null and flow.rate is null then
+        raise exception 'jobs.enqueue: job % has `on_full`, and neither `concurrency` nor `rate`', flow.kind using errcode = '22023';
+    end if;
+    if flow.sequence is not null then
+        if flow.sequence not in ('halt', 'skip') then
+            raise exception 'jobs.enqueue: sequence of job % must be halt or skip: what happens when the job is discarded', flow.kind using errcode = '22023';
+        end if;
+        if most is not null then
+            raise exception 'jobs.enqueue: job % has `sequence` and `concurrency`; pass one of them, and the other in `limits`', flow.kind using errcode = '22023';
+        end if;
+        most := 1;
+    end if;
+    if most is null and flow.rate is null then
+        if by is not null or flow.limit_name is not null then
+            raise exception 'jobs.enqueue: job % has `by` or `limit_name`, and neither `concurrency` nor `sequence` nor `rate`', flow.kind using errcode = '22023';
+        end if;
+        return null;
+    end if;
+    if flow.limit_name is null and flow.kind ~ '^\.v[0-9]+$' then
+        raise exception 'jobs.enqueue: job % needs a `limit_name`, because its kind is a version without a name', flow.kind using errcode = '22023';
+    end if;
+    if most not between 1 and 10000 then
+        raise exception 'jobs.enqueue: concurrency of job % must be from 1 to 10000', flow.kind using errcode = '22023';
+    end if;
+    if flow.limit_name = '' or octet_length(flow.limit_name) > 200 then
+        raise exception 'jobs.enqueue: limit_name of job % must have 1 to 200 bytes', flow.kind using errcode = '22023';
+    end if;
+    foreach name in array coalesce(by, '{}') loop
+        value := flow.args -> name;
+        type := json_typeof(value);
+        if type is null then
+            raise exception 'jobs.enqueue: `by` names the argument %, which job % does not have', name, flow.kind using errcode = '22023';
+        end if;
+        key := key || case when key = '' then '' else ',' end || case
+            when type = 'string' then to_json(flow.args ->> name)::text
+            when type = 'boolean' or type = 'null' or type = 'number' and value::text ~ '^(0|-?[1-9][0-9]*)$' then value::text
+            else '!' end;
+        if type is null or right(key, 1) = '!' then
+            raise exception 'jobs.enqueue: the argument % of job % is no key of a limit: it must be a text, a whole number, a boolean or null',
+                name, flow.kind using errcode = '22023';
+        end if;
+    end loop;
+    key := '[' || key || ']';
+    if octet_length(key) > 200 then
+        key := 'sha256:' || encode(sha256(convert_to(key, 'UTF8')), 'hex');
+    end if;
+    return json_strip_nulls(json_build_object(
+        'limit', coalesce(flow.limit_name, regexp_replace(flow.kind, '\.v[0-9]+$', '')), 'key', key, 'most', coalesce(most, flow.rate),
+        'sequence', flow.sequence, 'rate', case when flow.rate is not null then json_build_object('per', per_us, 'burst', burst) end,
+        'on_full', nullif(flow.on_full, 'wait')
+    ));
+end
+$$;
+
+-- The same for several limits: the one that is given, if it is not null, and those of a list. See jobs.enqueue.
+create function jobs.flow_of_all(kind text, args json, first json, limits json) returns json
+language plpgsql stable
+as $$
+declare
+    known constant text[] := '{concurrency,by,limit_name,sequence,rate,per,burst}';
+    each json;
+    written record;
+    part json;
+    word text;
+    names text[] := '{}';
+    parts json[] := case when first is null then '{}' else array[first] end;
+    sequence json;
+begin
+    if json_typeof(limits) <> 'array' then
+        raise exception 'jobs.enqueue: `limits` of job % must be a JSON list of objects', flow_of_all.kind using errcode = '22023';
+    end if;
+    for each in select * from json_array_elements(limits) loop
+        if json_typeof(each) <> 'object' or json_typeof(each -> 'by') not in ('array', 'null') then
+            raise exception 'jobs.enqueue: each of the `limits` of job % must be a JSON object, and its `by` a list of arguments', flow_of_all.kind
+                using errcode = '22023';
+        end if;
+        word := (select k from json_object_keys(each) k where k <> all(known) limit 1);
+        if word is not null then
+            raise exception 'jobs.enqueue: one of the `limits` of job % has `%`; there are `%`', flow_of_all.kind, word, array_to_string(known, '`, `')
+                using errcode = '22023';
+        end if;
+        begin
+            select (each ->> 'concurrency')::integer as concurrency,
+                   case json_typeof(each -> 'by') when 'array' then array(select json_array_elements_text(each -> 'by')) end as key_of,
+                   each ->> 'limit_name' as limit_name, each ->> 'sequence' as sequence,
+                   (each ->> 'rate')::integer as rate, (each ->> 'per')::interval as per, (each ->> 'burst')::integer as burst
+            into written;
+        exception when data_exception then
+            raise exception 'jobs.enqueue: one of the `limits` of job % has an impossible value: %', flow_of_all.kind, sqlerrm using errcode = '22023';
+        end;
+        part := jobs.flow(
+            flow_of_all.kind, flow_of_all.args, written.concurrency, written.key_of, written.limit_name, written.sequence, written.rate, written.per,
+            written.burst
+        );
+        if part is null then
+            raise exception 'jobs.enqueue: one of the `limits` of job % has neither `concurrency` nor `sequence` nor `rate`', flow_of_all.kind
+                using errcode = '22023';
+        end if;
+        parts := parts || part;
+    end loop;
+    if cardinality(parts) <= 1 then
+        return parts[1];
+    end if;
+    if cardinality(parts) > 4 then
+        raise exception 'jobs.enqueue: job % has % limits, and at most 4 are possible', flow_of_all.kind, cardinality(parts) using errcode = '22023';
+    end if;
+    if first ->> 'on_full' is not null then
+        raise exception 'jobs.enqueue: `on_full` of job % is for one limit or rate; a job with several of them waits', flow_of_all.kind using errcode = '22023';
+    end if;
+    foreach part in array parts loop
+        if part ->> 'limit' = any(names) then
+            raise exception 'jobs.enqueue: two limits of job % have the name %; give each one a `limit_name` of its own', flow_of_all.kind, part ->> 'limit'
+                using errcode = '22023';
+        end if;
+        names := names || (part ->> 'limit');
+        if part -> 'sequence' is not null then
+            if sequence is not null then
+                raise exception 'jobs.enqueue: job % is in one sequence at most', flow_of_all.kind using errcode = '22023';
+            end if;
+            sequence := part;
+        end if;
+    end loop;
+    limits := array_to_json(array(select p from unnest(parts) as p where p -> 'sequence' is null));
+    if sequence is null then
+        return json_build_object('limit', '', 'key', jobs.lane(limits), 'most', 1, 'limits', limits);
+    end if;
+    return json_build_object('limit', sequence ->> 'limit', 'key', sequence ->> 'key', 'most', 1, 'sequence', sequence ->> 'sequence',
+                             'lane', jobs.lane(limits), 'limits', limits);
+end
+$$;
+
+-- The same limit for a job whose tenant are the arguments that `fair_by` names.
+create function jobs.fair_flow(kind text, args json, flow json, fair_by text[]) returns json
+language plpgsql immutable
+as $$
+begin
+    if cardinality(fair_by) = 0 or flow is null then
+        raise exception 'jobs.enqueue: job % has `fair_by`, which names at least one argument, and needs `concurrency`', fair_flow.kind using errcode = '22023';
+    end if;
+    if flow -> 'limits' is not null or flow -> 'rate' is not null or flow -> 'sequence' is not null then
+        raise exception 'jobs.enqueue: job % has `fair_by`, which is for jobs with `concurrency` and no other limit', fair_flow.kind using errcode = '22023';
+    end if;
+    if flow -> 'on_full' is not null then
+        raise exception 'jobs.enqueue: job % has `fair_by`, which is for jobs that wait for their limit, and `on_full`, with which it does not wait', fair_flow.kind
+            using errcode = '22023';
+    end if;
+    -- A tenant is made like a key.
+    return flow::jsonb || jsonb_build_object('fair', jobs.flow(fair_flow.kind, fair_flow.args, 1, fair_by, null) ->> 'key');
+end
+$$;
+
+-- The flags of a job with this `flow`.
+create function jobs.flow_flags(flow json) returns integer
+language sql immutable
+as $$
+    select case when flow ->> 'fair' is null then 0 else 256 end | case when flow is null then 0 when flow -> 'limits' is not null then case when flow ->> 'sequence' is null then 129 else 133 end
+                when flow -> 'rate' is not null then 9 when flow ->> 'sequence' is not null then 5 else 1 end
+           | case when flow ->> 'on_full' is null then 0 else 64 end
+$$;
+
+-- One of the limits of a job with several.
+create function jobs.limit_of(flow json, name text) returns json
+language sql immutable
+as $$
+    select l from json_array_elements(flow -> 'limits') l where l ->> 'limit' = name limit 1
+$$;
+
+-- The lane of jobs with these limits: their names and keys as a JSON list, or its hash. A 1 follows the key of a rate. The function `lane` in
+-- `jobs-core/src/limit/several.rs` makes the same.
+create function jobs.lane(limits json) returns text
+language sql immutable
+as $$
+    select case when octet_length(t.text) <= 200 then t.text else 'sha256:' || encode(sha256(convert_to(t.text, 'UTF8')), 'hex') end
+    from (
+        select '[' || string_agg(
+            to_json(l ->> 'limit')::text || ',' || to_json(l ->> 'key')::text || case when l -> 'rate' is null then '' else ',1' end,
+            ',' order by l ->> 'limit' collate "C"
+        ) || ']' as text
+        from json_array_elements(limits) l
+    ) t
+$$;
+
+-- The same text for the same arguments: without spaces, and with sorted names. The function `canonical` in `jobs-core/src/unique.rs`
+-- makes the same.
+create function jobs.canonical(value json) returns text
+language sql immutable
+as $$
+    select case json_typeof(value)
+        when 'object' then '{' || coalesce((
+            select string_agg(to_json(field.key)::text || ':' || jobs.canonical(field.value), ',' order by field.key collate "C")
+            from json_each(value) field), '') || '}'
+        when 'array' then '[' || coalesce((
+            select string_agg(jobs.canonical(item.value), ',' order by item.place)
+            from json_array_elements(value) with ordinality as item (value, place)), '') || ']'
+        when 'string' then to_json(value #>> '{}')::text
+        else value::text
+    end
+$$;
+
+-- The rule of a unique job that SQL enqueues. Null without `by`.
+create function jobs.unique_rule(kind text, args json, by text[], within interval, until text, on_conflict text) returns json
+language plpgsql immutable
+as $$
+declare
+    key text;
+begin
+    if by is null then
+        if within is not null or until is not null or on_conflict is not null then
+            raise exception 'jobs.enqueue: job % has `unique_within`, `unique_until` or `on_conflict`, and no `unique_by`', unique_rule.kind using errcode = '22023';
+        end if;
+        return null;
+    end if;
+    if coalesce(until, 'finished') not in ('started', 'finished') or coalesce(on_conflict, 'keep') not in ('keep', 'error', 'replace', 'run_again') then
+        raise exception 'jobs.enqueue: `unique_until` of job % is started or finished, and `on_conflict` is keep, replace, run_again or error', unique_rule.kind
+            using errcode = '22023';
+    end if;
+    if until = 'started' and on_conflict = 'run_again' then
+        raise exception 'jobs.enqueue: job % has `on_conflict` run_again, which waits for the end of the running job, and `unique_until` started', unique_rule.kind
+            using errcode = '22023';
+    end if;
+    if within <= interval '0' or within > interval '100 years' then
+        raise exception 'jobs.enqueue: `unique_within` of job % must be longer than 0 and at most a hundred years', unique_rule.kind using errcode = '22023';
+    end if;
+    key := case cardinality(by) when 0 then 'sha256:' || encode(sha256(convert_to(jobs.canonical(unique_rule.args), 'UTF8')), 'hex')
+                else jobs.flow(unique_rule.kind, unique_rule.args, 1, by, null, null) ->> 'key' end;
+    return json_build_object(
+        'name', regexp_replace(unique_rule.kind, '\.v[0-9]+$', ''), 'key', key, 'started', coalesce(until = 'started', false),
+        'within', extract(epoch from within), 'error', coalesce(on_conflict = 'error', false),
+        'again', coalesce(on_conflict = 'run_again', false), 'args', coalesce(on_conflict in ('replace', 'run_again'), false),
+        'run_at', coalesce(on_conflict = 'replace', false), 'priority', coalesce(on_conflict = 'replace', false), 'quiet', null, 'max', null
+    );
+end
+$$;
+
+-- The functions with which SQL enqueues jobs, and the notifications that they send to idle workers.
+
+-- Enqueues the job of a rule for a job that is discarded by the same statement. If the database refuses it, because of a
+-- trigger of the application or a rule that was changed by hand, the job is discarded without it, and a failure of the job
+-- says so. Otherwise the job could never end, and a rescue could free no other job.
+create function jobs.enqueue_for_discarded(rule jobs.on_discarded, job_id bigint, attempt smallint, discarded json) returns bigint
+language plpgsql volatile
+as $$
+declare
+    -- The arguments are joined as text, which is compact and ends with a brace. jsonb would refuse '\u0000' in them, and
+    -- write long numbers out.
+    other_args text := left(rule.args::text, -1) || case rule.args::text when '{}' then '' else ',' end;
+begin
+    return jobs.enqueue(
+        kind => rule.enqueues,
+        args => (other_args || to_json(rule.argument) || ':' || discarded || '}')::json,
+        queue => rule.queue,
+        priority => rule.priority,
+        max_attempts => rule.max_attempts
+    );
+exception when others then
+    -- After conflicts, and if the server lacks resources or ends, the whole statement is tried again.
+    if left(sqlstate, 2) in ('40', '53', '55', '57', '58') then
+        raise;
+    end if;
+    insert into jobs.job_error (job_id, attempt, kind, message)
+    values (enqueue_for_discarded.job_id, enqueue_for_discarded.attempt, 'error',
+            'the job `' || rule.enqueues || '` for this discarded job was refused: ' || left(sqlerrm, 2000));
+    return null;
+end
+$$;
 
 -- Notifies the idle workers of this queue when the transaction commits. It sends no notification while no worker of the
 -- queue is idle, because NOTIFY takes a lock that all committing transactions of the server share. It also sends none
 -- if `jobs.notify` is `off`, because a transaction that has executed NOTIFY cannot be prepared for a two-phase commit.
 create function jobs.wake(queue text) returns void
-language sql volatile
+language plpgsql volatile
 as $$
-    select pg_notify('jobs', wake.queue)
+begin
+    perform pg_notify('jobs', wake.queue)
     where current_setting('jobs.notify', true) is distinct from 'off'
-      and exists (select from jobs.worker where idle and get_bit(queue_filter, hashtext(wake.queue) & 1023) = 1)
+      and exists (select from jobs.worker where idle and get_bit(queue_filter, hashtext(wake.queue) & 1023) = 1);
+end
+$$;
+
+-- Wakes the workers that admit held jobs, when the transaction commits: a notification without a queue. It sends none while no
+-- worker is idle: see jobs.wake.
+create function jobs.wake_admission() returns void
+language plpgsql volatile
+as $$
+begin
+    perform pg_notify('jobs', '')
+    where current_setting('jobs.notify', true) is distinct from 'off' and exists (select from jobs.worker where idle);
+end
+$$;
+
+-- Whether JSON is nested deeper than the readers of workers accept. Only arguments with more brackets than that are looked at: without strings and
+-- all else, each round removes the innermost brackets.
+create function jobs.is_too_deep(args text) returns boolean
+language plpgsql immutable
+as $$
+declare
+    brackets text;
+begin
+    if length(args) - length(translate(args, '[{', '')) <= 127 then
+        return false;
+    end if;
+    brackets := regexp_replace(args, '"([^"\\]|\\.)*"', '', 'g');
+    brackets := translate(regexp_replace(brackets, '[^][{}]', '', 'g'), '{}', '[]');
+    for level in 1..127 loop
+        brackets := replace(brackets, '[]', '');
+    end loop;
+    return brackets <> '';
+end
 $$;
 
 -- Enqueues a job from SQL, psql or a trigger. Returns its id.
+-- `concurrency`: at most this many jobs of the same limit and key run at once.
+-- `limit_name`: the name of the limit. Default: the kind, without the version of its arguments.
+-- `by`: the arguments whose values are the key. Default: all jobs of the limit have one key.
+-- `sequence`: the jobs run one after the other, in the order of their ids. 'halt' or 'skip' says what happens when the job is discarded.
+-- `rate`, `per`, `burst`: at most `rate` jobs start in the period `per`, and at most `burst` at once. Default of `burst`: the starts of a tenth of a
+-- second, at least 1.
+-- `limits`: one or more further limits; the job starts when all of them allow it. It is a JSON list of objects. Each object has some of
+-- `concurrency`, `by`, `limit_name`, `sequence`, `rate`, `per` and `burst`:
+-- '[{"concurrency": 2, "by": ["account_id"], "limit_name": "account"}, {"rate": 100, "per": "1 minute", "limit_name": "stripe"}]'.
+-- `on_full`: what happens if the limit is full. 'wait' (default), 'discard' (the job is discarded), 'cancel_oldest' (the oldest job of its key is cancelled).
+-- `fair_by`: the arguments whose values are the tenant of the job. The tenants that wait for the limit take turns. It needs `concurrency`.
+-- `unique_by`: the arguments whose values are the unique key of the job. '{}': all arguments.
+-- `unique_within`: how long the job has the key at most. Default: no limit. `unique_until`: 'finished' (default) or 'started'.
+-- `on_conflict`: what happens if another job has the key. 'keep' (default): that job is not changed, and its id is returned. 'replace': its
+-- arguments, time and priority are replaced if it waits. 'run_again': its arguments are replaced if it waits; otherwise one more job is inserted, which starts
+-- after it has ended. 'error': an exception with the code JU001.
+-- `expires`: the job is cancelled if its first attempt has not started within this time after it is due. Default: it does not expire.
 create function jobs.enqueue(
     kind text,
     args json default '{}',
@@ -337,12 +1438,30 @@ create function jobs.enqueue(
     priority integer default 0,
     run_at timestamptz default null,
     max_attempts integer default 25,
-    tags text[] default null
+    tags text[] default null,
+    concurrency integer default null,
+    by text[] default null,
+    limit_name text default null,
+    sequence text default null,
+    unique_by text[] default null,
+    unique_within interval default null,
+    unique_until text default null,
+    on_conflict text default null,
+    rate integer default null,
+    per interval default null,
+    burst integer default null,
+    expires interval default null,
+    limits json default null,
+    on_full text default null,
+    fair_by text[] default null
 ) returns bigint
 language plpgsql volatile
 as $$
 declare
     new_id bigint;
+    flow json;
+    rule json;
+    taken record;
 begin
     if coalesce(enqueue.kind, '') = '' or coalesce(enqueue.queue, '') = '' then
         raise exception 'jobs.enqueue: kind and queue must not be empty' using errcode = '22023';
@@ -350,10 +1469,10 @@ begin
     if octet_length(enqueue.kind) > 200 or octet_length(enqueue.queue) > 200 then
         raise exception 'jobs.enqueue: kind and queue must not be longer than 200 bytes' using errcode = '22023';
     end if;
-    if enqueue.max_attempts not between 1 and 32767 then
+    if (enqueue.max_attempts between 1 and 32767) is not true then
         raise exception 'jobs.enqueue: max_attempts of job % must be from 1 to 32767', enqueue.kind using errcode = '22023';
     end if;
-    if enqueue.priority not between -32768 and 32767 then
+    if (enqueue.priority between -32768 and 32767) is not true then
         raise exception 'jobs.enqueue: priority of job % must be from -32768 to 32767', enqueue.kind using errcode = '22023';
     end if;
     -- This also refuses 'infinity', which clients cannot represent.
@@ -365,6 +1484,67 @@ begin
     end if;
     if octet_length(enqueue.args::text) > 262144 then
         raise exception 'jobs.enqueue: the arguments of job % take more than 262144 bytes', enqueue.kind using errcode = '22023';
+    end if;
+    if jobs.is_too_deep(enqueue.args::text) then
+        raise exception 'jobs.enqueue: the arguments of job % are nested more than 127 levels deep, and no worker could read them', enqueue.kind
+            using errcode = '22023';
+    end if;
+    if enqueue.expires < interval '1 millisecond' or enqueue.expires > interval '100 years' then
+        raise exception 'jobs.enqueue: `expires` of job % must be from a millisecond to a hundred years', enqueue.kind using errcode = '22023';
+    end if;
+    -- JSON may contain an escaped NUL character, and no text may.
+    if (enqueue.by is not null or enqueue.limits is not null or enqueue.unique_by is not null or enqueue.fair_by is not null)
+       and position('\u0000' in concat(enqueue.args, enqueue.limits)) > 0 and concat(enqueue.args, enqueue.limits) ~ '(^|[^\\])(\\\\)*\\u0000' then
+        raise exception 'jobs.enqueue: job % has a limit or a key, so its arguments and `limits` must not contain the NUL character (\u0000)', enqueue.kind
+            using errcode = '22023';
+    end if;
+    flow := jobs.flow(enqueue.kind, enqueue.args, enqueue.concurrency, enqueue.by, enqueue.limit_name, enqueue.sequence, enqueue.rate, enqueue.per, enqueue.burst,
+                      enqueue.on_full);
+    if enqueue.limits is not null then
+        flow := jobs.flow_of_all(enqueue.kind, enqueue.args, flow, enqueue.limits);
+    end if;
+    if enqueue.fair_by is not null then
+        flow := jobs.fair_flow(enqueue.kind, enqueue.args, flow, enqueue.fair_by);
+    end if;
+    rule := jobs.unique_rule(enqueue.kind, coalesce(enqueue.args, '{}'), enqueue.unique_by, enqueue.unique_within, enqueue.unique_until, enqueue.on_conflict);
+    if (rule ->> 'again')::boolean then
+        if flow is not null then
+            raise exception 'jobs.enqueue: job % has `on_conflict` run_again, which makes a sequence, and one of `concurrency`, `sequence` and `rate`', enqueue.kind
+                using errcode = '22023';
+        end if;
+        flow := json_build_object('limit', rule ->> 'name', 'key', rule ->> 'key', 'most', 1, 'sequence', 'skip');
+    end if;
+    if enqueue.expires is not null then
+        select t.id, t.outcome into taken from jobs.enqueue_unique(
+            array[rule ->> 'name'], array[rule ->> 'key'], array[(rule ->> 'started')::boolean], array[(rule ->> 'within')::float8], array[rule],
+            array[enqueue.kind], array[enqueue.queue], array[enqueue.priority::smallint], array[interval '0'], array[enqueue.run_at],
+            array[enqueue.max_attempts::smallint], array[enqueue.tags::text], array[coalesce(enqueue.args, '{}')], array[null::text], array[flow], array[enqueue.expires]
+        ) t;
+    elsif rule is not null then
+        select t.id, t.outcome into taken from jobs.enqueue_unique_one(
+            rule ->> 'name', rule ->> 'key', rule, enqueue.kind, enqueue.queue, enqueue.priority::smallint, greatest(enqueue.run_at, clock_timestamp()),
+            enqueue.max_attempts::smallint, enqueue.tags, coalesce(enqueue.args, '{}'), null, flow
+        ) t;
+    end if;
+    if taken is not null then
+        if taken.outcome = 3 then
+            raise exception 'jobs.enqueue: job % has the unique key % of job % already', taken.id, rule ->> 'key', enqueue.kind using errcode = 'JU001';
+        end if;
+        return taken.id;
+    end if;
+    if flow is not null then
+        insert into jobs.held as h (kind, args, queue, priority, run_at, max_attempts, tags, flow, limit_name, limit_key, most, flags, later)
+        values (
+            enqueue.kind, coalesce(enqueue.args, '{}'), enqueue.queue, enqueue.priority::smallint,
+            greatest(enqueue.run_at, clock_timestamp()), enqueue.max_attempts::smallint, enqueue.tags,
+            flow, flow ->> 'limit', flow ->> 'key', (flow ->> 'most')::integer, jobs.flow_flags(flow),
+            coalesce(enqueue.run_at > clock_timestamp(), false)
+        )
+        returning h.id into new_id;
+        insert into jobs.nudge (limit_name, limit_key, place, run_at)
+        values (flow ->> 'limit', flow ->> 'key', ~enqueue.priority::smallint, statement_timestamp());
+        perform jobs.wake_admission();
+        return new_id;
     end if;
     insert into jobs.ready as r (kind, args, queue, priority, run_at, max_attempts, tags)
     values (
@@ -384,6 +1564,9 @@ language plpgsql volatile
 as $$
 declare
     letter jobs.dead_letter;
+    arguments json;
+    labels text[];
+    new_id bigint;
 begin
     delete from jobs.dead_letter where dead_letter.number = put_back.number returning * into letter;
     if letter is null then
@@ -393,16 +1576,1464 @@ begin
         raise exception 'jobs.put_back: job % has ended, and this is its history: to drop it, delete from jobs.dead_letter where number = %',
             letter.id, letter.number using errcode = '22023';
     end if;
+    arguments := case json_typeof(letter.job -> 'args')
+        when 'null' then (select payload.args from jobs.payload where payload.job_id = letter.id)
+        else letter.job -> 'args' end;
+    labels := case json_typeof(letter.job -> 'tags') when 'array' then array(select json_array_elements_text(letter.job -> 'tags')) end;
+    if json_typeof(letter.job -> 'flow') = 'object' then
+        insert into jobs.held as h (kind, args, queue, priority, max_attempts, tags, flow, limit_name, limit_key, most, flags)
+        values (
+            letter.kind, coalesce(arguments, '{}'), letter.queue, (letter.job ->> 'priority')::smallint,
+            greatest((letter.job ->> 'max_attempts')::smallint, 1::smallint), labels,
+            letter.job -> 'flow', letter.job -> 'flow' ->> 'limit', letter.job -> 'flow' ->> 'key', (letter.job -> 'flow' ->> 'most')::integer,
+            jobs.flow_flags(letter.job -> 'flow')
+        )
+        returning h.id into new_id;
+        insert into jobs.nudge (limit_name, limit_key) values (letter.job -> 'flow' ->> 'limit', letter.job -> 'flow' ->> 'key');
+        perform jobs.wake_admission();
+        return new_id;
+    end if;
     return jobs.enqueue(
         kind => letter.kind,
-        args => case json_typeof(letter.job -> 'args')
-            when 'null' then (select payload.args from jobs.payload where payload.job_id = letter.id)
-            else letter.job -> 'args' end,
+        args => arguments,
         queue => letter.queue,
         priority => (letter.job ->> 'priority')::integer,
         max_attempts => greatest((letter.job ->> 'max_attempts')::integer, 1),
-        tags => case json_typeof(letter.job -> 'tags') when 'array' then array(select json_array_elements_text(letter.job -> 'tags')) end
+        tags => labels
     );
+end
+$$;
+
+-- The enqueue of jobs with unique keys.
+
+-- Enqueues a job with a unique key. For the key and the outcome see jobs.take_key.
+--
+-- This function and the next three have the rights of the owner. A role that only enqueues must not read or change jobs, or choose the
+-- id of a job.
+create function jobs.enqueue_unique_one(
+    name text, key text, rule json, kind text, queue text, priority smallint, run_at timestamptz, max_attempts smallint, tags text[], args json,
+    traceparent text, flow json, out id bigint, out outcome smallint
+)
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_variable
+begin
+    select t.id, t.outcome into id, outcome from jobs.take_key(name, key, rule, args, run_at, priority) t;
+    if outcome <> 0 then
+        return;
+    end if;
+    if flow is null then
+        insert into jobs.ready (id, flags, kind, queue, priority, run_at, max_attempts, tags, args, traceparent)
+        values (id, 16, kind, queue, priority, run_at, max_attempts, tags, args, traceparent);
+        perform jobs.wake(queue);
+        return;
+    end if;
+    insert into jobs.held (id, flags, kind, queue, priority, run_at, max_attempts, tags, args, traceparent, flow, limit_name, limit_key, most, later)
+    values (id, 16 | jobs.flow_flags(flow), kind, queue, priority, run_at, max_attempts, tags, args, traceparent,
+            flow, flow ->> 'limit', flow ->> 'key', (flow ->> 'most')::integer, run_at > clock_timestamp());
+    insert into jobs.nudge (limit_name, limit_key) values (flow ->> 'limit', flow ->> 'key');
+    perform jobs.wake_admission();
+end
+$$;
+
+-- The same for a job without a limit. Usually no other job has the key, and one statement does everything. The rule is a text, because it is
+-- read only if another job has the key.
+--
+-- It does not set `search_path`, which would take as long as the insert of the key. So it names the schema of each function and operator.
+create function jobs.enqueue_unique_free(
+    name text, key text, started boolean, within float8, rule text, kind text, queue text, priority smallint, run_at timestamptz,
+    max_attempts smallint, tags text[], args json, traceparent text, out id bigint, out outcome smallint
+)
+language plpgsql volatile security definer
+as $$
+#variable_conflict use_variable
+declare
+    woken boolean;
+begin
+    with taken as (
+        insert into jobs.unique_key (name, key, job_id, started, until)
+        values (name, key, pg_catalog.nextval('jobs.job_id'), started,
+                pg_catalog.clock_timestamp() operator(pg_catalog.+) pg_catalog.make_interval(secs => within))
+        on conflict do nothing returning job_id
+    )
+    insert into jobs.ready as r (id, flags, kind, queue, priority, run_at, max_attempts, tags, args, traceparent)
+    select t.job_id, 16, kind, queue, priority, run_at, max_attempts, tags, args, traceparent from taken t
+    returning r.id, case
+        when coalesce(pg_catalog.current_setting('jobs.notify', true), '') operator(pg_catalog.<>) 'off' and exists (
+            select from jobs.worker w
+            where w.idle and pg_catalog.get_bit(w.queue_filter, pg_catalog.hashtext(queue) operator(pg_catalog.&) 1023) operator(pg_catalog.=) 1
+        ) then pg_catalog.pg_notify('jobs', queue) is not null end
+    into id, woken;
+    outcome := 0;
+    if not found then
+        select t.id, t.outcome into id, outcome from jobs.enqueue_unique_one(
+            name, key, rule::pg_catalog.json, kind, queue, priority, run_at, max_attempts, tags, args, traceparent, null
+        ) t;
+    end if;
+end
+$$;
+
+-- The same for many jobs without a limit that differ only in their keys and arguments. See jobs.take_keys. `outcomes` is null if no other job
+-- has one of the keys. It first inserts the keys as if this were so, which takes half as long as with `on conflict`. After a conflict these
+-- keys are given back, and jobs.take_keys begins again.
+create function jobs.enqueue_unique_alike(
+    name text, keys text[], started boolean, within float8, rule text, kind text, queue text, priority smallint, run_at timestamptz,
+    max_attempts smallint, tags text[], args json[], traceparent text, out ids bigint[], out outcomes smallint[]
+)
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_variable
+declare
+    size constant integer[] := array[cardinality(keys)];
+    until constant timestamptz := clock_timestamp() + make_interval(secs => within);
+begin
+    begin
+        ids := array(select nextval('jobs.job_id') from generate_series(1, size[1]));
+        insert into jobs.unique_key (name, key, job_id, started, until)
+        select name, w.key, w.id, started, until from unnest(keys, ids) as w (key, id);
+        insert into jobs.ready (id, flags, kind, queue, priority, run_at, max_attempts, tags, args, traceparent)
+        select job.id, 16, kind, queue, priority, run_at, max_attempts, tags, job.args, traceparent from unnest(ids, args) as job (id, args);
+        perform jobs.wake(queue);
+        return;
+    exception when unique_violation or deadlock_detected then
+        null;
+    end;
+    select t.ids, t.outcomes into ids, outcomes from jobs.take_keys(
+        array_fill(name, size), keys, array_fill(started, size), array_fill(within, size), array_fill(rule::json, size), args,
+        array_fill(run_at, size), array_fill(priority, size)
+    ) t;
+    insert into jobs.ready (id, flags, kind, queue, priority, run_at, max_attempts, tags, args, traceparent)
+    select job.id, 16, kind, queue, priority, run_at, max_attempts, tags, job.args, traceparent
+    from unnest(ids, args, outcomes) as job (id, args, outcome) where job.outcome = 0;
+    if found then
+        perform jobs.wake(queue);
+    end if;
+end
+$$;
+
+-- The same for many jobs, of which at least one is unique or expires. See jobs.take_keys. A job is due after its delay, and not before its time.
+-- Each text of `tags` is an array. `expires`: so long after it is due, a job expires.
+create function jobs.enqueue_unique(
+    names text[], keys text[], started boolean[], within float8[], rules json[], kinds text[], queues text[], priorities smallint[],
+    delays interval[], not_before timestamptz[], max_attempts smallint[], tags text[], args json[], traceparents text[], flows json[], expires interval[]
+) returns table (place bigint, id bigint, outcome smallint)
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    run_ats constant timestamptz[] := array(
+        select greatest(clock_timestamp() + t.delay, t.not_before) from unnest(delays, enqueue_unique.not_before) as t (delay, not_before)
+    );
+    ids bigint[];
+    outcomes smallint[];
+begin
+    select t.ids, t.outcomes into ids, outcomes from jobs.take_keys(
+        names, keys, enqueue_unique.started, within, rules, enqueue_unique.args, run_ats, priorities
+    ) t;
+    insert into jobs.ready (id, flags, kind, queue, priority, run_at, max_attempts, tags, args, traceparent)
+    select job.id, case when job.name is null then 0 else 16 end | case when job.expires is null then 0 else 32 end, job.kind, job.queue, job.priority, job.run_at, job.max_attempts, job.tags::text[],
+           job.args, job.traceparent
+    from unnest(ids, outcomes, names, kinds, queues, priorities, run_ats, enqueue_unique.max_attempts, enqueue_unique.tags, enqueue_unique.args, traceparents, flows, enqueue_unique.expires)
+        as job (id, outcome, name, kind, queue, priority, run_at, max_attempts, tags, args, traceparent, flow, expires)
+    where job.outcome = 0 and job.flow is null;
+    if found then
+        perform jobs.wake(woken.queue) from (select distinct w.queue from unnest(queues, flows) as w (queue, flow) where w.flow is null) woken;
+    end if;
+    if exists (select from unnest(flows) as flow where flow is not null) then
+        with new as materialized (
+            select job.* from unnest(ids, outcomes, names, kinds, queues, priorities, run_ats, enqueue_unique.max_attempts, enqueue_unique.tags, enqueue_unique.args, traceparents, flows, enqueue_unique.expires)
+                as job (id, outcome, name, kind, queue, priority, run_at, max_attempts, tags, args, traceparent, flow, expires)
+            where job.outcome = 0 and job.flow is not null
+        ), held as (
+            insert into jobs.held (id, flags, kind, queue, priority, run_at, max_attempts, tags, args, traceparent, flow, limit_name, limit_key, most, later)
+            select n.id, case when n.name is null then 0 else 16 end | case when n.expires is null then 0 else 32 end | jobs.flow_flags(n.flow), n.kind, n.queue,
+                   n.priority, n.run_at, n.max_attempts, n.tags::text[], n.args, n.traceparent, n.flow, n.flow ->> 'limit', n.flow ->> 'key',
+                   (n.flow ->> 'most')::integer, n.run_at > clock_timestamp()
+            from new n
+        )
+        insert into jobs.nudge (limit_name, limit_key) select distinct n.flow ->> 'limit', n.flow ->> 'key' from new n;
+        perform jobs.wake_admission();
+    end if;
+    insert into jobs.expiry (job_id, start_by, after)
+    select job.id, job.run_at + job.expires, job.expires from unnest(ids, outcomes, run_ats, enqueue_unique.expires) as job (id, outcome, run_at, expires)
+    where job.outcome = 0 and job.expires is not null;
+    return query select t.place, t.id, t.outcome from unnest(ids, outcomes) with ordinality as t (id, outcome, place);
+end
+$$;
+
+revoke execute on function jobs.enqueue_unique_one(text, text, json, text, text, smallint, timestamptz, smallint, text[], json, text, json) from public;
+
+revoke execute on function jobs.enqueue_unique_free(text, text, boolean, float8, text, text, text, smallint, timestamptz, smallint, text[], json, text) from public;
+
+revoke execute on function jobs.enqueue_unique_alike(text, text[], boolean, float8, text, text, text, smallint, timestamptz, smallint, text[], json[], text) from public;
+
+revoke execute on function jobs.enqueue_unique(text[], text[], boolean[], float8[], json[], text[], text[], smallint[], interval[], timestamptz[], smallint[], text[], json[], text[], json[], interval[]) from public;
+
+-- Which held jobs may start: a function for limits, one for sequences and one for rates.
+
+-- The held job whose turn it is in a sequence: the one that has the slot, because it waits for its next attempt or was retried, else the one
+-- with the lowest id. Null while another job has the slot.
+create function jobs.next_in_sequence(name text, key text) returns bigint
+language sql stable
+as $$
+    select case when exists (select from jobs.slot s where s.limit_name = name and s.limit_key = key)
+        then (select s.job_id from jobs.slot s where s.limit_name = name and s.limit_key = key
+              and exists (select from jobs.held h where h.id = s.job_id and h.flags & 4 <> 0 offset 0) limit 1)
+        else (select h.id from jobs.held h where h.flags & 4 <> 0 and h.limit_name = name and h.limit_key = key order by h.id limit 1)
+    end
+$$;
+
+-- A part of jobs.admit, which the planner inserts into its statements. Returns the first held job of each of these keys, and how many slots of the
+-- key are free. It begins to read at the floors. `has_floor`: the key has a floor. `first_slot`: the number of the first slot of the key.
+create function jobs.heads(names text[], keys text[], floors json)
+returns table (name text, key text, tuple tid, place smallint, run_at timestamptz, id bigint, first_slot bigint, free bigint, has_floor boolean)
+language sql stable
+as $$
+    with head as materialized (
+        select wanted.name, wanted.key, first.ctid, first.place, first.run_at, first.id, first.most, coalesce(f.first_slot, 0) as first_slot, f.name is not null as has_floor
+        from unnest(names, keys) as wanted (name, key)
+        left join json_to_recordset(floors) as f (name text, key text, place smallint, run_at timestamptz, id bigint, first_slot bigint)
+            on f.name = wanted.name and f.key = wanted.key
+        cross join lateral (
+            select h.ctid, ~h.priority as place, h.run_at::timestamptz as run_at, h.id, h.most from jobs.held h
+            where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = wanted.name and h.limit_key = wanted.key
+              and (~h.priority, h.run_at, h.id) >= (coalesce(f.place, (-32768)::smallint), coalesce(f.run_at, '-infinity'), coalesce(f.id, 0))
+            order by ~h.priority, h.run_at, h.id limit 1
+        ) first
+    )
+    -- What operators have set is read once for all keys. It is what jobs.allowed says.
+    select head.name, head.key, head.ctid, head.place, head.run_at, head.id, taken.first,
+           coalesce(((select json_object_agg(s.name, s.most) from jobs.limit_setting s) ->> head.name)::integer, head.most) - taken.number, head.has_floor
+    from head cross join lateral (
+        select count(*) as number, min(s.number) as first from jobs.slot s
+        where s.limit_name = head.name and s.limit_key = head.key and s.number >= head.first_slot
+    ) taken
+$$;
+
+-- A part of jobs.admit: locks held jobs of these keys, as many as have a free slot, and returns their places in the table. If queues
+-- or kinds are paused, it examines few jobs more than there are free slots. Those that are paused leave the order of admission first.
+-- `seen`: where the next pass may begin to read, for the keys with a floor, and for some of the keys from which it takes jobs. One in
+-- `jobs_per_floor` jobs gives its key a floor. So keys from which many jobs were taken get a floor, and nothing is written for the others.
+create function jobs.free_jobs(
+    names text[], keys text[], floors json, paused_queues text[], paused_kinds text[], most_jobs integer,
+    out places tid[], out goes_on boolean, out seen json, out writes_floors boolean
+)
+language plpgsql volatile
+as $$
+declare
+    most_ahead constant integer := 500;
+    jobs_per_floor constant float8 := 100;
+    pauses constant boolean := cardinality(paused_queues) + cardinality(paused_kinds) > 0;
+begin
+    goes_on := false;
+    if pauses then
+        with found as materialized (
+            select front.ctid from jobs.heads(names, keys, floors) head cross join lateral (
+                select h.ctid, h.queue, h.kind from jobs.held h
+                where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = head.name and h.limit_key = head.key
+                  and (~h.priority, h.run_at, h.id) >= (head.place, head.run_at, head.id)
+                order by ~h.priority, h.run_at, h.id limit most_ahead
+            ) front
+            where front.queue = any(paused_queues) or front.kind = any(paused_kinds)
+            limit most_jobs
+        ), parted as (
+            update jobs.held set paused = true where ctid = any(array(
+                select h.ctid from jobs.held h where h.ctid = any(array(select f.ctid from found f)) for no key update skip locked
+            ))
+            returning limit_name, limit_key
+        ), nudged as (
+            -- The next pass looks at the jobs behind them.
+            insert into jobs.nudge (limit_name, limit_key, run_at) select distinct p.limit_name, p.limit_key, null::timestamptz from parted p
+        )
+        select count(*) > 0 into goes_on from parted;
+    end if;
+
+    with head as materialized (
+        -- Finishes pass slots on without a pass, but not to these jobs (`pass_on.rs`). So they come from keys from which many jobs are taken.
+        select h.*, random() < case when h.id % 256 = 0 then 0.5 else h.free / jobs_per_floor end as writes from jobs.heads(names, keys, floors) h
+    ), picked as (
+        select pick.ctid from head cross join lateral (
+            -- The first one is known. Most keys have one free slot, and then no second search begins.
+            select first.ctid from (
+                select h.ctid from jobs.held h
+                where h.ctid = head.tuple and not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = head.name and h.limit_key = head.key
+                for update skip locked
+            ) first
+            union all
+            select next.ctid from (
+                select h.ctid from jobs.held h
+                where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = head.name and h.limit_key = head.key
+                  and (~h.priority, h.run_at, h.id) > (head.place, head.run_at, head.id)
+                order by ~h.priority, h.run_at, h.id limit greatest(head.free, 0)
+                for update skip locked
+            ) next
+            limit greatest(head.free, 0)
+        ) pick
+        where not pauses
+        union all
+        select pick.ctid from head cross join lateral (
+            select h.ctid from jobs.held h
+            where h.ctid = any(array(
+                select front.ctid from jobs.held front
+                where not front.later and not front.paused and front.flags & 12 = 0 and front.limit_name = head.name and front.limit_key = head.key
+                  and (~front.priority, front.run_at, front.id) >= (head.place, head.run_at, head.id)
+                order by ~front.priority, front.run_at, front.id limit greatest(head.free, 0) + most_ahead
+            )) and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
+            order by ~h.priority, h.run_at, h.id
+            limit greatest(head.free, 0)
+            for update skip locked
+        ) pick
+        where pauses
+    )
+    select array(select p.ctid from picked p limit most_jobs),
+           (select json_agg(json_build_object('name', s.name, 'key', s.key, 'place', s.place, 'run_at', s.run_at, 'id', s.id, 'first_slot', s.first_slot))
+            from head s where s.has_floor or s.writes),
+           exists (select from head s where s.writes)
+    into places, seen, writes_floors;
+end
+$$;
+
+-- A part of jobs.admit: the same for sequences. Returns the place of the next job of each, if it may start now.
+create function jobs.free_in_sequence(names text[], keys text[], paused_queues text[], paused_kinds text[]) returns tid[]
+language plpgsql volatile
+as $$
+begin
+    if cardinality(paused_queues) + cardinality(paused_kinds) > 0 then
+        -- A sweep finds it after the resume.
+        update jobs.held set paused = true where ctid = any(array(
+            select h.ctid from unnest(names, keys) as key (name, value) cross join lateral jobs.next_in_sequence(key.name, key.value) next (id)
+            cross join lateral (
+                select h.ctid from jobs.held h where h.id = next.id and h.flags & 4 <> 0 and not h.paused
+                  and (h.queue = any(paused_queues) or h.kind = any(paused_kinds))
+                for no key update skip locked
+            ) h
+        ));
+    end if;
+    return array(
+        select pick.ctid from unnest(names, keys) as key (name, value) cross join lateral jobs.next_in_sequence(key.name, key.value) next (id)
+        cross join lateral (
+            select h.ctid from jobs.held h where h.id = next.id and h.flags & 4 <> 0 and not h.later and not h.paused
+              and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
+            for update skip locked
+        ) pick
+    );
+end
+$$;
+
+-- A part of jobs.admit: the same for rates. It locks and returns the places of as many jobs as there are tokens, and spends the tokens.
+--
+-- The tokens come at equal times (GCRA). `every` is the time between two of them, in microseconds and rounded up. `lack` is the time until
+-- all tokens are there. It is at most that of an empty key, because the clock may have been set back, or the job may come with another rate.
+-- If tokens come fast, the next look takes several at once: at most a quarter of those that the key can have, and those of 20 ms.
+create function jobs.free_in_rate(
+    names text[], keys text[], paused_queues text[], paused_kinds text[], most_jobs integer, out places tid[], out goes_on boolean
+)
+language plpgsql volatile
+as $$
+declare
+    most_ahead constant integer := 500;
+    moment constant timestamptz := clock_timestamp();
+    microsecond constant interval := interval '1 microsecond';
+begin
+    goes_on := false;
+    if cardinality(paused_queues) + cardinality(paused_kinds) > 0 then
+        with found as materialized (
+            select front.ctid from unnest(names, keys) as key (name, value) cross join lateral (
+                select h.ctid, h.queue, h.kind from jobs.held h
+                where not h.later and not h.paused and h.flags & 8 <> 0 and h.limit_name = key.name and h.limit_key = key.value
+                order by h.priority desc, h.run_at, h.id limit most_ahead
+            ) front
+            where front.queue = any(paused_queues) or front.kind = any(paused_kinds)
+            limit most_jobs
+        ), parted as (
+            update jobs.held set paused = true where ctid = any(array(
+                select h.ctid from jobs.held h where h.ctid = any(array(select f.ctid from found f)) for no key update skip locked
+            ))
+            returning limit_name, limit_key
+        ), nudged as (
+            -- The next pass looks at the jobs behind them.
+            insert into jobs.nudge (limit_name, limit_key) select distinct p.limit_name, p.limit_key from parted p
+        )
+        select count(*) > 0 into goes_on from parted;
+    end if;
+
+    with bucket as materialized (
+        select key.name, key.value, head.burst, head.every,
+               least(greatest(0, coalesce((
+                   select (extract(epoch from r.full_at - moment) * 1000000)::bigint from jobs.rate r
+                   where r.limit_name = key.name and r.limit_key = key.value
+               ), 0)), head.burst * head.every) as lack
+        from unnest(names, keys) as key (name, value) cross join lateral (
+            select (rate ->> 'burst')::bigint as burst, ((rate ->> 'per')::bigint + first.most - 1) / first.most as every
+            from (
+                select case when h.flags & 128 = 0 then h.flow -> 'rate' else jobs.limit_of(h.flow, h.limit_name) -> 'rate' end as rate, h.most
+                from jobs.held h
+                where not h.later and not h.paused and h.flags & 8 <> 0 and h.limit_name = key.name and h.limit_key = key.value
+                order by h.priority desc, h.run_at, h.id limit 1
+            ) first
+        ) head
+    ), counted as materialized (
+        select bucket.*, token.number as tokens, (
+                   select count(*) from (
+                       select from jobs.held h
+                       where not h.later and not h.paused and h.flags & 8 <> 0 and h.limit_name = bucket.name and h.limit_key = bucket.value
+                       limit token.number + 1
+                   ) job
+               ) as jobs
+        from bucket cross join lateral (select (bucket.burst * bucket.every - bucket.lack) / bucket.every as number) token
+    ), free as materialized (
+        -- A pass moves at most so many jobs. The next one moves the others at once.
+        select counted.*, least(tokens, jobs, greatest(0, most_jobs - coalesce(sum(least(tokens, jobs)) over before, 0)))::bigint as number
+        from counted window before as (order by name, value rows between unbounded preceding and 1 preceding)
+    ), picked as materialized (
+        select free.*, array(
+            select h.ctid from jobs.held h
+            where h.ctid = any(array(
+                select front.ctid from jobs.held front
+                where not front.later and not front.paused and front.flags & 8 <> 0 and front.limit_name = free.name and front.limit_key = free.value
+                order by front.priority desc, front.run_at, front.id limit free.number
+            )) and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
+            for update skip locked
+        ) as places
+        from free
+    ), spent as (
+        insert into jobs.rate as r (limit_name, limit_key, full_at, next_at)
+        select p.name, p.value, moment + left_over.lack * microsecond,
+               case when p.number < least(p.tokens, p.jobs) then moment
+                    -- A later sweep takes what was skipped.
+                    when p.jobs > p.tokens and cardinality(p.places) = p.number
+                    then moment + (left_over.lack - (p.burst - least(greatest(p.burst / 4, 1), greatest(20000 / p.every, 1))) * p.every) * microsecond end
+        from picked p cross join lateral (select p.lack + cardinality(p.places) * p.every as lack) left_over
+        on conflict (limit_name, limit_key) do update set full_at = excluded.full_at, next_at = excluded.next_at
+        where r.full_at <> excluded.full_at or r.next_at is distinct from excluded.next_at
+    )
+    select array(select unnest(p.places) from picked p), goes_on or exists (select from picked p where p.number < least(p.tokens, p.jobs))
+    into places, goes_on;
+
+    -- Those without a job do not wait any more.
+    update jobs.rate r set next_at = null from unnest(names, keys) as key (name, value)
+    where r.limit_name = key.name and r.limit_key = key.value and r.next_at <= moment and not exists (
+        select from jobs.held h where not h.later and not h.paused and h.flags & 8 <> 0 and h.limit_name = key.name and h.limit_key = key.value
+    );
+end
+$$;
+
+-- Which held jobs of a limit with tenants may start.
+
+-- The next tenants of a key that have waiting jobs, in their turns, with the place of the first job of each. First the tenants after the one that was served
+-- last, then the others. Jobs without a tenant are one tenant, whose name is empty. Each tenant is found by one probe.
+create function jobs.next_tenants(name text, key text, after text, with_empty boolean, most bigint)
+returns table (tenant text, place smallint, run_at timestamptz, id bigint)
+language plpgsql stable
+as $$
+#variable_conflict use_variable
+begin
+    return query
+    with recursive later as (
+        (select (h.flow ->> 'fair') collate "C" as tenant, ~h.priority as place, h.run_at::timestamptz as run_at, h.id from jobs.held h
+         where not h.later and not h.paused and h.flags & 256 <> 0 and h.limit_name = name and h.limit_key = key
+           and (h.flow ->> 'fair') collate "C" > after
+         order by (h.flow ->> 'fair') collate "C", ~h.priority, h.run_at, h.id limit 1)
+        union all
+        select next.* from later l cross join lateral (
+            select (h.flow ->> 'fair') collate "C", ~h.priority, h.run_at::timestamptz, h.id from jobs.held h
+            where not h.later and not h.paused and h.flags & 256 <> 0 and h.limit_name = name and h.limit_key = key
+              and (h.flow ->> 'fair') collate "C" > l.tenant
+            order by (h.flow ->> 'fair') collate "C", ~h.priority, h.run_at, h.id limit 1
+        ) next
+    ), earlier as (
+        (select (h.flow ->> 'fair') collate "C" as tenant, ~h.priority as place, h.run_at::timestamptz as run_at, h.id from jobs.held h
+         where not h.later and not h.paused and h.flags & 256 <> 0 and h.limit_name = name and h.limit_key = key
+           and (h.flow ->> 'fair') collate "C" > '' and (h.flow ->> 'fair') collate "C" <= after
+         order by (h.flow ->> 'fair') collate "C", ~h.priority, h.run_at, h.id limit 1)
+        union all
+        select next.* from earlier e cross join lateral (
+            select (h.flow ->> 'fair') collate "C", ~h.priority, h.run_at::timestamptz, h.id from jobs.held h
+            where not h.later and not h.paused and h.flags & 256 <> 0 and h.limit_name = name and h.limit_key = key
+              and (h.flow ->> 'fair') collate "C" > e.tenant and (h.flow ->> 'fair') collate "C" <= after
+            order by (h.flow ->> 'fair') collate "C", ~h.priority, h.run_at, h.id limit 1
+        ) next
+    )
+    select * from later
+    union all select '', 0::smallint, '-infinity'::timestamptz, 0::bigint where with_empty
+    union all select * from earlier limit most;
+end
+$$;
+
+-- A part of jobs.admit: the same for one key with tenants. The tenants take turns: each gets one job, then each a second one, and so on. In the
+-- next pass the tenant after the last one begins. It reads at most twice as many jobs as there are free slots, and few more if something is
+-- paused. So if few tenants have many jobs, the next pass continues.
+create function jobs.free_of_tenants(
+    name text, key text, paused_queues text[], paused_kinds text[], most_jobs bigint, out places tid[], out goes_on boolean
+)
+language plpgsql volatile
+as $$
+declare
+    -- Jobs without a tenant are found among so many of the key, so that no pass reads many jobs for them.
+    most_beside constant integer := 50;
+    most_ahead constant bigint := case when cardinality(paused_queues) + cardinality(paused_kinds) > 0 then 500 else 0 end;
+    turn constant text := coalesce((select t.after from jobs.fair_turn t where t.limit_name = name and t.limit_key = key), '');
+    free bigint;
+    beside tid[];
+    last text;
+    is_cut boolean;
+begin
+    places := '{}'; goes_on := false;
+    select jobs.allowed(h.limit_name, h.most) - (select count(*) from jobs.slot s where s.limit_name = name and s.limit_key = key) into free
+    from jobs.held h where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = name and h.limit_key = key
+    order by ~h.priority, h.run_at, h.id limit 1;
+    if free > 0 then
+        free := least(free, most_jobs);
+        beside := array(
+            select h.ctid from (
+                select f.ctid, f.flags, f.flow, f.priority, f.run_at, f.id from jobs.held f
+                where not f.later and not f.paused and f.flags & 12 = 0 and f.limit_name = name and f.limit_key = key
+                order by ~f.priority, f.run_at, f.id limit most_beside
+            ) h
+            where h.flags & 256 = 0 or coalesce(h.flow ->> 'fair', '') = ''
+        );
+        with turns as materialized (
+            select * from jobs.next_tenants(name, key, turn, cardinality(beside) > 0, free) with ordinality as t (tenant, place, run_at, id, turn)
+        ), size as materialized (
+            select free / count(*) + 1 + most_ahead / count(*) as of_each from turns having count(*) > 0
+        ), front as materialized (
+            select t.tenant, t.turn, job.ctid, job.is_paused, job.number,
+                   row_number() over (partition by t.turn, job.is_paused order by job.number) as round
+            from turns t cross join lateral (
+                select h.ctid, h.queue = any(paused_queues) or h.kind = any(paused_kinds) as is_paused,
+                       row_number() over (order by ~h.priority, h.run_at, h.id) as number
+                from (
+                    (select f.ctid, f.queue, f.kind, f.priority, f.run_at, f.id from jobs.held f
+                     where not f.later and not f.paused and f.flags & 256 <> 0 and f.limit_name = name and f.limit_key = key
+                       and (f.flow ->> 'fair') collate "C" = t.tenant and t.tenant <> ''
+                       and (~f.priority, f.run_at, f.id) >= (t.place, t.run_at, t.id)
+                     order by ~f.priority, f.run_at, f.id limit (select s.of_each from size s))
+                    union all
+                    (select f.ctid, f.queue, f.kind, f.priority, f.run_at, f.id from jobs.held f where f.ctid = any(beside) and t.tenant = '')
+                ) h
+            ) job
+        ), parted as (
+            -- Those that are paused leave the order of admission. The next pass looks at the jobs behind them.
+            update jobs.held set paused = true where ctid = any(array(
+                select h.ctid from jobs.held h where h.ctid = any(array(select f.ctid from front f where f.is_paused)) for no key update skip locked
+            ))
+            returning true
+        ), pick as materialized (
+            select f.ctid, f.tenant, f.round, f.turn from front f where not f.is_paused order by f.round, f.turn limit free
+        )
+        select array(select h.ctid from jobs.held h where h.ctid = any(array(select p.ctid from pick p)) for update skip locked),
+               (select p.tenant from pick p order by p.round desc, p.turn desc limit 1),
+               exists (select from parted),
+               (select count(*) from pick) < free and exists (select from front f cross join size s where f.number = s.of_each) or free = most_jobs
+        into places, last, goes_on, is_cut;
+        -- If other sessions have locked all of them, a later sweep takes them.
+        goes_on := goes_on or is_cut and (cardinality(places) > 0 or most_jobs = 0);
+        if last <> turn then
+            insert into jobs.fair_turn as t (limit_name, limit_key, after) values (name, key, last)
+            on conflict (limit_name, limit_key) do update set after = excluded.after;
+        end if;
+    end if;
+    if goes_on then
+        insert into jobs.nudge (limit_name, limit_key, run_at) values (name, key, null);
+    end if;
+end
+$$;
+
+-- A part of jobs.admit: the same for those of these keys for which jobs with tenants wait. `other_names` and `other_keys` are the others, whose jobs
+-- start in the usual order.
+create function jobs.free_in_fair(
+    names text[], keys text[], paused_queues text[], paused_kinds text[], most_jobs integer,
+    out places tid[], out goes_on boolean, out other_names text[], out other_keys text[]
+)
+language plpgsql volatile
+as $$
+declare
+    key record;
+    one record;
+begin
+    places := '{}'; goes_on := false; other_names := '{}'; other_keys := '{}';
+    for key in
+        select k.name, k.value, exists (
+            select from jobs.held h where not h.later and not h.paused and h.flags & 256 <> 0 and h.limit_name = k.name and h.limit_key = k.value
+        ) as is_fair
+        from unnest(names, keys) as k (name, value)
+    loop
+        if not key.is_fair then
+            other_names := other_names || key.name;
+            other_keys := other_keys || key.value;
+            continue;
+        end if;
+        select f.places, f.goes_on into one from jobs.free_of_tenants(key.name, key.value, paused_queues, paused_kinds, most_jobs - cardinality(places)) f;
+        places := places || one.places;
+        goes_on := goes_on or one.goes_on;
+    end loop;
+end
+$$;
+
+-- Jobs with several limits, which wait in lanes.
+
+-- Whether a job of the lane waits at one of its limits.
+create function jobs.waits_at_limit(lane text) returns boolean
+language sql stable
+as $$
+    select exists (
+        select from jobs.held h where h.flags & 132 = 128 and h.limit_name <> '' and coalesce(h.flow ->> 'lane', h.flow ->> 'key') = lane
+          and not h.later and not h.paused
+    )
+$$;
+
+-- When a held job may get its next token. Null if it does not wait for one. A job in a lane waits with the first one of its lane.
+create function jobs.next_token_of(job jobs.held) returns timestamptz
+language sql stable
+as $$
+    select case when job.limit_name = '' then (
+        select r.next_at from jobs.held h join jobs.rate r on r.limit_name = h.limit_name and r.limit_key = h.limit_key
+        where h.flags & 132 = 128 and h.limit_name <> '' and coalesce(h.flow ->> 'lane', h.flow ->> 'key') = job.limit_key and h.flags & 8 <> 0
+        limit 1
+    ) when job.flags & 8 <> 0 then (
+        select r.next_at from jobs.rate r where r.limit_name = job.limit_name and r.limit_key = job.limit_key
+    ) end
+$$;
+
+-- The tokens of a rate at this time.
+create function jobs.tokens(rate json, at timestamptz) returns bigint
+language sql stable
+as $$
+    select (token.burst * token.every - least(greatest(0, coalesce((
+        select (extract(epoch from r.full_at - at) * 1000000)::bigint from jobs.rate r
+        where r.limit_name = rate ->> 'limit' and r.limit_key = rate ->> 'key'
+    ), 0)), token.burst * token.every)) / token.every
+    from (
+        select (rate #>> '{rate,burst}')::bigint as burst,
+               ((rate #>> '{rate,per}')::bigint + (rate ->> 'most')::bigint - 1) / (rate ->> 'most')::bigint as every
+    ) token
+$$;
+
+-- Spends this many of these tokens. A negative number gives back those that the same pass has spent.
+create function jobs.spend_tokens(rate json, number bigint, at timestamptz) returns void
+language sql volatile
+as $$
+    insert into jobs.rate as r (limit_name, limit_key, full_at)
+    select rate ->> 'limit', rate ->> 'key', at + number * token.every * interval '1 microsecond'
+    from (select ((rate #>> '{rate,per}')::bigint + (rate ->> 'most')::bigint - 1) / (rate ->> 'most')::bigint as every) token
+    on conflict (limit_name, limit_key) do update set full_at = greatest(r.full_at, at) + (excluded.full_at - at)
+$$;
+
+-- How many jobs one of several limits allows to start at this time.
+create function jobs.free_of(l json, at timestamptz) returns bigint
+language sql stable
+as $$
+    select case when l -> 'rate' is not null then jobs.tokens(l, at)
+                else jobs.allowed(l ->> 'limit', (l ->> 'most')::integer)
+                     - (select count(*) from jobs.slot s where s.limit_name = l ->> 'limit' and s.limit_key = l ->> 'key') end
+$$;
+
+-- A part of jobs.admit: starts these jobs of one lane, and takes the slots and tokens of all their limits.
+create function jobs.start_in_lane(places tid[], flow json, at timestamptz) returns bigint
+language plpgsql volatile
+as $$
+begin
+    insert into jobs.slot (job_id, limit_name, limit_key)
+    select h.id, l ->> 'limit', l ->> 'key' from jobs.held h cross join json_array_elements(start_in_lane.flow -> 'limits') l
+    where h.ctid = any(places) and l -> 'rate' is null
+    on conflict do nothing;
+    perform jobs.spend_tokens(l, cardinality(places), at) from json_array_elements(start_in_lane.flow -> 'limits') l where l -> 'rate' is not null;
+    return jobs.admit_held(places, false);
+end
+$$;
+
+-- A part of jobs.admit: the same for one job, which the database may refuse.
+create function jobs.start_or_refuse(place tid, flow json, at timestamptz, out started bigint, out refused bigint)
+language plpgsql volatile
+as $$
+begin
+    started := 0; refused := 0;
+    started := jobs.start_in_lane(array[place], flow, at);
+exception when others then
+    if left(sqlstate, 2) in ('22', '23', 'P0') then
+        perform jobs.set_held_apart(place, sqlerrm);
+        refused := 1;
+    else
+        raise warning 'jobs.admit: a held job cannot start (%): %', sqlstate, sqlerrm;
+    end if;
+end
+$$;
+
+-- A part of jobs.admit: lets a job of a lane wait at one of its limits, which is full. Who frees something there nudges its key. So does this
+-- function, because the job is new there: the next look finds the time of the next token.
+create function jobs.wait_at(place tid, l json) returns void
+language plpgsql volatile
+as $$
+begin
+    update jobs.held set limit_name = l ->> 'limit', limit_key = l ->> 'key', most = (l ->> 'most')::integer,
+        flags = flags & ~12 | case when l -> 'rate' is null then 0 else 8 end
+    where ctid = place;
+    insert into jobs.nudge (limit_name, limit_key) values (l ->> 'limit', l ->> 'key');
+end
+$$;
+
+-- A part of jobs.admit: starts as many jobs of a lane as all their limits allow. The next job then waits at a limit that is full. Jobs of a
+-- lane have the same limits and keys, so the others need not be examined before this one has started. A full limit costs one check, however
+-- many jobs wait.
+create function jobs.free_in_lane(
+    lane text, paused_queues text[], paused_kinds text[], most_jobs bigint, at timestamptz, one_by_one boolean,
+    out admitted bigint, out goes_on boolean, out refused bigint
+)
+language plpgsql volatile
+as $$
+declare
+    most_ahead constant integer := 500;
+    first json;
+    number bigint;
+    places tid[];
+    one record;
+begin
+    admitted := 0; goes_on := false; refused := 0;
+    if jobs.waits_at_limit(lane) then
+        return;
+    end if;
+    if cardinality(paused_queues) + cardinality(paused_kinds) > 0 then
+        -- The next pass looks at the jobs behind them.
+        update jobs.held set paused = true where ctid = any(array(
+            select front.ctid from (
+                select h.ctid, h.queue, h.kind from jobs.held h
+                where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = '' and h.limit_key = lane
+                order by ~h.priority, h.run_at, h.id limit most_ahead for no key update skip locked
+            ) front
+            where front.queue = any(paused_queues) or front.kind = any(paused_kinds)
+        ));
+        if found then
+            insert into jobs.nudge (limit_name, limit_key) values ('', lane);
+            goes_on := true;
+            return;
+        end if;
+    end if;
+    loop
+        select h.flow into first from jobs.held h
+        where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = '' and h.limit_key = lane
+        order by ~h.priority, h.run_at, h.id limit 1;
+        exit when not found;
+        if admitted >= most_jobs then
+            insert into jobs.nudge (limit_name, limit_key) values ('', lane);
+            goes_on := true;
+            return;
+        end if;
+        select least(min(jobs.free_of(l, at)), case when one_by_one then 1 else most_jobs - admitted end) into number
+        from json_array_elements(first -> 'limits') l;
+        places := array(
+            select h.ctid from jobs.held h
+            where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = '' and h.limit_key = lane
+            order by ~h.priority, h.run_at, h.id limit greatest(number, 1) for update skip locked
+        );
+        -- A later sweep takes what was skipped.
+        exit when cardinality(places) = 0;
+        if number <= 0 then
+            perform jobs.wait_at(places[1], jobs.full_limit(first, at));
+            goes_on := jobs.full_limit(first, at) -> 'rate' is not null;
+            return;
+        end if;
+        if one_by_one then
+            select s.started, s.refused into one from jobs.start_or_refuse(places[1], first, at) s;
+            admitted := admitted + one.started;
+            refused := refused + one.refused;
+            exit when one.started + one.refused = 0;
+        else
+            admitted := admitted + jobs.start_in_lane(places, first, at);
+        end if;
+    end loop;
+end
+$$;
+
+-- The first of several limits that allows no job to start at this time.
+create function jobs.full_limit(flow json, at timestamptz) returns json
+language sql stable
+as $$
+    select l from json_array_elements(flow -> 'limits') with ordinality as each (l, place) where jobs.free_of(l, at) <= 0 order by place limit 1
+$$;
+
+-- A part of jobs.admit: jobs with several limits. `places` are those whose turn it is, and those that wait at a limit which is not full any
+-- more. It starts a job only if all its limits allow it, and then takes everything at once: no slot is taken by a job that waits elsewhere.
+-- Only a sequence keeps its slot: its next job must not overtake this one.
+create function jobs.admit_several(
+    places tid[], names text[], keys text[], paused_queues text[], paused_kinds text[], most_jobs bigint, one_by_one boolean,
+    out admitted bigint, out goes_on boolean, out refused bigint
+)
+language plpgsql volatile
+as $$
+declare
+    at constant timestamptz := clock_timestamp();
+    lanes text[] := array(select key.value from unnest(names, keys) as key (name, value) where key.name = '');
+    job record;
+    l json;
+    lane text;
+    one record;
+begin
+    admitted := 0; goes_on := false; refused := 0;
+    for job in
+        select h.ctid as place, h.id, h.flags, h.flow, h.limit_name, h.limit_key from jobs.held h
+        where h.ctid = any(places) and h.limit_name <> '' order by h.priority desc, h.run_at, h.id
+    loop
+        lane := coalesce(job.flow ->> 'lane', job.flow ->> 'key');
+        lanes := lanes || lane;
+        if job.flags & 4 <> 0 then
+            -- Its turn has come.
+            insert into jobs.slot as s (job_id, limit_name, limit_key) values (job.id, job.limit_name, job.limit_key)
+            on conflict (job_id, limit_name) do update set halted_at = null where s.halted_at is not null;
+            update jobs.held set limit_name = '', limit_key = lane, most = 1, flags = flags & ~4 where ctid = job.place;
+            continue;
+        end if;
+        if job.flags & 8 <> 0 then
+            -- jobs.free_in_rate has spent it.
+            perform jobs.spend_tokens(jobs.limit_of(job.flow, job.limit_name), -1, at);
+        end if;
+        l := jobs.full_limit(job.flow, at);
+        if l is null and one_by_one then
+            select s.started, s.refused into one from jobs.start_or_refuse(job.place, job.flow, at) s;
+            admitted := admitted + one.started;
+            refused := refused + one.refused;
+        elsif l is null then
+            admitted := admitted + jobs.start_in_lane(array[job.place], job.flow, at);
+        elsif l ->> 'limit' <> job.limit_name or job.flags & 8 <> 0 then
+            perform jobs.wait_at(job.place, l);
+            -- The jobs behind it.
+            insert into jobs.nudge (limit_name, limit_key) values (job.limit_name, job.limit_key);
+            goes_on := true;
+        end if;
+    end loop;
+    for lane in
+        select each.lane from (select distinct u.lane from unnest(lanes) as u (lane)) each cross join lateral (
+            select h.priority, h.run_at, h.id from jobs.held h
+            where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = '' and h.limit_key = each.lane
+            order by ~h.priority, h.run_at, h.id limit 1
+        ) first
+        order by first.priority desc, first.run_at, first.id
+    loop
+        select f.admitted, f.goes_on, f.refused into one
+        from jobs.free_in_lane(lane, paused_queues, paused_kinds, most_jobs - admitted, at, one_by_one) f;
+        admitted := admitted + one.admitted;
+        goes_on := goes_on or one.goes_on;
+        refused := refused + one.refused;
+    end loop;
+end
+$$;
+
+-- A pass of admission.
+
+-- The seconds until admission examines a key with a rate again. Null if no job waits for a token.
+create function jobs.next_token() returns double precision
+language plpgsql volatile
+as $$
+begin
+    return (select extract(epoch from r.next_at - clock_timestamp())::float8 from jobs.rate r where r.next_at is not null order by r.next_at limit 1);
+end
+$$;
+
+-- A part of jobs.admit: moves the held jobs at these places, which it has locked. Returns how many.
+create function jobs.admit_held(places tid[], may_have_slots boolean) returns bigint
+language plpgsql volatile
+as $$
+declare
+    admitted bigint;
+    queues text[];
+begin
+    with moved as (
+        delete from jobs.held where ctid = any(places) returning *
+    ), taken as (
+        insert into jobs.slot (job_id, limit_name, limit_key, number)
+        select m.id, m.limit_name, m.limit_key, coalesce((select f.number from jobs.admission_floor f order by f.number desc limit 1), 0)
+        from moved m where m.flags & 136 = 0 and not may_have_slots
+    ), kept as (
+        -- Somebody has made a job with a slot held. `on conflict` takes half as long again, so it is for the second try only.
+        insert into jobs.slot (job_id, limit_name, limit_key)
+        select m.id, m.limit_name, m.limit_key from moved m where m.flags & 136 = 0 and may_have_slots
+        on conflict do nothing
+    ), goes_on as (
+        -- A discarded job that was retried does not halt its sequence any more.
+        update jobs.slot set halted_at = null
+        where job_id = any(array(select m.id from moved m where m.flags & 4 <> 0)) and halted_at is not null
+    ), made as (
+        -- A claim would find an earlier time than now only after a rescan.
+        insert into jobs.ready (id, run_at, lease, attempt, max_attempts, crashes, enqueued_at, flags, priority, kind, queue, tags, args, traceparent, flow)
+        select m.id, clock_timestamp(), m.lease, m.attempt, m.max_attempts, m.crashes, m.enqueued_at,
+               case when m.flags & 128 = 0 then m.flags else m.flags & ~12 | case when m.flow ->> 'sequence' is null then 0 else 4 end end, m.priority, m.kind, m.queue, m.tags, m.args, m.traceparent, m.flow
+        from moved m order by m.priority desc, m.run_at, m.id
+        returning queue
+    )
+    select count(*), array_agg(distinct m.queue) into admitted, queues from made m;
+    -- The text of jobs.wake: the server would plan a call anew in each pass.
+    perform pg_notify('jobs', q.queue) from unnest(queues) as q (queue)
+    where current_setting('jobs.notify', true) is distinct from 'off'
+      and exists (select from jobs.worker where idle and get_bit(queue_filter, hashtext(q.queue) & 1023) = 1);
+    return admitted;
+end
+$$;
+
+-- A part of jobs.admit: moves a held job that the database refuses to make available into jobs.dead_letter. The rest of its key continues.
+create function jobs.set_held_apart(place tid, message text) returns void
+language plpgsql volatile
+as $$
+begin
+    with gone as (
+        delete from jobs.held where ctid = place returning *
+    ), halted as (
+        -- The later jobs of its sequence must not start without it, unless it says so.
+        insert into jobs.slot (job_id, limit_name, limit_key, halted_at)
+        select g.id, g.flow ->> 'limit', g.flow ->> 'key', clock_timestamp() from gone g where g.flow ->> 'sequence' = 'halt'
+        on conflict (job_id, limit_name) do update set halted_at = excluded.halted_at
+    ), freed as (
+        delete from jobs.slot where job_id = any(array(select g.id from gone g where coalesce(g.flow ->> 'sequence', '') <> 'halt'))
+    ), nudged as (
+        insert into jobs.nudge (limit_name, limit_key)
+        select g.limit_name, g.limit_key from gone g
+        union select '', coalesce(g.flow ->> 'lane', g.flow ->> 'key') from gone g where g.flags & 128 <> 0
+    )
+    insert into jobs.dead_letter (id, kind, queue, reason, job)
+    select g.id, g.kind, g.queue, 'the database refused to make it available: ' || left(message, 500), row_to_json(g) from gone g;
+end
+$$;
+
+-- A part of jobs.admit: the floors, lowered for keys to which a transaction has brought a job below. Null if no floor is too high.
+--
+-- It reads no table. So a hash join is safe, and it is ten times as fast as a nested loop over a thousand keys and 32 floors.
+create function jobs.lowered_floors(floors json, names text[], keys text[], places smallint[], times timestamptz[]) returns json
+language plpgsql stable set enable_hashjoin = on
+as $$
+begin
+    return (select json_agg(json_build_object(
+        'name', f.name, 'key', f.key, 'place', case when low.is then new.place else f.place end, 'run_at', case when low.is then new.run_at else f.run_at end,
+        'id', case when low.is then 0 else f.id end, 'first_slot', f.first_slot
+    ))
+    from json_to_recordset(lowered_floors.floors) as f (name text, key text, place smallint, run_at timestamptz, id bigint, first_slot bigint)
+    left join unnest(lowered_floors.names, lowered_floors.keys, lowered_floors.places, lowered_floors.times) as new (name, key, place, run_at)
+        on new.name = f.name and new.key = f.key
+    cross join lateral (select coalesce((new.place, new.run_at) <= (f.place, f.run_at), false) as is) low
+    having bool_or(low.is));
+end
+$$;
+
+-- A part of jobs.admit: writes new floors. `seen` are those of the keys at which this pass has looked. The others stay as they were, up to 32 in
+-- all. A key without slots gets none with a lower number than this one.
+create function jobs.write_floors(earlier bigint, floors json, seen json) returns void
+language plpgsql volatile
+as $$
+declare
+    most_floors constant integer := 32;
+begin
+    delete from jobs.admission_floor where number = earlier;
+    insert into jobs.admission_floor (number, floors)
+    select earlier + 1, coalesce(json_agg(json_build_object(
+        'name', f.name, 'key', f.key, 'place', f.place, 'run_at', f.run_at, 'id', f.id, 'first_slot', coalesce(f.first_slot, earlier + 1)
+    )), '[]')
+    from (
+        select * from json_to_recordset(seen) as s (name text, key text, place smallint, run_at timestamptz, id bigint, first_slot bigint)
+        union all
+        select * from json_to_recordset(write_floors.floors) as o (name text, key text, place smallint, run_at timestamptz, id bigint, first_slot bigint)
+        where not exists (
+            select from json_to_recordset(seen) as s (name text, key text) where s.name = o.name and s.key = o.key
+        )
+        limit most_floors
+    ) f;
+end
+$$;
+
+-- A pass of admission: moves held jobs to jobs.ready when their limits allow it. `sweeps`: it also searches for keys without a nudge. These are the
+-- keys whose jobs have become due or were resumed, and, in case a nudge was lost, the next thousand keys.
+-- `more`: the next pass should follow at once. `sweep_again`: the next pass should sweep, too. `set_apart`: how many jobs the database has refused.
+-- `holds`: whether any job is held. Null if it does not sweep.
+-- `next_token`: in how many seconds the next token comes for which a job waits.
+--
+-- First it becomes the only session that admits, and only then, in later statements, it reads nudges and counts slots. In one
+-- statement the snapshot would be older than the lock, and too many jobs would be admitted. So each statement must have a snapshot
+-- of its own, which only READ COMMITTED gives.
+--
+-- The settings are those of a claim. The statistics are often wrong: they show a table as empty or as full when it is not. Then the planner would
+-- read whole tables in each pass, for example all held jobs, to find that none of them is in a sequence.
+create function jobs.admit(
+    sweeps boolean, out is_busy boolean, out admitted bigint, out more boolean, out sweep_again boolean, out holds boolean, out set_apart bigint,
+    out next_token double precision
+)
+language plpgsql volatile set enable_seqscan = off set enable_bitmapscan = off set jit = off set plan_cache_mode = force_generic_plan
+as $$
+declare
+    most_nudges constant integer := 1000;
+    most_jobs constant integer := 5000;
+    most_refused constant integer := 100;
+    moment constant timestamptz := clock_timestamp();
+    names text[];
+    keys text[];
+    nudged_places smallint[];
+    nudged_times timestamptz[];
+    nudges bigint;
+    floor_number bigint;
+    floors json;
+    lowered json;
+    seen json;
+    writes_floors boolean;
+    is_cut boolean;
+    paused_queues text[];
+    paused_kinds text[];
+    places tid[];
+    fair_places tid[] := '{}';
+    ordered_names text[];
+    ordered_keys text[];
+    rated_places tid[] := '{}';
+    several_places tid[];
+    several record;
+    place tid;
+    message text;
+    state text;
+begin
+    is_busy := false; admitted := 0; more := false; sweep_again := false; set_apart := 0;
+    if current_setting('transaction_isolation') <> 'read committed' then
+        raise exception 'jobs.admit: it works only in READ COMMITTED' using errcode = '25001';
+    end if;
+    -- Most passes of most databases find nothing. They lock and write nothing. Only a sweep looks for any held job: there may be many entries
+    -- of admitted ones.
+    holds := case when sweeps then exists (select from jobs.held) end;
+    next_token := jobs.next_token();
+    if not (sweeps and (holds or exists (select from jobs.rate) or exists (select from jobs.fair_turn))) and not exists (select from jobs.nudge) and coalesce(next_token > 0, true) then
+        return;
+    end if;
+    perform from jobs.admission for no key update skip locked;
+    if not found and not exists (select from jobs.admission) then
+        insert into jobs.admission default values on conflict do nothing;
+        perform from jobs.admission for no key update skip locked;
+    end if;
+    if not found then
+        is_busy := true;
+        return;
+    end if;
+    if exists (select from jobs.installation where frozen_at is not null) then
+        return;
+    end if;
+    -- If a crash of the server loses the commit, the jobs are held again. A later commit that waits for the disk keeps this one, too.
+    perform set_config('synchronous_commit', 'off', true);
+    paused_queues := array(select q.name from jobs.queue q where q.paused);
+    paused_kinds := array(select k.name from jobs.kind k where k.paused);
+
+    if sweeps then
+        sweep_again := jobs.sweep(paused_queues, paused_kinds);
+        more := sweep_again;
+    end if;
+
+    -- What is nudged is committed, so the next statement sees it.
+    with gone as (
+        delete from jobs.nudge where ctid = any(array(select n.ctid from jobs.nudge n limit most_nudges))
+        returning nudge.limit_name, nudge.limit_key, nudge.place, nudge.run_at
+    )
+    select array_agg(k.limit_name), array_agg(k.limit_key), array_agg(k.place), array_agg(k.run_at), (select count(*) from gone)
+    into names, keys, nudged_places, nudged_times, nudges from (
+        select n.limit_name, n.limit_key, min(n.place) filter (where n.run_at is not null) as place, min(n.run_at) as run_at from (
+            select g.limit_name, g.limit_key, g.place, g.run_at from gone g
+            union all
+            (select r.limit_name, r.limit_key, null, null from jobs.rate r where r.next_at <= moment order by r.next_at limit most_nudges)
+        ) n
+        group by n.limit_name, n.limit_key
+    ) k;
+    if names is null then
+        return;
+    end if;
+    ordered_names := names;
+    ordered_keys := keys;
+    if exists (select from jobs.held where not later and not paused and flags & 256 <> 0) then
+        select f.places, more or f.goes_on, f.other_names, f.other_keys into fair_places, more, ordered_names, ordered_keys
+        from jobs.free_in_fair(names, keys, paused_queues, paused_kinds, most_jobs) f;
+    end if;
+    select f.number, f.floors into floor_number, floors from jobs.admission_floor f order by f.number desc limit 1;
+    -- A nudge without a time has brought no job.
+    lowered := case when floors is not null and array_remove(nudged_times, null) <> '{}'
+                    then jobs.lowered_floors(floors, names, keys, nudged_places, nudged_times) end;
+    select f.places, more or f.goes_on or nudges >= most_nudges, f.seen, f.writes_floors into places, more, seen, writes_floors
+    from jobs.free_jobs(ordered_names, ordered_keys, coalesce(lowered, floors), paused_queues, paused_kinds, most_jobs) f;
+    places := places || fair_places;
+    -- Before slots are made: they get the new number.
+    if writes_floors or lowered is not null then
+        -- Without earlier floors, the number follows those of all slots: somebody may have emptied the table.
+        perform jobs.write_floors(
+            coalesce(floor_number, (select max(s.number) from jobs.slot s), 0), coalesce(lowered, floors), seen
+        );
+    end if;
+    if exists (select from jobs.held where flags & 4 <> 0) then
+        places := places || jobs.free_in_sequence(names, keys, paused_queues, paused_kinds);
+    end if;
+    if next_token is not null or exists (select from jobs.held where not later and not paused and flags & 8 <> 0) then
+        select f.places, more or f.goes_on into rated_places, more from jobs.free_in_rate(names, keys, paused_queues, paused_kinds, most_jobs) f;
+    end if;
+
+    is_cut := cardinality(places) >= most_jobs;
+    if exists (select from jobs.held where flags & 128 <> 0) then
+        several_places := array(select h.ctid from jobs.held h where h.ctid = any(places || rated_places) and h.flags & 128 <> 0);
+        places := array(select p from unnest(places) as p where p <> all(several_places));
+        rated_places := array(select p from unnest(rated_places) as p where p <> all(several_places));
+    end if;
+
+    begin
+        admitted := jobs.admit_held(places || rated_places, false);
+    exception when others then
+        -- After conflicts, and if the server lacks resources or ends, the whole pass is tried again. A missing grant is not about one job.
+        if left(sqlstate, 2) in ('40', '53', '55', '57', '58') or sqlstate = '42501' then
+            raise;
+        end if;
+        -- A constraint or a trigger refuses a job, or its arguments were deleted. The other jobs go on.
+        foreach place in array places || rated_places loop
+            begin
+                admitted := admitted + jobs.admit_held(array[place], true);
+            exception when others then
+                state := sqlstate;
+                message := sqlerrm;
+                -- Other errors are not about the content of the job, such as a trigger that names a table that does not exist.
+                if left(state, 2) in ('22', '23', 'P0') and set_apart < most_refused then
+                    perform jobs.set_held_apart(place, message);
+                    set_apart := set_apart + 1;
+                else
+                    raise warning 'jobs.admit: a held job cannot start (%): %', state, message;
+                end if;
+            end;
+        end loop;
+    end;
+
+    -- After the others, whose slots it counts.
+    if several_places is not null then
+        begin
+            several := jobs.admit_several(several_places, names, keys, paused_queues, paused_kinds, most_jobs, false);
+        exception when others then
+            if left(sqlstate, 2) in ('40', '53', '55', '57', '58') or sqlstate = '42501' then
+                raise;
+            end if;
+            several := jobs.admit_several(several_places, names, keys, paused_queues, paused_kinds, most_jobs, true);
+        end;
+        admitted := admitted + several.admitted;
+        more := more or several.goes_on;
+        set_apart := set_apart + several.refused;
+    end if;
+
+    if is_cut then
+        insert into jobs.nudge (limit_name, limit_key, run_at) select key.name, key.value, null from unnest(names, keys) as key (name, value);
+        more := true;
+    end if;
+    next_token := jobs.next_token();
+end
+$$;
+
+-- The search for keys and expired jobs that no nudge names.
+
+-- A part of a sweep: deletes the turns of keys that have neither jobs with tenants nor slots. The next job begins again.
+create function jobs.sweep_turns() returns void
+language plpgsql volatile
+as $$
+declare
+    most_turns constant integer := 500;
+    next_name text;
+    next_key text;
+begin
+    if not exists (select from jobs.fair_turn) then
+        return;
+    end if;
+    with seen as materialized (
+        select t.ctid, t.limit_name, t.limit_key from jobs.fair_turn t
+        where (t.limit_name, t.limit_key) > (select a.after_turn, a.after_turn_key from jobs.admission a)
+        order by t.limit_name, t.limit_key limit most_turns
+    ), gone as (
+        delete from jobs.fair_turn where ctid = any(array(
+            select s.ctid from seen s
+            where not exists (select from jobs.slot where slot.limit_name = s.limit_name and slot.limit_key = s.limit_key offset 0)
+              and not exists (
+                  select from jobs.held h where not h.later and not h.paused and h.flags & 256 <> 0
+                    and h.limit_name = s.limit_name and h.limit_key = s.limit_key offset 0
+              )
+        ))
+    )
+    select s.limit_name, s.limit_key into next_name, next_key from seen s order by s.limit_name, s.limit_key offset most_turns - 1;
+    update jobs.admission set after_turn = coalesce(next_name, ''), after_turn_key = coalesce(next_key, '');
+end
+$$;
+
+-- A part of jobs.admit: what a sweep does in addition. It nudges keys that have no nudge although a job of them may start. Returns whether
+-- the next pass should sweep at once.
+create function jobs.sweep(paused_queues text[], paused_kinds text[]) returns boolean
+language plpgsql volatile
+as $$
+declare
+    most_keys constant integer := 1000;
+    most_jobs constant integer := 5000;
+    most_slots constant integer := 500;
+    moment constant timestamptz := clock_timestamp();
+    place jobs.admission;
+    more boolean;
+    next_name text;
+    next_key text;
+    next_sequence text;
+    next_sequence_key text;
+    next_rate text;
+    next_rate_key text;
+    next_slot bigint;
+    found_keys bigint;
+begin
+    select * into place from jobs.admission;
+
+    -- Jobs that have become due.
+    with due as (
+        update jobs.held set later = false where ctid = any(array(
+            select h.ctid from jobs.held h where h.later and h.run_at <= moment order by h.run_at, h.id limit most_jobs for no key update skip locked
+        ))
+        returning limit_name, limit_key, ~priority as place, run_at
+    ), nudged as (
+        insert into jobs.nudge (limit_name, limit_key, place, run_at)
+        select d.limit_name, d.limit_key, min(d.place), min(d.run_at::timestamptz) from due d group by d.limit_name, d.limit_key
+    )
+    select count(*) = most_jobs into more from due;
+
+    -- Jobs whose queue and kind were paused, and are not paused any more.
+    if exists (select from jobs.held where paused) then
+        with recursive apart (queue, kind) as (
+            (select h.queue, h.kind from jobs.held h where h.paused order by h.queue, h.kind limit 1)
+            union all
+            select next.queue, next.kind from apart cross join lateral (
+                select h.queue, h.kind from jobs.held h where h.paused and (h.queue, h.kind) > (apart.queue, apart.kind)
+                order by h.queue, h.kind limit 1
+            ) next
+        ), resumed as (
+            update jobs.held set paused = false where ctid = any(array(
+                select pick.ctid from apart cross join lateral (
+                    select h.ctid from jobs.held h where h.paused and h.queue = apart.queue and h.kind = apart.kind
+                    limit most_jobs for no key update skip locked
+                ) pick
+                where apart.queue <> all(paused_queues) and apart.kind <> all(paused_kinds)
+                limit most_jobs
+            ))
+            returning limit_name, limit_key, ~priority as place, run_at
+        ), nudged as (
+            insert into jobs.nudge (limit_name, limit_key, place, run_at)
+            select r.limit_name, r.limit_key, min(r.place), min(r.run_at::timestamptz) from resumed r group by r.limit_name, r.limit_key
+        )
+        select more or count(*) = most_jobs into more from resumed;
+    end if;
+
+    -- The next keys with a free slot and a job for it.
+    with recursive key (name, value, number) as (
+        (select h.limit_name, h.limit_key, 1 from jobs.held h
+         where not h.later and not h.paused and h.flags & 12 = 0 and (h.limit_name, h.limit_key) > (place.after_name, place.after_key)
+         order by h.limit_name, h.limit_key limit 1)
+        union all
+        select next.limit_name, next.limit_key, key.number + 1 from key cross join lateral (
+            select h.limit_name, h.limit_key from jobs.held h
+            where not h.later and not h.paused and h.flags & 12 = 0 and (h.limit_name, h.limit_key) > (key.name, key.value)
+            order by h.limit_name, h.limit_key limit 1
+        ) next
+        where key.number < most_keys
+    ), nudged as (
+        insert into jobs.nudge (limit_name, limit_key, place, run_at)
+        select key.name, key.value, head.place, head.run_at from key cross join lateral (
+            select h.most, ~h.priority as place, h.run_at from jobs.held h
+            where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = key.name and h.limit_key = key.value
+            order by ~h.priority, h.run_at, h.id limit 1
+        ) head
+        where (select count(*) from jobs.slot s where s.limit_name = key.name and s.limit_key = key.value) < jobs.allowed(key.name, head.most)
+          and (key.name <> '' or not jobs.waits_at_limit(key.value))
+        returning true
+    ), last as (
+        select key.name, key.value from key where key.number = most_keys
+    )
+    select (select l.name from last l), (select l.value from last l), count(*) into next_name, next_key, found_keys from nudged;
+    more := more or next_name is not null and found_keys > 0;
+
+    -- The same for the next sequences.
+    if exists (select from jobs.held where flags & 4 <> 0) then
+        with recursive key (name, value, number) as (
+            (select h.limit_name, h.limit_key, 1 from jobs.held h
+             where h.flags & 4 <> 0 and (h.limit_name, h.limit_key) > (place.after_sequence, place.after_sequence_key)
+             order by h.limit_name, h.limit_key limit 1)
+            union all
+            select next.limit_name, next.limit_key, key.number + 1 from key cross join lateral (
+                select h.limit_name, h.limit_key from jobs.held h
+                where h.flags & 4 <> 0 and (h.limit_name, h.limit_key) > (key.name, key.value)
+                order by h.limit_name, h.limit_key limit 1
+            ) next
+            where key.number < most_keys
+        ), nudged as (
+            insert into jobs.nudge (limit_name, limit_key)
+            select key.name, key.value from key cross join lateral jobs.next_in_sequence(key.name, key.value) next (id)
+            where exists (select from jobs.held h where h.id = next.id and not h.later and not h.paused)
+            returning true
+        ), last as (
+            select key.name, key.value from key where key.number = most_keys
+        )
+        select (select l.name from last l), (select l.value from last l), count(*) into next_sequence, next_sequence_key, found_keys from nudged;
+        more := more or next_sequence is not null and found_keys > 0;
+    end if;
+
+    -- The same for the next keys with a rate. Those that wait for a token have a time at which a pass looks at them.
+    if exists (select from jobs.held where not later and not paused and flags & 8 <> 0) then
+        with recursive key (name, value, number) as (
+            (select h.limit_name, h.limit_key, 1 from jobs.held h
+             where not h.later and not h.paused and h.flags & 8 <> 0 and (h.limit_name, h.limit_key) > (place.after_rate, place.after_rate_key)
+             order by h.limit_name, h.limit_key limit 1)
+            union all
+            select next.limit_name, next.limit_key, key.number + 1 from key cross join lateral (
+                select h.limit_name, h.limit_key from jobs.held h
+                where not h.later and not h.paused and h.flags & 8 <> 0 and (h.limit_name, h.limit_key) > (key.name, key.value)
+                order by h.limit_name, h.limit_key limit 1
+            ) next
+            where key.number < most_keys
+        ), nudged as (
+            insert into jobs.nudge (limit_name, limit_key) select key.name, key.value from key
+            where not exists (select from jobs.rate r where r.limit_name = key.name and r.limit_key = key.value and r.next_at is not null)
+            returning true
+        ), last as (
+            select key.name, key.value from key where key.number = most_keys
+        )
+        select (select l.name from last l), (select l.value from last l), count(*) into next_rate, next_rate_key, found_keys from nudged;
+        more := more or next_rate is not null and found_keys > 0;
+    end if;
+
+    -- Keys that have all their tokens have no row.
+    delete from jobs.rate where ctid = any(array(
+        select r.ctid from jobs.rate r where r.next_at is null and r.full_at <= moment order by r.full_at limit most_jobs
+    ));
+
+    perform jobs.sweep_turns();
+
+    -- Slots without a job. A person has deleted the job, without the slot.
+    with seen as materialized (
+        select s.job_id, s.limit_name, s.limit_key from jobs.slot s where s.job_id > place.after_slot order by s.job_id limit most_slots
+    ), gone as (
+        -- An array, because a join may look for each job once for each slot.
+        delete from jobs.slot s where s.halted_at is null and s.job_id = any(array(
+            select seen.job_id from seen
+            where not exists (select from jobs.ready where id = seen.job_id offset 0)
+              and not exists (select from jobs.running where id = seen.job_id offset 0)
+              and not exists (select from jobs.held where id = seen.job_id offset 0)
+        ))
+        returning s.limit_name, s.limit_key
+    ), nudged as (
+        insert into jobs.nudge (limit_name, limit_key, run_at) select distinct g.limit_name, g.limit_key, null::timestamptz from gone g
+    )
+    select case count(*) when most_slots then max(seen.job_id) else 0 end into next_slot from seen;
+
+    update jobs.admission set after_name = coalesce(next_name, ''), after_key = coalesce(next_key, ''), after_slot = next_slot,
+        after_sequence = coalesce(next_sequence, ''), after_sequence_key = coalesce(next_sequence_key, ''),
+        after_rate = coalesce(next_rate, ''), after_rate_key = coalesce(next_rate_key, '');
+    return more;
+end
+$$;
+
+-- Jobs that do not wait for a full limit.
+
+-- Whether jobs are held that do not wait if their limit is full. A worker calls it after each pass. It is volatile, so that it sees what the pass
+-- has done in the same statement.
+create function jobs.may_be_full() returns boolean
+language plpgsql volatile
+as $$
+begin
+    return exists (select from jobs.held h where h.flags & 64 <> 0 and h.lease = 0 and not h.later and not h.paused)
+       and not exists (select from jobs.installation where frozen_at is not null);
+end
+$$;
+
+-- The jobs that end because their limit is full: `on_full` says how. It reads everything in one snapshot, and needs no lock of admission. It skips the
+-- first jobs of each key, as many as there are free slots or tokens: admission starts them. A job that it returns may have started meanwhile.
+--
+-- `discard`: the due jobs behind them. `cancel_oldest`: the oldest jobs of the key, waiting or started, until as many are left as the limit allows.
+-- It cancels only jobs that have this rule themselves. Jobs of another kind that shares the limit are not cancelled, and their slots do not count as
+-- free. At least one job always remains, even if it must wait.
+create function jobs.full_jobs(most_jobs integer) returns table (job_id bigint, name text, rule text)
+language plpgsql stable set enable_seqscan = off set enable_bitmapscan = off set jit = off set plan_cache_mode = force_generic_plan
+as $$
+declare
+    most_keys constant integer := 1000;
+    moment constant timestamptz := clock_timestamp();
+    paused_queues constant text[] := array(select q.name from jobs.queue q where q.paused);
+    paused_kinds constant text[] := array(select k.name from jobs.kind k where k.paused);
+begin
+    if exists (select from jobs.installation i where i.frozen_at is not null) then
+        return;
+    end if;
+    return query
+    with recursive key (name, value, rated, number) as (
+        (select h.limit_name, h.limit_key, h.flags & 8, 1 from jobs.held h
+         where h.flags & 64 <> 0 and h.lease = 0 and not h.later and not h.paused
+         order by h.limit_name, h.limit_key, h.flags & 8 limit 1)
+        union all
+        select next.limit_name, next.limit_key, next.rated, key.number + 1 from key cross join lateral (
+            select h.limit_name, h.limit_key, h.flags & 8 as rated from jobs.held h
+            where h.flags & 64 <> 0 and h.lease = 0 and not h.later and not h.paused
+              and (h.limit_name, h.limit_key, h.flags & 8) > (key.name, key.value, key.rated)
+            order by h.limit_name, h.limit_key, h.flags & 8 limit 1
+        ) next
+        where key.number < most_keys
+    ), free as materialized (
+        -- The first job decides, as in a pass.
+        select key.name, key.value, key.rated, case when key.rated <> 0 then jobs.tokens(json_build_object(
+                   'limit', key.name, 'key', key.value, 'most', first.most,
+                   'rate', case when first.flags & 128 = 0 then first.flow -> 'rate' else jobs.limit_of(first.flow, key.name) -> 'rate' end
+               ), moment) else jobs.allowed(key.name, first.most) - (
+                   select count(*) from jobs.slot s where s.limit_name = key.name and s.limit_key = key.value
+               ) end as number
+        from key cross join lateral (
+            (select h.flags, h.flow, h.most from jobs.held h
+             where key.rated = 0 and not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = key.name and h.limit_key = key.value
+               and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
+             order by ~h.priority, h.run_at, h.id limit 1)
+            union all
+            (select h.flags, h.flow, h.most from jobs.held h
+             where key.rated <> 0 and not h.later and not h.paused and h.flags & 8 <> 0 and h.limit_name = key.name and h.limit_key = key.value
+               and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
+             order by h.priority desc, h.run_at, h.id limit 1)
+        ) first
+    ), behind as materialized (
+        -- The first job that cannot start.
+        select free.*, first.place, first.run_at, first.id from free cross join lateral (
+            (select ~h.priority as place, h.run_at::timestamptz as run_at, h.id from jobs.held h
+             where free.rated = 0 and not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = free.name and h.limit_key = free.value
+               and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
+             order by ~h.priority, h.run_at, h.id offset greatest(free.number, 0) limit 1)
+            union all
+            (select ~h.priority, h.run_at::timestamptz, h.id from jobs.held h
+             where free.rated <> 0 and not h.later and not h.paused and h.flags & 8 <> 0 and h.limit_name = free.name and h.limit_key = free.value
+               and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
+             order by h.priority desc, h.run_at, h.id offset greatest(free.number, 0) limit 1)
+        ) first
+    ), full_job as materialized (
+        select behind.name, behind.value, behind.number, job.id, job.rule from behind cross join lateral (
+            select h.id, h.flow ->> 'on_full' as rule from jobs.held h
+            where h.flags & 64 <> 0 and h.lease = 0 and not h.later and not h.paused
+              and h.limit_name = behind.name and h.limit_key = behind.value and h.flags & 8 = behind.rated
+              and (~h.priority, h.run_at, h.id) >= (behind.place, behind.run_at, behind.id)
+              and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
+            order by ~h.priority, h.run_at, h.id limit most_jobs
+        ) job
+    ), started as materialized (
+        -- The started jobs of the keys in which a job is to cancel the oldest.
+        select key.name, key.value, job.id from (
+            select distinct f.name, f.value from full_job f where f.rule = 'cancel_oldest'
+        ) key
+        cross join lateral (
+            select s.job_id from jobs.slot s where s.limit_name = key.name and s.limit_key = key.value
+        ) slot
+        cross join lateral (
+            (select r.id from jobs.ready r where r.id = slot.job_id and r.flags & 64 <> 0 and r.flow ->> 'on_full' = 'cancel_oldest' offset 0)
+            union all
+            (select r.id from jobs.running r where r.id = slot.job_id and r.flags & 64 <> 0 and r.flow ->> 'on_full' = 'cancel_oldest' offset 0)
+        ) job
+    ), oldest as (
+        select key.name, job.id from (
+            select f.name, f.value, min(f.number) as number from full_job f where f.rule = 'cancel_oldest' group by f.name, f.value
+        ) key
+        cross join lateral (
+            select each.id, row_number() over (order by each.id desc) as place from (
+                select s.id from started s where s.name = key.name and s.value = key.value
+                union all
+                select h.id from jobs.held h
+                where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = key.name and h.limit_key = key.value
+                  and h.flags & 64 <> 0 and h.flow ->> 'on_full' = 'cancel_oldest' and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
+            ) each
+        ) job
+        where job.place > greatest(1, key.number + (select count(*) from started s where s.name = key.name and s.value = key.value))
+        order by job.id
+    )
+    (select f.id, f.name, f.rule from full_job f where f.rule = 'discard' limit most_jobs)
+    union all
+    (select o.id, o.name, 'cancel_oldest' from oldest o limit most_jobs);
 end
 $$;
 

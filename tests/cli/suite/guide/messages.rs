@@ -63,7 +63,7 @@ fn origin(message: &str) -> Origin {
         text if text.starts_with("the tables of `diesel-jobs` are missing") => complaint(&Db::sqlite().url),
         text if text.starts_with("the schema of `diesel-jobs` is at version") => {
             let db = Db::sqlite().migrated();
-            db.execute("delete from jobs.schema_migration where version > 1");
+            db.execute("update jobs.schema_migration set version = version - 1");
             complaint(&db.url)
         }
         text if text.starts_with("this server is PostgreSQL 13") => {

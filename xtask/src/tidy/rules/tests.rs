@@ -91,14 +91,17 @@ fn an_event_without_the_target_is_named() {
 
 #[test]
 fn a_migration_without_a_way_back_or_a_reason_is_named() {
-    let up = || file("migrations/postgres/0001_a/up.sql", "-- Why.\ncreate table a ();");
-    let down = file("migrations/postgres/0001_a/down.sql", "-- Why.\ndrop table a;");
+    let up = || file("migrations/postgres/0001_a/up/01_a.sql", "-- Why.\ncreate table a ();");
+    let further = file("migrations/postgres/0001_a/up/02_b.sql", "create table b ();");
+    let down = || file("migrations/postgres/0001_a/down.sql", "-- Why.\ndrop table a;");
     let bare = file("migrations/postgres/0001_a/down.sql", "drop table a;");
     let readme = file("migrations/postgres/README.md", "");
     let found = migrations(&[up(), readme]);
     assert!(found.len() == 1 && found[0].starts_with("migrations/postgres/0001_a/down.sql: missing"), "{found:?}");
     assert_eq!(migrations(&[up(), bare]).len(), 1);
-    assert_eq!(migrations(&[up(), down]).len(), 0);
+    assert_eq!(migrations(&[up(), down()]).len(), 0);
+    assert_eq!(migrations(&[up(), further, down()]).len(), 1);
+    assert_eq!(migrations(&[down()]).len(), 1);
 }
 
 #[test]

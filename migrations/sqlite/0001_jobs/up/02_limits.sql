@@ -1,45 +1,22 @@
--- Version 5 of the schema: limits on how many jobs run at once. Programs of the versions 1 to 4 still work on it. Jobs that they
--- enqueue have no limit, and they leave jobs with a limit alone.
--- Locks: it holds the file's write lock while it creates objects and builds empty indexes.
-
-drop view jobs_job_view;
-
--- The limit of the job: {"limit": its name, "key": its key, "most": how many may run at once}. Null for jobs without a limit.
--- Jobs with a limit have the flag 1, so that earlier programs do not claim them.
--- A job of a sequence has the limit 1, the flag 4, and "sequence": "halt" or "skip" says what happens when the job is discarded.
--- A job with a rate has the flag 8, and "rate": at most "most" jobs start in "per" microseconds, and at most "burst" at once.
--- A job that does not wait if its limit is full has the flag 64, and "on_full": "discard" or "cancel_oldest".
--- A job with a tenant has the flag 256, and its tenant in "fair".
--- A job with several limits has the flag 128, and has them in "limits", each like a single one. Its name is empty, and its key is its lane.
--- If one of them is a sequence, it is outside of "limits", and "lane" is the lane. While the job is held, "at" is the limit at which it
--- waits, or its lane after its turn has come. The flags 4 and 8 say whether this is the sequence or a rate.
-alter table jobs_job add column flow text;
-
--- When the worker began to drain: it claims no more jobs, and ends. If it is killed before that, its jobs are released.
-alter table jobs_worker add column draining_at integer;
-
--- A held job waits until its limit admits it. It has the flag 2, its time is here, and `run_at` is in the year 9999. So claims do not
--- read it.
-alter table jobs_job add column due_at integer;
-
--- Why a held job cannot be admitted now: 0: nothing but its limit. 1: it is not due. 2: admission has found its queue or its kind paused.
-alter table jobs_job add column held_back integer not null default 0;
-
-alter table jobs_job add column limit_name text generated always as (coalesce(flow ->> '$.at.limit', flow ->> '$.limit')) virtual;
-alter table jobs_job add column limit_key text generated always as (coalesce(flow ->> '$.at.key', flow ->> '$.key')) virtual;
+-- Held jobs, which wait for a limit, for their turn in a sequence or for a token of a rate; unique keys; and the view of all jobs.
 
 -- Held jobs in the order of admission. A full key does not delay other keys, because each has its own range. Jobs that may not
 -- start now are in other indexes, so that admission does not read them repeatedly.
 create index jobs_job_held on jobs_job (limit_name, limit_key, priority desc, due_at, id) where flags & 2 and held_back = 0 and flags & 12 = 0;
+
 -- A sequence is admitted in the order of the ids. A job that is not due stops those behind it.
 create index jobs_job_held_sequence on jobs_job (limit_name, limit_key, id) where flags & 2 and flags & 4;
+
 -- Jobs with a rate, in the order of admission.
 create index jobs_job_held_rate on jobs_job (limit_name, limit_key, priority desc, due_at, id) where flags & 2 and held_back = 0 and flags & 8;
+
 -- Jobs with tenants, in the order of admission of each tenant. They are in jobs_job_held, too, by which their keys are found and counted.
 create index jobs_job_held_fair on jobs_job (limit_name, limit_key, flow ->> '$.fair', priority desc, due_at, id) where flags & 2 and held_back = 0 and flags & 256;
+
 -- The jobs with several limits, and those of them that wait at one of their limits: the first ones of their lanes.
 create index jobs_job_held_several on jobs_job (id) where flags & 2 and flags & 128;
 create index jobs_job_held_from_lane on jobs_job (coalesce(flow ->> '$.lane', flow ->> '$.key')) where flags & 2 and flags & 132 = 128 and limit_name <> '';
+
 -- The jobs that do not wait if their limit is full, before their first attempt.
 create index jobs_job_held_on_full on jobs_job (limit_name, limit_key, (flags & 8), priority desc, due_at, id)
     where flags & 2 and flags & 64 and held_back = 0 and lease = 0;
@@ -60,13 +37,6 @@ create table jobs_slot (
 
 create index jobs_slot_key on jobs_slot (limit_name, limit_key);
 create index jobs_slot_halted on jobs_slot (limit_name, limit_key) where halted_at is not null;
-
--- When a job with the flag 32 expires: if its first attempt has not started by then, it is cancelled. A later sweep sets it to null.
-alter table jobs_job add column start_by integer;
-
--- How long after its time it expires, in microseconds.
-alter table jobs_job add column start_after integer;
-
 create index jobs_job_start_by on jobs_job (start_by) where start_by is not null;
 
 -- A nudge says that a key may have a free slot, or a new job. Admission deletes it and examines the key.
@@ -163,7 +133,8 @@ create trigger jobs_job_gone after delete on jobs_job when old.flags & 16 begin
     delete from jobs_unique_key where job_id = old.id;
 end;
 
--- The new column is at the end. All other columns are as before.
+-- One row per job, for your own queries and joins. For a waiting job, `state` is available (due now), scheduled (due
+-- later) or retrying (due later, after a failed attempt).
 create view jobs_job_view as
 select id, kind, queue,
        case when state <> 'available' then state
@@ -183,4 +154,4 @@ select id, kind, queue,
        flow
 from jobs_job;
 
-insert into jobs_schema_migration (version, name, oldest_program) values (5, 'flow_control', 1);
+insert into jobs_schema_migration (version, name, oldest_program) values (1, 'jobs', 1);

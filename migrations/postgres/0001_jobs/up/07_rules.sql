@@ -1,0 +1,281 @@
+-- The limits and keys of a job that SQL enqueues.
+
+-- The limit of a job, as in the column `flow`. Null without `most`. The key is the JSON of the arguments that `by` names. A long key
+-- is replaced by its SHA-256. The function `key` in `jobs-core/src/limit.rs` makes the same key.
+create function jobs.flow(
+    kind text, args json, most integer, by text[], limit_name text, sequence text default null, rate integer default null,
+    per interval default null, burst integer default null, on_full text default null
+) returns json
+language plpgsql immutable
+as $$
+declare
+    name text;
+    value json;
+    type text;
+    key text := '';
+    per_us bigint;
+begin
+    if flow.rate is null and (flow.per is not null or flow.burst is not null) then
+        raise exception 'jobs.enqueue: job % has `per` or `burst`, and no `rate`', flow.kind using errcode = '22023';
+    end if;
+    if flow.rate is not null then
+        if most is not null or flow.sequence is not null then
+            raise exception 'jobs.enqueue: job % has several of `concurrency`, `sequence` and `rate`; pass one of them, and the others in `limits`', flow.kind using errcode = '22023';
+        end if;
+        if flow.rate not between 1 and 1000000 then
+            raise exception 'jobs.enqueue: rate of job % must be from 1 to 1000000', flow.kind using errcode = '22023';
+        end if;
+        if flow.per is null or flow.per < interval '1 millisecond' or flow.per > interval '366 days' then
+            raise exception 'jobs.enqueue: job % with `rate` needs `per`, from a millisecond to 366 days', flow.kind using errcode = '22023';
+        end if;
+        per_us := (extract(epoch from flow.per) * 1000000)::bigint;
+        if per_us < flow.rate::bigint * 100 then
+            raise exception 'jobs.enqueue: rate of job % allows more than 10000 starts in a second', flow.kind using errcode = '22023';
+        end if;
+        burst := coalesce(flow.burst, least(greatest(flow.rate::bigint * 100000 / per_us, 1), 10000));
+        if burst not between 1 and 10000 then
+            raise exception 'jobs.enqueue: burst of job % must be from 1 to 10000', flow.kind using errcode = '22023';
+        end if;
+        if per_us * burst / flow.rate > 3155760000000000 then
+            raise exception 'jobs.enqueue: the tokens of burst of job % must come within a hundred years', flow.kind using errcode = '22023';
+        end if;
+    end if;
+    if flow.on_full not in ('wait', 'discard', 'cancel_oldest') then
+        raise exception 'jobs.enqueue: `on_full` of job % must be wait, discard or cancel_oldest', flow.kind using errcode = '22023';
+    end if;
+    if flow.on_full = 'cancel_oldest' and flow.rate is not null then
+        raise exception 'jobs.enqueue: `on_full` of job % with `rate` must be wait or discard: cancelling a job frees no token', flow.kind using errcode = '22023';
+    end if;
+    if flow.on_full is not null and most is null and flow.rate is null then
+        raise exception 'jobs.enqueue: job % has `on_full`, and neither `concurrency` nor `rate`', flow.kind using errcode = '22023';
+    end if;
+    if flow.sequence is not null then
+        if flow.sequence not in ('halt', 'skip') then
+            raise exception 'jobs.enqueue: sequence of job % must be halt or skip: what happens when the job is discarded', flow.kind using errcode = '22023';
+        end if;
+        if most is not null then
+            raise exception 'jobs.enqueue: job % has `sequence` and `concurrency`; pass one of them, and the other in `limits`', flow.kind using errcode = '22023';
+        end if;
+        most := 1;
+    end if;
+    if most is null and flow.rate is null then
+        if by is not null or flow.limit_name is not null then
+            raise exception 'jobs.enqueue: job % has `by` or `limit_name`, and neither `concurrency` nor `sequence` nor `rate`', flow.kind using errcode = '22023';
+        end if;
+        return null;
+    end if;
+    if flow.limit_name is null and flow.kind ~ '^\.v[0-9]+$' then
+        raise exception 'jobs.enqueue: job % needs a `limit_name`, because its kind is a version without a name', flow.kind using errcode = '22023';
+    end if;
+    if most not between 1 and 10000 then
+        raise exception 'jobs.enqueue: concurrency of job % must be from 1 to 10000', flow.kind using errcode = '22023';
+    end if;
+    if flow.limit_name = '' or octet_length(flow.limit_name) > 200 then
+        raise exception 'jobs.enqueue: limit_name of job % must have 1 to 200 bytes', flow.kind using errcode = '22023';
+    end if;
+    foreach name in array coalesce(by, '{}') loop
+        value := flow.args -> name;
+        type := json_typeof(value);
+        if type is null then
+            raise exception 'jobs.enqueue: `by` names the argument %, which job % does not have', name, flow.kind using errcode = '22023';
+        end if;
+        key := key || case when key = '' then '' else ',' end || case
+            when type = 'string' then to_json(flow.args ->> name)::text
+            when type = 'boolean' or type = 'null' or type = 'number' and value::text ~ '^(0|-?[1-9][0-9]*)$' then value::text
+            else '!' end;
+        if type is null or right(key, 1) = '!' then
+            raise exception 'jobs.enqueue: the argument % of job % is no key of a limit: it must be a text, a whole number, a boolean or null',
+                name, flow.kind using errcode = '22023';
+        end if;
+    end loop;
+    key := '[' || key || ']';
+    if octet_length(key) > 200 then
+        key := 'sha256:' || encode(sha256(convert_to(key, 'UTF8')), 'hex');
+    end if;
+    return json_strip_nulls(json_build_object(
+        'limit', coalesce(flow.limit_name, regexp_replace(flow.kind, '\.v[0-9]+$', '')), 'key', key, 'most', coalesce(most, flow.rate),
+        'sequence', flow.sequence, 'rate', case when flow.rate is not null then json_build_object('per', per_us, 'burst', burst) end,
+        'on_full', nullif(flow.on_full, 'wait')
+    ));
+end
+$$;
+
+-- The same for several limits: the one that is given, if it is not null, and those of a list. See jobs.enqueue.
+create function jobs.flow_of_all(kind text, args json, first json, limits json) returns json
+language plpgsql stable
+as $$
+declare
+    known constant text[] := '{concurrency,by,limit_name,sequence,rate,per,burst}';
+    each json;
+    written record;
+    part json;
+    word text;
+    names text[] := '{}';
+    parts json[] := case when first is null then '{}' else array[first] end;
+    sequence json;
+begin
+    if json_typeof(limits) <> 'array' then
+        raise exception 'jobs.enqueue: `limits` of job % must be a JSON list of objects', flow_of_all.kind using errcode = '22023';
+    end if;
+    for each in select * from json_array_elements(limits) loop
+        if json_typeof(each) <> 'object' or json_typeof(each -> 'by') not in ('array', 'null') then
+            raise exception 'jobs.enqueue: each of the `limits` of job % must be a JSON object, and its `by` a list of arguments', flow_of_all.kind
+                using errcode = '22023';
+        end if;
+        word := (select k from json_object_keys(each) k where k <> all(known) limit 1);
+        if word is not null then
+            raise exception 'jobs.enqueue: one of the `limits` of job % has `%`; there are `%`', flow_of_all.kind, word, array_to_string(known, '`, `')
+                using errcode = '22023';
+        end if;
+        begin
+            select (each ->> 'concurrency')::integer as concurrency,
+                   case json_typeof(each -> 'by') when 'array' then array(select json_array_elements_text(each -> 'by')) end as key_of,
+                   each ->> 'limit_name' as limit_name, each ->> 'sequence' as sequence,
+                   (each ->> 'rate')::integer as rate, (each ->> 'per')::interval as per, (each ->> 'burst')::integer as burst
+            into written;
+        exception when data_exception then
+            raise exception 'jobs.enqueue: one of the `limits` of job % has an impossible value: %', flow_of_all.kind, sqlerrm using errcode = '22023';
+        end;
+        part := jobs.flow(
+            flow_of_all.kind, flow_of_all.args, written.concurrency, written.key_of, written.limit_name, written.sequence, written.rate, written.per,
+            written.burst
+        );
+        if part is null then
+            raise exception 'jobs.enqueue: one of the `limits` of job % has neither `concurrency` nor `sequence` nor `rate`', flow_of_all.kind
+                using errcode = '22023';
+        end if;
+        parts := parts || part;
+    end loop;
+    if cardinality(parts) <= 1 then
+        return parts[1];
+    end if;
+    if cardinality(parts) > 4 then
+        raise exception 'jobs.enqueue: job % has % limits, and at most 4 are possible', flow_of_all.kind, cardinality(parts) using errcode = '22023';
+    end if;
+    if first ->> 'on_full' is not null then
+        raise exception 'jobs.enqueue: `on_full` of job % is for one limit or rate; a job with several of them waits', flow_of_all.kind using errcode = '22023';
+    end if;
+    foreach part in array parts loop
+        if part ->> 'limit' = any(names) then
+            raise exception 'jobs.enqueue: two limits of job % have the name %; give each one a `limit_name` of its own', flow_of_all.kind, part ->> 'limit'
+                using errcode = '22023';
+        end if;
+        names := names || (part ->> 'limit');
+        if part -> 'sequence' is not null then
+            if sequence is not null then
+                raise exception 'jobs.enqueue: job % is in one sequence at most', flow_of_all.kind using errcode = '22023';
+            end if;
+            sequence := part;
+        end if;
+    end loop;
+    limits := array_to_json(array(select p from unnest(parts) as p where p -> 'sequence' is null));
+    if sequence is null then
+        return json_build_object('limit', '', 'key', jobs.lane(limits), 'most', 1, 'limits', limits);
+    end if;
+    return json_build_object('limit', sequence ->> 'limit', 'key', sequence ->> 'key', 'most', 1, 'sequence', sequence ->> 'sequence',
+                             'lane', jobs.lane(limits), 'limits', limits);
+end
+$$;
+
+-- The same limit for a job whose tenant are the arguments that `fair_by` names.
+create function jobs.fair_flow(kind text, args json, flow json, fair_by text[]) returns json
+language plpgsql immutable
+as $$
+begin
+    if cardinality(fair_by) = 0 or flow is null then
+        raise exception 'jobs.enqueue: job % has `fair_by`, which names at least one argument, and needs `concurrency`', fair_flow.kind using errcode = '22023';
+    end if;
+    if flow -> 'limits' is not null or flow -> 'rate' is not null or flow -> 'sequence' is not null then
+        raise exception 'jobs.enqueue: job % has `fair_by`, which is for jobs with `concurrency` and no other limit', fair_flow.kind using errcode = '22023';
+    end if;
+    if flow -> 'on_full' is not null then
+        raise exception 'jobs.enqueue: job % has `fair_by`, which is for jobs that wait for their limit, and `on_full`, with which it does not wait', fair_flow.kind
+            using errcode = '22023';
+    end if;
+    -- A tenant is made like a key.
+    return flow::jsonb || jsonb_build_object('fair', jobs.flow(fair_flow.kind, fair_flow.args, 1, fair_by, null) ->> 'key');
+end
+$$;
+
+-- The flags of a job with this `flow`.
+create function jobs.flow_flags(flow json) returns integer
+language sql immutable
+as $$
+    select case when flow ->> 'fair' is null then 0 else 256 end | case when flow is null then 0 when flow -> 'limits' is not null then case when flow ->> 'sequence' is null then 129 else 133 end
+                when flow -> 'rate' is not null then 9 when flow ->> 'sequence' is not null then 5 else 1 end
+           | case when flow ->> 'on_full' is null then 0 else 64 end
+$$;
+
+-- One of the limits of a job with several.
+create function jobs.limit_of(flow json, name text) returns json
+language sql immutable
+as $$
+    select l from json_array_elements(flow -> 'limits') l where l ->> 'limit' = name limit 1
+$$;
+
+-- The lane of jobs with these limits: their names and keys as a JSON list, or its hash. A 1 follows the key of a rate. The function `lane` in
+-- `jobs-core/src/limit/several.rs` makes the same.
+create function jobs.lane(limits json) returns text
+language sql immutable
+as $$
+    select case when octet_length(t.text) <= 200 then t.text else 'sha256:' || encode(sha256(convert_to(t.text, 'UTF8')), 'hex') end
+    from (
+        select '[' || string_agg(
+            to_json(l ->> 'limit')::text || ',' || to_json(l ->> 'key')::text || case when l -> 'rate' is null then '' else ',1' end,
+            ',' order by l ->> 'limit' collate "C"
+        ) || ']' as text
+        from json_array_elements(limits) l
+    ) t
+$$;
+
+-- The same text for the same arguments: without spaces, and with sorted names. The function `canonical` in `jobs-core/src/unique.rs`
+-- makes the same.
+create function jobs.canonical(value json) returns text
+language sql immutable
+as $$
+    select case json_typeof(value)
+        when 'object' then '{' || coalesce((
+            select string_agg(to_json(field.key)::text || ':' || jobs.canonical(field.value), ',' order by field.key collate "C")
+            from json_each(value) field), '') || '}'
+        when 'array' then '[' || coalesce((
+            select string_agg(jobs.canonical(item.value), ',' order by item.place)
+            from json_array_elements(value) with ordinality as item (value, place)), '') || ']'
+        when 'string' then to_json(value #>> '{}')::text
+        else value::text
+    end
+$$;
+
+-- The rule of a unique job that SQL enqueues. Null without `by`.
+create function jobs.unique_rule(kind text, args json, by text[], within interval, until text, on_conflict text) returns json
+language plpgsql immutable
+as $$
+declare
+    key text;
+begin
+    if by is null then
+        if within is not null or until is not null or on_conflict is not null then
+            raise exception 'jobs.enqueue: job % has `unique_within`, `unique_until` or `on_conflict`, and no `unique_by`', unique_rule.kind using errcode = '22023';
+        end if;
+        return null;
+    end if;
+    if coalesce(until, 'finished') not in ('started', 'finished') or coalesce(on_conflict, 'keep') not in ('keep', 'error', 'replace', 'run_again') then
+        raise exception 'jobs.enqueue: `unique_until` of job % is started or finished, and `on_conflict` is keep, replace, run_again or error', unique_rule.kind
+            using errcode = '22023';
+    end if;
+    if until = 'started' and on_conflict = 'run_again' then
+        raise exception 'jobs.enqueue: job % has `on_conflict` run_again, which waits for the end of the running job, and `unique_until` started', unique_rule.kind
+            using errcode = '22023';
+    end if;
+    if within <= interval '0' or within > interval '100 years' then
+        raise exception 'jobs.enqueue: `unique_within` of job % must be longer than 0 and at most a hundred years', unique_rule.kind using errcode = '22023';
+    end if;
+    key := case cardinality(by) when 0 then 'sha256:' || encode(sha256(convert_to(jobs.canonical(unique_rule.args), 'UTF8')), 'hex')
+                else jobs.flow(unique_rule.kind, unique_rule.args, 1, by, null, null) ->> 'key' end;
+    return json_build_object(
+        'name', regexp_replace(unique_rule.kind, '\.v[0-9]+$', ''), 'key', key, 'started', coalesce(until = 'started', false),
+        'within', extract(epoch from within), 'error', coalesce(on_conflict = 'error', false),
+        'again', coalesce(on_conflict = 'run_again', false), 'args', coalesce(on_conflict in ('replace', 'run_again'), false),
+        'run_at', coalesce(on_conflict = 'replace', false), 'priority', coalesce(on_conflict = 'replace', false), 'quiet', null, 'max', null
+    );
+end
+$$;

@@ -1,0 +1,246 @@
+-- Jobs with several limits, which wait in lanes.
+
+-- Whether a job of the lane waits at one of its limits.
+create function jobs.waits_at_limit(lane text) returns boolean
+language sql stable
+as $$
+    select exists (
+        select from jobs.held h where h.flags & 132 = 128 and h.limit_name <> '' and coalesce(h.flow ->> 'lane', h.flow ->> 'key') = lane
+          and not h.later and not h.paused
+    )
+$$;
+
+-- When a held job may get its next token. Null if it does not wait for one. A job in a lane waits with the first one of its lane.
+create function jobs.next_token_of(job jobs.held) returns timestamptz
+language sql stable
+as $$
+    select case when job.limit_name = '' then (
+        select r.next_at from jobs.held h join jobs.rate r on r.limit_name = h.limit_name and r.limit_key = h.limit_key
+        where h.flags & 132 = 128 and h.limit_name <> '' and coalesce(h.flow ->> 'lane', h.flow ->> 'key') = job.limit_key and h.flags & 8 <> 0
+        limit 1
+    ) when job.flags & 8 <> 0 then (
+        select r.next_at from jobs.rate r where r.limit_name = job.limit_name and r.limit_key = job.limit_key
+    ) end
+$$;
+
+-- The tokens of a rate at this time.
+create function jobs.tokens(rate json, at timestamptz) returns bigint
+language sql stable
+as $$
+    select (token.burst * token.every - least(greatest(0, coalesce((
+        select (extract(epoch from r.full_at - at) * 1000000)::bigint from jobs.rate r
+        where r.limit_name = rate ->> 'limit' and r.limit_key = rate ->> 'key'
+    ), 0)), token.burst * token.every)) / token.every
+    from (
+        select (rate #>> '{rate,burst}')::bigint as burst,
+               ((rate #>> '{rate,per}')::bigint + (rate ->> 'most')::bigint - 1) / (rate ->> 'most')::bigint as every
+    ) token
+$$;
+
+-- Spends this many of these tokens. A negative number gives back those that the same pass has spent.
+create function jobs.spend_tokens(rate json, number bigint, at timestamptz) returns void
+language sql volatile
+as $$
+    insert into jobs.rate as r (limit_name, limit_key, full_at)
+    select rate ->> 'limit', rate ->> 'key', at + number * token.every * interval '1 microsecond'
+    from (select ((rate #>> '{rate,per}')::bigint + (rate ->> 'most')::bigint - 1) / (rate ->> 'most')::bigint as every) token
+    on conflict (limit_name, limit_key) do update set full_at = greatest(r.full_at, at) + (excluded.full_at - at)
+$$;
+
+-- How many jobs one of several limits allows to start at this time.
+create function jobs.free_of(l json, at timestamptz) returns bigint
+language sql stable
+as $$
+    select case when l -> 'rate' is not null then jobs.tokens(l, at)
+                else jobs.allowed(l ->> 'limit', (l ->> 'most')::integer)
+                     - (select count(*) from jobs.slot s where s.limit_name = l ->> 'limit' and s.limit_key = l ->> 'key') end
+$$;
+
+-- A part of jobs.admit: starts these jobs of one lane, and takes the slots and tokens of all their limits.
+create function jobs.start_in_lane(places tid[], flow json, at timestamptz) returns bigint
+language plpgsql volatile
+as $$
+begin
+    insert into jobs.slot (job_id, limit_name, limit_key)
+    select h.id, l ->> 'limit', l ->> 'key' from jobs.held h cross join json_array_elements(start_in_lane.flow -> 'limits') l
+    where h.ctid = any(places) and l -> 'rate' is null
+    on conflict do nothing;
+    perform jobs.spend_tokens(l, cardinality(places), at) from json_array_elements(start_in_lane.flow -> 'limits') l where l -> 'rate' is not null;
+    return jobs.admit_held(places, false);
+end
+$$;
+
+-- A part of jobs.admit: the same for one job, which the database may refuse.
+create function jobs.start_or_refuse(place tid, flow json, at timestamptz, out started bigint, out refused bigint)
+language plpgsql volatile
+as $$
+begin
+    started := 0; refused := 0;
+    started := jobs.start_in_lane(array[place], flow, at);
+exception when others then
+    if left(sqlstate, 2) in ('22', '23', 'P0') then
+        perform jobs.set_held_apart(place, sqlerrm);
+        refused := 1;
+    else
+        raise warning 'jobs.admit: a held job cannot start (%): %', sqlstate, sqlerrm;
+    end if;
+end
+$$;
+
+-- A part of jobs.admit: lets a job of a lane wait at one of its limits, which is full. Who frees something there nudges its key. So does this
+-- function, because the job is new there: the next look finds the time of the next token.
+create function jobs.wait_at(place tid, l json) returns void
+language plpgsql volatile
+as $$
+begin
+    update jobs.held set limit_name = l ->> 'limit', limit_key = l ->> 'key', most = (l ->> 'most')::integer,
+        flags = flags & ~12 | case when l -> 'rate' is null then 0 else 8 end
+    where ctid = place;
+    insert into jobs.nudge (limit_name, limit_key) values (l ->> 'limit', l ->> 'key');
+end
+$$;
+
+-- A part of jobs.admit: starts as many jobs of a lane as all their limits allow. The next job then waits at a limit that is full. Jobs of a
+-- lane have the same limits and keys, so the others need not be examined before this one has started. A full limit costs one check, however
+-- many jobs wait.
+create function jobs.free_in_lane(
+    lane text, paused_queues text[], paused_kinds text[], most_jobs bigint, at timestamptz, one_by_one boolean,
+    out admitted bigint, out goes_on boolean, out refused bigint
+)
+language plpgsql volatile
+as $$
+declare
+    most_ahead constant integer := 500;
+    first json;
+    number bigint;
+    places tid[];
+    one record;
+begin
+    admitted := 0; goes_on := false; refused := 0;
+    if jobs.waits_at_limit(lane) then
+        return;
+    end if;
+    if cardinality(paused_queues) + cardinality(paused_kinds) > 0 then
+        -- The next pass looks at the jobs behind them.
+        update jobs.held set paused = true where ctid = any(array(
+            select front.ctid from (
+                select h.ctid, h.queue, h.kind from jobs.held h
+                where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = '' and h.limit_key = lane
+                order by ~h.priority, h.run_at, h.id limit most_ahead for no key update skip locked
+            ) front
+            where front.queue = any(paused_queues) or front.kind = any(paused_kinds)
+        ));
+        if found then
+            insert into jobs.nudge (limit_name, limit_key) values ('', lane);
+            goes_on := true;
+            return;
+        end if;
+    end if;
+    loop
+        select h.flow into first from jobs.held h
+        where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = '' and h.limit_key = lane
+        order by ~h.priority, h.run_at, h.id limit 1;
+        exit when not found;
+        if admitted >= most_jobs then
+            insert into jobs.nudge (limit_name, limit_key) values ('', lane);
+            goes_on := true;
+            return;
+        end if;
+        select least(min(jobs.free_of(l, at)), case when one_by_one then 1 else most_jobs - admitted end) into number
+        from json_array_elements(first -> 'limits') l;
+        places := array(
+            select h.ctid from jobs.held h
+            where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = '' and h.limit_key = lane
+            order by ~h.priority, h.run_at, h.id limit greatest(number, 1) for update skip locked
+        );
+        -- A later sweep takes what was skipped.
+        exit when cardinality(places) = 0;
+        if number <= 0 then
+            perform jobs.wait_at(places[1], jobs.full_limit(first, at));
+            goes_on := jobs.full_limit(first, at) -> 'rate' is not null;
+            return;
+        end if;
+        if one_by_one then
+            select s.started, s.refused into one from jobs.start_or_refuse(places[1], first, at) s;
+            admitted := admitted + one.started;
+            refused := refused + one.refused;
+            exit when one.started + one.refused = 0;
+        else
+            admitted := admitted + jobs.start_in_lane(places, first, at);
+        end if;
+    end loop;
+end
+$$;
+
+-- The first of several limits that allows no job to start at this time.
+create function jobs.full_limit(flow json, at timestamptz) returns json
+language sql stable
+as $$
+    select l from json_array_elements(flow -> 'limits') with ordinality as each (l, place) where jobs.free_of(l, at) <= 0 order by place limit 1
+$$;
+
+-- A part of jobs.admit: jobs with several limits. `places` are those whose turn it is, and those that wait at a limit which is not full any
+-- more. It starts a job only if all its limits allow it, and then takes everything at once: no slot is taken by a job that waits elsewhere.
+-- Only a sequence keeps its slot: its next job must not overtake this one.
+create function jobs.admit_several(
+    places tid[], names text[], keys text[], paused_queues text[], paused_kinds text[], most_jobs bigint, one_by_one boolean,
+    out admitted bigint, out goes_on boolean, out refused bigint
+)
+language plpgsql volatile
+as $$
+declare
+    at constant timestamptz := clock_timestamp();
+    lanes text[] := array(select key.value from unnest(names, keys) as key (name, value) where key.name = '');
+    job record;
+    l json;
+    lane text;
+    one record;
+begin
+    admitted := 0; goes_on := false; refused := 0;
+    for job in
+        select h.ctid as place, h.id, h.flags, h.flow, h.limit_name, h.limit_key from jobs.held h
+        where h.ctid = any(places) and h.limit_name <> '' order by h.priority desc, h.run_at, h.id
+    loop
+        lane := coalesce(job.flow ->> 'lane', job.flow ->> 'key');
+        lanes := lanes || lane;
+        if job.flags & 4 <> 0 then
+            -- Its turn has come.
+            insert into jobs.slot as s (job_id, limit_name, limit_key) values (job.id, job.limit_name, job.limit_key)
+            on conflict (job_id, limit_name) do update set halted_at = null where s.halted_at is not null;
+            update jobs.held set limit_name = '', limit_key = lane, most = 1, flags = flags & ~4 where ctid = job.place;
+            continue;
+        end if;
+        if job.flags & 8 <> 0 then
+            -- jobs.free_in_rate has spent it.
+            perform jobs.spend_tokens(jobs.limit_of(job.flow, job.limit_name), -1, at);
+        end if;
+        l := jobs.full_limit(job.flow, at);
+        if l is null and one_by_one then
+            select s.started, s.refused into one from jobs.start_or_refuse(job.place, job.flow, at) s;
+            admitted := admitted + one.started;
+            refused := refused + one.refused;
+        elsif l is null then
+            admitted := admitted + jobs.start_in_lane(array[job.place], job.flow, at);
+        elsif l ->> 'limit' <> job.limit_name or job.flags & 8 <> 0 then
+            perform jobs.wait_at(job.place, l);
+            -- The jobs behind it.
+            insert into jobs.nudge (limit_name, limit_key) values (job.limit_name, job.limit_key);
+            goes_on := true;
+        end if;
+    end loop;
+    for lane in
+        select each.lane from (select distinct u.lane from unnest(lanes) as u (lane)) each cross join lateral (
+            select h.priority, h.run_at, h.id from jobs.held h
+            where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = '' and h.limit_key = each.lane
+            order by ~h.priority, h.run_at, h.id limit 1
+        ) first
+        order by first.priority desc, first.run_at, first.id
+    loop
+        select f.admitted, f.goes_on, f.refused into one
+        from jobs.free_in_lane(lane, paused_queues, paused_kinds, most_jobs - admitted, at, one_by_one) f;
+        admitted := admitted + one.admitted;
+        goes_on := goes_on or one.goes_on;
+        refused := refused + one.refused;
+    end loop;
+end
+$$;
