@@ -54,17 +54,17 @@ pub mod prelude;
 pub mod testing;
 
 pub use diesel_jobs_core::{
-    AttemptError, AttemptOutcome, Backoff, BatchContext, BatchHandled, CatchUp, Concurrency, Counted, Depth, Discarded,
-    Enqueued, Event, Failure, FailureKind, Freeze, Gauge, Handle, HandleBatch, HandleBatchIn, HandleBlocking,
+    AttemptError, AttemptOutcome, Backoff, BatchContext, BatchHandled, CatchUp, Counted, Depth, Discarded, Enqueued,
+    Event, Failure, FailureKind, Freeze, Gauge, Handle, HandleBatch, HandleBatchIn, HandleBlocking,
     HandleBlockingBatchIn, HandleBlockingIn, HandleIn, Handled, HealthCheck, Installation, IntoInstant, IntoNewJob,
-    InvalidJob, InvalidSchedule, Job, JobBuilder, JobContext, JobEnd, JobError, JobId, JobLimit, JobOptions, JobOutput,
-    JobRecord, JobState, KindStats, Layer, Lease, LeasedJob, Limit, LimitProblem, MetricsText, NewJob, NoRuntime,
-    OnConflict, OnDiscard, OnFull, Outcome, Output, Progress, QueueLoad, QueueStats, Rate, Recorder, Registered,
-    Registration, Registry, RegistryError, Replace, RescueOutcome, ResultExt, Retain, Retention, RunAt, Sample,
-    Schedule, Sequence, State, States, Stats, StorageError, TestContext, TraceLink, TraceRelation, Traceparent,
-    TypeKey, Unique, UniqueKey, UniqueProblem, UnknownQueue, Until, UntilEmpty, WaitError, Worker, WorkerBuilder,
-    WorkerError, WorkerHandle, WorkerId, WorkerRecord, WorkerStats, history, metrics, record_actions, record_enqueues,
-    set_trace_link, set_trace_source, storage,
+    InvalidJob, InvalidSchedule, Job, JobBuilder, JobContext, JobEnd, JobError, JobId, JobOptions, JobOutput,
+    JobRecord, JobRule, JobState, KindRule, KindStats, Layer, Lease, LeasedJob, Limit, LimitProblem, MetricsText,
+    NewJob, NoRuntime, OnConflict, OnDiscard, OnFull, Outcome, Output, OwnRule, Progress, QueueLoad, QueueStats, Rate,
+    Recorder, Registered, Registration, Registry, RegistryError, Replace, RescueOutcome, ResultExt, Retain, Retention,
+    Rule, Rules, RunAt, Sample, Schedule, Sequence, State, States, Stats, StorageError, TestContext, TraceLink,
+    TraceRelation, Traceparent, TypeKey, Unique, UniqueKey, UniqueProblem, UnknownQueue, Until, UntilEmpty, WaitError,
+    Worker, WorkerBuilder, WorkerError, WorkerHandle, WorkerId, WorkerRecord, WorkerStats, history, metrics,
+    record_actions, record_enqueues, set_trace_link, set_trace_source, storage,
 };
 #[cfg(all(feature = "testing", any(feature = "postgres", feature = "sqlite")))]
 pub use diesel_jobs_macros::test;
@@ -90,10 +90,10 @@ pub mod __private {
         handle_batch, handle_batch_in, handle_blocking_batch_in, inventory,
     };
     pub use diesel_jobs_core::{
-        AnyConnection, Backoff, BatchCall, BatchHandler, CatchUp, Concurrency, Discarded, Handle, HandleBlocking,
-        HandleBlockingIn, HandleIn, Handled, Handler, IntoHandled, Job, JobBuilder, JobContext, JobError, JobId,
-        JobOptions, LoadedHandler, OnConflict, OnDiscard, OnFull, Registered, Registration, Replace, Retain,
-        ReturnsOutput, RowHandler, ScheduleSpec, State, TransactionalBatch, TypeKey, Unique, Until,
+        AnyConnection, Backoff, BatchCall, BatchHandler, CatchUp, Discarded, Handle, HandleBlocking, HandleBlockingIn,
+        HandleIn, Handled, Handler, IntoHandled, Job, JobBuilder, JobContext, JobError, JobId, JobOptions, KindRule,
+        LoadedHandler, OnConflict, OnDiscard, OnFull, Registered, Registration, Replace, Retain, ReturnsOutput,
+        RowHandler, ScheduleSpec, State, TransactionalBatch, TypeKey, Unique, Until,
     };
     #[cfg(feature = "testing")]
     pub use diesel_jobs_macros::equal;

@@ -162,7 +162,7 @@ impl DiscardRule {
         if job.unique.is_some() {
             return Err(InvalidDiscardRule::Unique);
         }
-        if job.limit.is_some() {
+        if !job.rules.is_empty() {
             return Err(InvalidDiscardRule::Limit);
         }
         if job.expires.is_some() {

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::instant::IntoInstant;
 use crate::job_options::JobOptions;
-use crate::limit::{JobLimit, Limit, LimitProblem, Rate, Sequence};
+use crate::limit::{Limit, LimitProblem, OwnRule, Rate, Rules, Sequence};
 use crate::new_job::{IntoNewJob, InvalidJob, NewJob, RunAt};
 use crate::unique::{Unique, UniqueProblem};
 
@@ -21,7 +21,7 @@ pub struct JobBuilder {
     job: NewJob,
     encode_error: Option<serde_json::Error>,
     options: &'static JobOptions,
-    limits: Vec<Limit>,
+    rules: Vec<OwnRule>,
     unique: Option<Box<Unique>>,
     /// The arguments come from the rows of a query.
     is_of_rows: bool,
@@ -43,12 +43,12 @@ impl JobBuilder {
             args,
             tags: Vec::new(),
             traceparent: None,
-            limit: None,
+            rules: Rules::default(),
             expires: options.expires,
             unique: None,
         };
         let unique = options.unique.map(Box::new);
-        Self { job, encode_error, options, limits: Vec::new(), unique, is_of_rows: false }
+        Self { job, encode_error, options, rules: Vec::new(), unique, is_of_rows: false }
     }
 
     pub(crate) fn of_rows(mut self) -> Self {
@@ -57,19 +57,23 @@ impl JobBuilder {
     }
 
     /// See [`Job::concurrency`](crate::Job::concurrency).
-    pub fn concurrency(mut self, limit: Limit) -> Self {
-        self.limits.push(limit);
-        self
+    pub fn concurrency(self, limit: Limit) -> Self {
+        self.rule(limit.into())
     }
 
     /// See [`Job::sequence`](crate::Job::sequence).
     pub fn sequence(self, sequence: Sequence) -> Self {
-        self.concurrency(sequence.into_limit())
+        self.rule(sequence.into())
     }
 
     /// See [`Job::rate`](crate::Job::rate).
     pub fn rate(self, rate: Rate) -> Self {
-        self.concurrency(rate.into_limit())
+        self.rule(rate.into())
+    }
+
+    fn rule(mut self, rule: OwnRule) -> Self {
+        self.rules.push(rule);
+        self
     }
 
     /// See [`Job::unique`](crate::Job::unique).
@@ -123,7 +127,7 @@ impl JobBuilder {
 
 impl IntoNewJob for JobBuilder {
     fn into_new_job(self) -> Result<NewJob, InvalidJob> {
-        let Self { mut job, encode_error, options, limits, unique, is_of_rows } = self;
+        let Self { mut job, encode_error, options, rules, unique, is_of_rows } = self;
         if let Some(problem) = encode_error {
             return Err(InvalidJob::Encode { kind: job.kind.into_owned(), problem });
         }
@@ -137,18 +141,18 @@ impl IntoNewJob for JobBuilder {
             job = job.unique(*rule)?;
         }
         // Those of the enqueue replace those of the kind of the same sort.
-        let of_kind = options.all_limits().filter(|of_kind| !limits.iter().any(|own| own.is_like(of_kind)));
-        if limits.is_empty() && of_kind.clone().next().is_none() {
+        let of_kind = options.rules.iter().filter(|of_kind| !rules.iter().any(|own| own.is_same_sort(of_kind)));
+        if rules.is_empty() && of_kind.clone().next().is_none() {
             return job.into_new_job();
         }
         job.refuse_two_limits(job.runs_again())?;
         job.refuse_deep_args()?;
-        let limit = if is_of_rows {
+        let all = if is_of_rows {
             Err(LimitProblem::OfRows)
         } else {
-            JobLimit::all_of(of_kind.map(|limit| limit.of(&job.args)).chain(limits.iter().cloned().map(Limit::of)))
+            Rules::of(of_kind.map(|rule| rule.of(&job.args)).chain(rules.iter().cloned().map(OwnRule::of)))
         };
-        job.limit = limit.map_err(|problem| InvalidJob::Limit { kind: job.kind.to_string(), problem })?;
+        job.rules = all.map_err(|problem| InvalidJob::Limit { kind: job.kind.to_string(), problem })?;
         job.into_new_job()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::limit::Concurrency;
+use crate::limit::KindRule;
 use crate::retry::Backoff;
 use crate::unique::Unique;
 
@@ -24,10 +24,8 @@ pub struct JobOptions {
     pub retain: Retain,
     /// The arguments whose values appear in no log, error or page. Default: none.
     pub secrets: &'static [&'static str],
-    /// The limit of the kind: how many of its jobs with the same key may run at once, over all workers. Default: none.
-    pub concurrency: Option<Concurrency>,
-    /// Further limits. A job starts when all its limits allow it.
-    pub limits: &'static [Concurrency],
+    /// The rules of the kind: its limits, its sequence and its rates. A job starts when all of them allow it. Default: none.
+    pub rules: &'static [KindRule],
     /// How long after it is due the first attempt of a job may start. Later the job is cancelled. Default: without a limit.
     pub expires: Option<Duration>,
     /// When an enqueue finds a job with the same key. Default: jobs have no key.
@@ -45,8 +43,7 @@ impl JobOptions {
             backoff: Backoff::DEFAULT,
             retain: Retain::Default,
             secrets: &[],
-            concurrency: None,
-            limits: &[],
+            rules: &[],
             expires: None,
             unique: None,
         }
@@ -94,21 +91,10 @@ impl JobOptions {
         self
     }
 
-    /// Sets the limit: how many jobs with the same key may run at once, over all workers.
-    pub const fn concurrency(mut self, limit: Concurrency) -> Self {
-        self.concurrency = Some(limit);
+    /// Sets the rules: a job starts when all of them allow it.
+    pub const fn rules(mut self, rules: &'static [KindRule]) -> Self {
+        self.rules = rules;
         self
-    }
-
-    /// Sets further limits. A job starts when all its limits allow it.
-    pub const fn limits(mut self, limits: &'static [Concurrency]) -> Self {
-        self.limits = limits;
-        self
-    }
-
-    /// All limits.
-    pub fn all_limits(&self) -> impl Iterator<Item = Concurrency> + Clone + 'static {
-        self.concurrency.into_iter().chain(self.limits.iter().copied())
     }
 
     /// Sets how long after it is due the first attempt of a job may start.

@@ -98,8 +98,8 @@ pub use job_options::{JobOptions, Retain};
 pub use layer::{Layer, Layers};
 pub use lease::{ClaimedJob, Lease, WorkerId};
 pub use limit::{
-    Bucket, Concurrency, JobLimit, JobRate, Limit, LimitProblem, MOST_AT_ONCE, MOST_LIMITS_OF_JOB, OnDiscard, OnFull,
-    Rate, RateSpec, Sequence,
+    Bucket, JobRule, KindRule, Limit, LimitProblem, MOST_AT_ONCE, MOST_RULES, OnDiscard, OnFull, OwnRule, Rate, Rule,
+    Rules, Sequence, StoredRules, period_text,
 };
 pub use merged::{Merged, merged};
 pub use metrics::{Gauge, MetricsText};

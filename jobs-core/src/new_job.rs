@@ -8,7 +8,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use crate::json_depth::is_too_deep;
-use crate::limit::{JobLimit, Limit, Rate, Sequence};
+use crate::limit::{OwnRule, Rules};
 use crate::trace_context::Traceparent;
 use crate::unique::{OnConflict, Unique, UniqueKey, UniqueProblem};
 pub use invalid::InvalidJob;
@@ -72,8 +72,8 @@ pub struct NewJob {
     pub tags: Vec<String>,
     /// The trace context of the enqueue. If it is `None`, the enqueue stores the current one.
     pub traceparent: Option<Traceparent>,
-    /// The limit under which it runs. It is boxed, as few jobs have one and a bulk moves many jobs.
-    pub limit: Option<Box<JobLimit>>,
+    /// The rules that decide when it may start.
+    pub rules: Rules,
     /// How long after `run_at` its first attempt may start. Later the job is cancelled.
     pub expires: Option<Duration>,
     /// The unique key, and what happens if another job has it.
@@ -124,7 +124,7 @@ impl NewJob {
             args: args.into(),
             tags: Vec::new(),
             traceparent: None,
-            limit: None,
+            rules: Rules::default(),
             expires: None,
             unique: None,
         }
@@ -145,11 +145,11 @@ impl NewJob {
         let key = rule.of(self.kind.clone(), &self.args);
         let key = key.map_err(|problem| InvalidJob::Unique { kind: self.kind.to_string(), problem })?;
         if self.runs_again() {
-            self.limit = None;
+            self.rules = Rules::default();
         }
         if let Some(sequence) = key.sequence() {
-            self.refuse_two_limits(self.limit.is_some())?;
-            self.limit = Some(Box::new(sequence));
+            self.refuse_two_limits(!self.rules.is_empty())?;
+            self.rules = sequence;
         }
         self.unique = Some(Box::new(key));
         if let (OnConflict::Debounce { quiet, .. }, RunAt::Now) = (rule.on_conflict, self.run_at) {
@@ -168,24 +168,13 @@ impl NewJob {
         if are_two { Err(refused()) } else { Ok(()) }
     }
 
-    /// The same job under this limit, too: how many jobs with the same name and key may run at once.
-    pub fn limited(mut self, limit: Limit) -> Result<Self, InvalidJob> {
+    /// The same job with this rule, too: a [`Limit`](crate::Limit), a [`Sequence`](crate::Sequence) or a [`Rate`](crate::Rate).
+    pub fn rule(mut self, rule: impl Into<OwnRule>) -> Result<Self, InvalidJob> {
         self.refuse_two_limits(self.runs_again())?;
-        let before = self.limit.take().map(|before| before.each()).unwrap_or_default();
-        let all = before.into_iter().map(Ok).chain([limit.of()]);
-        self.limit =
-            JobLimit::all_of(all).map_err(|problem| InvalidJob::Limit { kind: self.kind.to_string(), problem })?;
+        let before = std::mem::take(&mut self.rules).into_vec();
+        let all = Rules::of(before.into_iter().map(Ok).chain([rule.into().of()]));
+        self.rules = all.map_err(|problem| InvalidJob::Limit { kind: self.kind.to_string(), problem })?;
         Ok(self)
-    }
-
-    /// Puts the job into a sequence.
-    pub fn sequenced(self, sequence: Sequence) -> Result<Self, InvalidJob> {
-        self.limited(sequence.into_limit())
-    }
-
-    /// The same job with this rate: how many jobs with the same name and key may start in a time.
-    pub fn rated(self, rate: Rate) -> Result<Self, InvalidJob> {
-        self.limited(rate.into_limit())
     }
 
     /// The stored columns and their values, in a fixed order, without the arguments and the time. To add an option of a
@@ -201,9 +190,9 @@ impl NewJob {
         ]
     }
 
-    /// Whether it is more than a row in the queue: it has a limit or a unique key, or it expires.
-    pub const fn needs_more(&self) -> bool {
-        self.limit.is_some() || self.unique.is_some() || self.expires.is_some()
+    /// Whether it is more than a row in the queue: it has rules or a unique key, or it expires.
+    pub fn needs_more(&self) -> bool {
+        !self.rules.is_empty() || self.unique.is_some() || self.expires.is_some()
     }
 
     /// Whether the jobs are equal in everything except their arguments.
@@ -213,16 +202,12 @@ impl NewJob {
 
     /// Whether the jobs are equal in everything except their arguments and their unique keys.
     pub fn is_like_but_key(&self, other: &Self) -> bool {
-        self.has_columns_of(other) && self.limit == other.limit
+        self.has_columns_of(other) && self.rules == other.rules
     }
 
-    /// Whether the jobs are equal in everything except their arguments and the keys of their limits.
-    pub fn is_like_but_limit_key(&self, other: &Self) -> bool {
-        let alike = match (&self.limit, &other.limit) {
-            (Some(limit), Some(other)) => limit.is_like_but_key(other),
-            (limit, other) => limit == other,
-        };
-        alike && self.has_columns_of(other) && self.unique == other.unique
+    /// Whether the jobs are equal in everything except their arguments and the key of their rule.
+    pub fn is_like_but_rule_key(&self, other: &Self) -> bool {
+        self.rules.are_like_but_key(&other.rules) && self.has_columns_of(other) && self.unique == other.unique
     }
 
     fn has_columns_of(&self, other: &Self) -> bool {

@@ -9,7 +9,7 @@ use crate::asked::Asked;
 use crate::error::FailureKind;
 use crate::job_id::JobId;
 use crate::lease::WorkerId;
-use crate::limit::JobLimit;
+use crate::limit::Rules;
 use crate::output::Output;
 use crate::state::JobState;
 use crate::trace_context::Traceparent;
@@ -54,8 +54,8 @@ pub struct JobRecord {
     /// The trace context of its enqueue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<Traceparent>,
-    /// The limit under which it runs.
-    pub limit: Option<JobLimit>,
+    /// The rules that decide when it may start.
+    pub rules: Rules,
 }
 
 /// How far a job is, and what it left if it has ended.

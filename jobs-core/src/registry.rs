@@ -180,9 +180,9 @@ impl Registry {
         &self.discard_rules
     }
 
-    /// Whether jobs of any kind have a limit.
-    pub(crate) fn has_limits(&self) -> bool {
-        self.iter().any(|registration| registration.options.all_limits().next().is_some())
+    /// Whether jobs of any kind have a rule.
+    pub(crate) fn has_rules(&self) -> bool {
+        self.iter().any(|registration| !registration.options.rules.is_empty())
     }
 
     /// The default queues of the registered kinds, sorted.

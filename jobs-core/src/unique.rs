@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::limit::{JobLimit, LimitProblem, OnDiscard, hashed, key};
+use crate::limit::{JobRule, LimitProblem, OnDiscard, Rule as JobsRule, Rules, hashed, key};
 use crate::named_values::named_values;
 
 mod problem;
@@ -210,15 +210,13 @@ pub struct UniqueKey {
 
 impl UniqueKey {
     /// The sequence in which a job with this key runs after the one before it, if the rule says so.
-    pub(crate) fn sequence(&self) -> Option<JobLimit> {
+    pub(crate) fn sequence(&self) -> Option<Rules> {
+        let rule = JobsRule::Sequence { on_discard: OnDiscard::Skip };
         let runs_again = self.rule.on_conflict == OnConflict::RunAgain;
-        runs_again.then(|| JobLimit {
-            name: self.name.clone().into_owned(),
-            key: self.key.clone(),
-            most: 1,
-            sequence: Some(OnDiscard::Skip),
-            ..JobLimit::default()
-        })
+        // The name is that of a kind, and the key was made here, so both may be stored.
+        runs_again
+            .then(|| Rules::of([JobRule::new(self.name.to_string(), self.key.clone(), rule, None)]).ok())
+            .flatten()
     }
 }
 

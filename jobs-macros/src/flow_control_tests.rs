@@ -12,15 +12,15 @@ fn a_job_with_a_limit() {
     };
     let made =
         pretty(expand::job(quote!(version = 2, upgrade = [], concurrency(limit = 5, by(account, text))), item.clone()));
-    assert!(flat(&made).contains(r#"Concurrency::new("charge",5u32).by(&["account","text"])"#), "{made}");
+    assert!(flat(&made).contains(r#"KindRule::concurrency("charge",5u32).by(&["account","text"])"#), "{made}");
     let made = pretty(expand::job(quote!(concurrency("stripe", limit = 1)), item));
-    assert!(flat(&made).contains(r#"Concurrency::new("stripe",1u32).by(&[])"#), "{made}");
+    assert!(flat(&made).contains(r#"KindRule::concurrency("stripe",1u32).by(&[])"#), "{made}");
     let derived = quote! {
         #[job(concurrency(limit = 2, by(account)))]
         struct Charge { account: i64 }
     };
     let made = pretty(expand::derive(derived));
-    assert!(flat(&made).contains(r#"Concurrency::new("charge",2u32).by(&["account"])"#), "{made}");
+    assert!(flat(&made).contains(r#"KindRule::concurrency("charge",2u32).by(&["account"])"#), "{made}");
 }
 
 #[test]
@@ -29,8 +29,11 @@ fn a_job_of_a_sequence() {
         async fn ship(order: i64, #[arg(secret)] card: String) {}
     };
     for (options, parts) in [
-        (quote!(sequence(by(order))), [r#"in_sequence("ship","#, "OnDiscard::Halt", r#".by(&["order"])"#]),
-        (quote!(sequence("orders", on_discard = "skip")), [r#"in_sequence("orders","#, "OnDiscard::Skip", ".by(&[])"]),
+        (quote!(sequence(by(order))), [r#"KindRule::sequence("ship","#, "OnDiscard::Halt", r#".by(&["order"])"#]),
+        (
+            quote!(sequence("orders", on_discard = "skip")),
+            [r#"KindRule::sequence("orders","#, "OnDiscard::Skip", ".by(&[])"],
+        ),
     ] {
         let made = pretty(expand::job(options, item.clone()));
         assert!(parts.iter().all(|part| flat(&made).contains(part)), "{made}");
@@ -63,9 +66,14 @@ fn a_job_with_several_limits() {
         rate("calls", limit = 5, per = "1s")
     );
     let made = flat(&pretty(expand::job(options, item.clone())));
-    let start = made.find(".limits(&[").unwrap_or_else(|| panic!("{made}"));
-    let places = [r#"in_sequence("charge","#, r#"new("account",2u32"#, r#"new("stripe",10u32"#, r#"rate("calls",5u32"#]
-        .map(|part| made[start..].find(part).unwrap_or_else(|| panic!("{part}: {made}")));
+    let start = made.find(".rules(&[").unwrap_or_else(|| panic!("{made}"));
+    let places = [
+        r#"KindRule::sequence("charge","#,
+        r#"concurrency("account",2u32"#,
+        r#"concurrency("stripe",10u32"#,
+        r#"rate("calls",5u32"#,
+    ]
+    .map(|part| made[start..].find(part).unwrap_or_else(|| panic!("{part}: {made}")));
     assert!(places.is_sorted(), "{made}");
     for (options, problem) in [
         (quote!(concurrency("a", limit = 2), concurrency("a", limit = 2)), "have the name `a`"),
@@ -96,7 +104,7 @@ fn a_job_with_a_rate() {
     for (options, expected) in [
         (
             quote!(rate(limit = 100, per = "1m")),
-            r#"Concurrency::rate("call",100u32,::core::time::Duration::from_millis(60000u64)"#,
+            r#"KindRule::rate("call",100u32,::core::time::Duration::from_millis(60000u64)"#,
         ),
         (quote!(rate("api", limit = 5, per = "1s", burst = 2, by(account))), r#".burst(2u32).by(&["account"])"#),
     ] {
@@ -138,7 +146,7 @@ fn a_job_with_tenants() {
     };
     let options = quote!(fair(by(tenant, region)), concurrency("reports", limit = 10, by(region)));
     let made = flat(&pretty(expand::job(options, item.clone())));
-    let expected = r#"Concurrency::new("reports",10u32).by(&["region"]).fair_by(&["tenant","region"])"#;
+    let expected = r#"KindRule::concurrency("reports",10u32).by(&["region"]).fair_by(&["tenant","region"])"#;
     assert!(made.replace(",)", ")").contains(expected), "{made}");
     for (options, problem) in [
         (quote!(fair(by(tenant))), "`fair` needs a limit"),

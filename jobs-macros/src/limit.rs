@@ -9,28 +9,33 @@ use crate::errors::Errors;
 use crate::nearest::nearest;
 use crate::options::{Concurrency, OnConflict, OnDiscard, OnFull, Options, Rate, Sequence};
 
-/// The most limits of a job. `diesel_jobs_core` has the same number at run time.
-const MOST_LIMITS: usize = 4;
+/// The most rules of a job. `diesel_jobs_core` has the same number at run time.
+const MOST_RULES: usize = 4;
 
-/// A limit of a kind.
-pub(crate) struct Limit {
+/// A rule of a kind.
+pub(crate) struct Rule {
     /// The name: the one that is given, or that of the kind without its version.
     pub(crate) name: String,
-    /// How many jobs may run at once.
-    pub(crate) most: u32,
+    pub(crate) sort: Sort,
     /// The arguments whose values are the key.
     pub(crate) by: Vec<String>,
-    /// Whether it is a sequence, and what happens when a job is discarded.
-    pub(crate) sequence: Option<OnDiscard>,
-    /// If it is a rate: the time in which this many jobs may start, and how many may start at once.
-    pub(crate) rate: Option<(Duration, Option<u32>)>,
     /// What happens with a job that finds it full.
     pub(crate) on_full: OnFull,
     /// The arguments whose values are the tenant of a job.
     pub(crate) fair: Vec<String>,
 }
 
-/// The limits that the options set. `kind` is the default kind. The values of the keys are found by the names of the arguments in the
+/// What a rule says.
+pub(crate) enum Sort {
+    /// How many jobs may run at once.
+    Concurrency(u32),
+    /// What happens when a job of the sequence is discarded.
+    Sequence(OnDiscard),
+    /// How many jobs may start in a period, and how many at once.
+    Rate { limit: u32, per: Duration, burst: Option<u32> },
+}
+
+/// The rules that the options set. `kind` is the default kind. The values of the keys are found by the names of the arguments in the
 /// stored JSON object, and they are shown to operators.
 pub(crate) fn checked(
     options: &Options,
@@ -38,7 +43,7 @@ pub(crate) fn checked(
     arguments: &[String],
     secrets: &[String],
     errors: &mut Errors,
-) -> Vec<Limit> {
+) -> Vec<Rule> {
     if options.sequence.is_some() && options.cron.is_some() {
         let message = "a job with `cron` cannot be in a sequence: a sequence that halts would stop the schedule; use `concurrency(limit = 1)`";
         errors.push(syn::Error::new(place(options, "sequence"), message));
@@ -47,37 +52,33 @@ pub(crate) fn checked(
     let own = options.kind.as_ref().map_or(kind, LitStr::value);
     let named = |name: &Option<LitStr>| name.as_ref().map_or_else(|| own.clone(), LitStr::value);
     let texts = |by: &[Ident]| by.iter().map(ToString::to_string).collect();
-    let mut limits: Vec<(Span, Limit)> = Vec::new();
-    if let Some(sequence) = &options.sequence {
-        check_by(&sequence.by, arguments, secrets, errors);
-        let Sequence { name, by, on_discard } = sequence;
-        let (sequence, on_full) = (Some(*on_discard), OnFull::Wait);
-        let limit =
-            Limit { name: named(name), most: 1, by: texts(by), sequence, rate: None, on_full, fair: Vec::new() };
-        limits.push((place(options, "sequence"), limit));
+    let mut rules: Vec<(Span, Rule)> = Vec::new();
+    if let Some(Sequence { name, by, on_discard }) = &options.sequence {
+        check_by(by, arguments, secrets, errors);
+        let (sort, on_full) = (Sort::Sequence(*on_discard), OnFull::Wait);
+        let rule = Rule { name: named(name), sort, by: texts(by), on_full, fair: Vec::new() };
+        rules.push((place(options, "sequence"), rule));
     }
     for (span, Concurrency { name, most, by, on_full }) in &options.concurrency {
         check_by(by, arguments, secrets, errors);
-        let (most, on_full) = (*most, *on_full);
+        let (sort, on_full) = (Sort::Concurrency(*most), *on_full);
         let fair = options.fair.as_deref().map(texts).unwrap_or_default();
-        limits
-            .push((*span, Limit { name: named(name), most, by: texts(by), sequence: None, rate: None, on_full, fair }));
+        rules.push((*span, Rule { name: named(name), sort, by: texts(by), on_full, fair }));
     }
     for (span, Rate { name, most, per, burst, by, on_full }) in &options.rate {
         check_by(by, arguments, secrets, errors);
-        let (most, rate, on_full) = (*most, Some((*per, *burst)), *on_full);
-        let limit = Limit { name: named(name), most, by: texts(by), sequence: None, rate, on_full, fair: Vec::new() };
-        limits.push((*span, limit));
+        let (sort, on_full) = (Sort::Rate { limit: *most, per: *per, burst: *burst }, *on_full);
+        rules.push((*span, Rule { name: named(name), sort, by: texts(by), on_full, fair: Vec::new() }));
     }
-    check_several(&limits, &own, errors);
+    check_several(&rules, &own, errors);
     check_fair(options, arguments, secrets, errors);
-    limits.into_iter().map(|(_, limit)| limit).collect()
+    rules.into_iter().map(|(_, rule)| rule).collect()
 }
 
 /// Checks that the limits have different names, that there are not too many, and that a job with several of them waits.
-fn check_several(limits: &[(Span, Limit)], own: &str, errors: &mut Errors) {
-    if let Some((span, _)) = limits.get(MOST_LIMITS) {
-        errors.push(syn::Error::new(*span, format!("a job has at most {MOST_LIMITS} limits")));
+fn check_several(limits: &[(Span, Rule)], own: &str, errors: &mut Errors) {
+    if let Some((span, _)) = limits.get(MOST_RULES) {
+        errors.push(syn::Error::new(*span, format!("a job has at most {MOST_RULES} limits")));
     }
     if let ([_, _, ..], Some((span, _))) = (limits, limits.iter().find(|(_, limit)| limit.on_full != OnFull::Wait)) {
         let message =

@@ -8,7 +8,7 @@ use crate::arg::ArgOptions;
 use crate::ast::{Argument, Declaration, Form, Function, Param, free_function};
 use crate::errors::Errors;
 use crate::fields::{plain_fields, secrets};
-use crate::limit::{self, Limit};
+use crate::limit::{self, Rule};
 use crate::options::Options;
 use crate::version::{self, Earlier, Kinds};
 use crate::{cron, names};
@@ -26,7 +26,7 @@ pub(crate) struct Plan {
     /// The stored names of the secret arguments.
     pub(crate) secrets: Vec<String>,
     /// How many jobs may run at once.
-    pub(crate) limits: Vec<Limit>,
+    pub(crate) rules: Vec<Rule>,
     /// The item's `cfg` and `allow` attributes. All generated items need them, because they repeat tokens of the item.
     pub(crate) shared: Vec<Attribute>,
 }
@@ -100,9 +100,9 @@ pub(crate) fn function(function: &mut Function, options: Options, errors: &mut E
         _ => None,
     });
     let arguments = arguments.collect::<Vec<_>>();
-    let limits = limit::checked(&options, ident.unraw().to_string(), &arguments, &secrets, errors);
+    let rules = limit::checked(&options, ident.unraw().to_string(), &arguments, &secrets, errors);
     limit::check_unique(&options, &arguments, &secrets, errors);
-    Some(Plan { name, kind, earlier, secrets, limits, shared: shared(&function.attrs), options })
+    Some(Plan { name, kind, earlier, secrets, rules, shared: shared(&function.attrs), options })
 }
 
 /// Checks a type. The plan is valid only if no error was added.
@@ -141,9 +141,9 @@ pub(crate) fn declaration(declaration: &Declaration, options: Options, errors: &
     let fields: Vec<String> =
         plain_fields(declaration).filter_map(|field| Some(field.ident.as_ref()?.unraw().to_string())).collect();
     batch(&options, &fields, errors);
-    let limits = limit::checked(&options, names::snake(&name.unraw().to_string()), &fields, &secrets, errors);
+    let rules = limit::checked(&options, names::snake(&name.unraw().to_string()), &fields, &secrets, errors);
     limit::check_unique(&options, &fields, &secrets, errors);
-    Plan { name, kind, earlier, secrets, limits, shared: shared(&declaration.attrs), options }
+    Plan { name, kind, earlier, secrets, rules, shared: shared(&declaration.attrs), options }
 }
 
 /// A batch handler that takes no connection is an `async fn`.

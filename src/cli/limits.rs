@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use clap::{Args, Subcommand};
 use diesel_jobs_core::storage::{Count, LimitSetting, MOST_LIMITS, Operator, StorageResult};
-use diesel_jobs_core::{Concurrency, MOST_AT_ONCE, Registry};
+use diesel_jobs_core::{KindRule, MOST_AT_ONCE, Registry};
 use serde::Serialize;
 
 use super::app::App;
@@ -108,21 +108,21 @@ pub(super) async fn limits(app: &App<'_>, action: &LimitsAction) -> Result<Exit,
 /// Fails if the kinds of this program say that the name is that of a sequence or of a rate. The database knows only those with jobs.
 fn refuse_others(name: &str) -> Result<(), CliError> {
     let registry = Registry::linked();
-    match refusal(name, registry.iter().flat_map(|kind| kind.options.all_limits())) {
+    match refusal(name, registry.iter().flat_map(|kind| kind.options.rules)) {
         Some(problem) => Err(CliError::usage(problem)),
         None => Ok(()),
     }
 }
 
-fn refusal(name: &str, limits: impl Iterator<Item = Concurrency>) -> Option<String> {
-    let of_name: Vec<Concurrency> = limits.filter(|limit| limit.name == name).collect();
-    if of_name.iter().any(|limit| limit.sequence.is_some()) {
+fn refusal<'a>(name: &str, rules: impl Iterator<Item = &'a KindRule>) -> Option<String> {
+    let of_name: Vec<&KindRule> = rules.filter(|rule| rule.name == name).collect();
+    if of_name.iter().any(|rule| rule.rule.on_discard().is_some()) {
         return Some(format!(
             "`{name}` is a sequence: it runs one job of each key at a time, and this number cannot be changed"
         ));
     }
     // A rate may have the name of a limit.
-    (!of_name.is_empty() && of_name.iter().all(|limit| limit.rate.is_some())).then(|| {
+    (!of_name.is_empty() && of_name.iter().all(|rule| rule.rule.is_rate())).then(|| {
         format!(
             "`{name}` is a rate: how many jobs may start in a time is set in the code, and an operator cannot change it"
         )
@@ -154,9 +154,9 @@ async fn listed(operator: &dyn Operator) -> StorageResult<Vec<Listed>> {
         limit.set = Some(setting);
     }
     let registry = Registry::linked();
-    let declared = registry.iter().flat_map(|kind| kind.options.all_limits());
-    for limit in declared.filter(|limit| limit.sequence.is_none() && limit.rate.is_none()) {
-        listed.entry(limit.name.to_owned()).or_insert_with(|| new(limit.name)).declared.insert(limit.most);
+    let declared = registry.iter().flat_map(|kind| kind.options.rules);
+    for (name, most) in declared.filter_map(|rule| Some((rule.name, rule.rule.most()?))) {
+        listed.entry(name.to_owned()).or_insert_with(|| new(name)).declared.insert(most);
     }
     Ok(listed.into_values().collect())
 }
@@ -196,15 +196,15 @@ mod tests {
 
     #[test]
     fn only_limits_can_be_set() {
-        let rated = |name| Concurrency::rate(name, 100, Duration::from_secs(60));
+        let rated = |name| KindRule::rate(name, 100, Duration::from_secs(60));
         let declared = [
-            Concurrency::new("stripe", 5),
-            Concurrency::in_sequence("orders", OnDiscard::Halt),
+            KindRule::concurrency("stripe", 5),
+            KindRule::sequence("orders", OnDiscard::Halt),
             rated("api"),
             rated("both"),
-            Concurrency::new("both", 2),
+            KindRule::concurrency("both", 2),
         ];
-        let refused = |name: &str| refusal(name, declared.into_iter());
+        let refused = |name: &str| refusal(name, declared.iter());
         assert!(refused("orders").unwrap().contains("`orders` is a sequence"));
         assert!(refused("api").unwrap().contains("`api` is a rate"));
         assert_eq!([refused("stripe"), refused("both"), refused("unknown")], [None, None, None]);

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use chrono::{DateTime, Utc};
 use diesel_jobs_core::storage::{HaltedSequence, KeyOfJob, LimitSetting, keyed};
 use diesel_jobs_core::{
-    AttemptError, AttemptRecord, FailureKind, Freeze, JobId, JobLimit, JobRecord, JobState, Output, Progress, Registry,
-    flags,
+    AttemptError, AttemptRecord, FailureKind, Freeze, JobId, JobRecord, JobRule, JobState, Output, Progress, Registry,
+    Rule, flags, period_text,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -72,7 +72,7 @@ pub(super) async fn show(app: &App<'_>, id: i64, backtraces: bool) -> Result<Exi
     let args = redact::arguments(&registry, &job).json;
     let is_unique = job.flags & flags::UNIQUE != 0;
     let unique_key = if is_unique { database.operator.unique_key(JobId(id)).await? } else { None };
-    let names: BTreeSet<String> = job.limit.iter().flat_map(JobLimit::each).map(|limit| limit.name).collect();
+    let names: BTreeSet<String> = job.rules.iter().map(|rule| rule.name.clone()).collect();
     let mut limits_set = if names.is_empty() { Vec::new() } else { database.operator.limit_settings().await? };
     limits_set.retain(|setting| names.contains(&setting.name));
     // The job may have been pruned since.
@@ -123,29 +123,7 @@ fn human(shown: &Shown<'_>, job: &JobRecord, registry: &Registry, args: &str, ou
     if !job.tags.is_empty() {
         lines.push(("tags", job.tags.join(", ")));
     }
-    let limits = job.limit.as_ref().map(JobLimit::each).unwrap_or_default();
-    lines.extend(limits.iter().map(|limit| match (limit.sequence, limit.rate) {
-        (Some(_), _) => ("sequence", format!("`{}`, {}", limit.name, keyed(&limit.key))),
-        (None, Some(rate)) => (
-            "rate",
-            format!(
-                "`{}`, {}: {} may start in {}, and up to {} at once after a quiet time{}",
-                limit.name,
-                keyed(&limit.key),
-                limit.most,
-                rate.span(),
-                rate.burst,
-                limit.on_full.shown()
-            ),
-        ),
-        (None, None) => {
-            let set = shown.limits_set.iter().find(|set| set.name == limit.name);
-            let set = set.map(|set| format!("; {set}")).unwrap_or_default();
-            let rule = limit.on_full.shown();
-            let tenant = limit.fair.as_ref().map(|tenant| format!(", tenant {tenant}")).unwrap_or_default();
-            ("limit", format!("{} at once of `{}`, {}{tenant}{set}{rule}", limit.most, limit.name, keyed(&limit.key)))
-        }
-    }));
+    lines.extend(job.rules.iter().map(|of_job| rule(of_job, &shown.limits_set)));
     let rule = registry.get(&job.kind).and_then(|kind| kind.options.unique);
     lines.extend(shown.unique_key.as_ref().map(|key| ("unique key", key.text(rule))));
     lines.push(("enqueued at", time(job.enqueued_at)));
@@ -216,6 +194,26 @@ fn pretty(args: &str) -> String {
 
 fn indented(text: &str) -> String {
     text.lines().map(|line| format!("  {}\n", printable(line))).collect()
+}
+
+/// A rule of the job: the name of its line, and what it says.
+fn rule(JobRule { name, key, rule, tenant, .. }: &JobRule, set: &[LimitSetting]) -> (&'static str, String) {
+    let (keyed, on_full) = (keyed(key), rule.on_full().shown());
+    match *rule {
+        Rule::Concurrency { most, .. } => {
+            let set = set.iter().find(|set| set.name == *name).map(|set| format!("; {set}")).unwrap_or_default();
+            let tenant = tenant.as_ref().map(|tenant| format!(", tenant {tenant}")).unwrap_or_default();
+            ("limit", format!("{most} at once of `{name}`, {keyed}{tenant}{set}{on_full}"))
+        }
+        Rule::Rate { limit, per, burst, .. } => {
+            let per = period_text(per);
+            let text = format!(
+                "`{name}`, {keyed}: {limit} may start in {per}, and up to {burst} at once after a quiet time{on_full}"
+            );
+            ("rate", text)
+        }
+        _ => ("sequence", format!("`{name}`, {keyed}")),
+    }
 }
 
 #[cfg(test)]

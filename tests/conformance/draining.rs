@@ -123,8 +123,8 @@ pub(crate) async fn a_job_that_crashes_its_worker_counts_a_crash_after_kills_too
 pub(crate) async fn a_killed_job_keeps_its_slot_its_key_and_its_turn<F: Fixture>(f: F) {
     use diesel_jobs_core::{Limit, Sequence, Unique};
     let db = f.database();
-    let limited = || job().limited(Limit::new("limit", 1).key("x")).unwrap();
-    let next = || job().sequenced(Sequence::new("sequence").key("x")).unwrap();
+    let limited = || job().rule(Limit::new("limit", 1).key("x")).unwrap();
+    let next = || job().rule(Sequence::new("sequence").key("x")).unwrap();
     let unique = || job().unique(Unique::new()).unwrap();
     let jobs = enqueue_all(&f, vec![limited(), limited(), next(), next(), unique()]).await;
     while db.storage.admit(true).await.unwrap().admitted > 0 {}

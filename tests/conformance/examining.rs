@@ -164,8 +164,8 @@ pub(crate) async fn schedules_that_do_not_tick_are_named<F: Fixture>(f: F) {
 
 pub(crate) async fn the_doctor_says_of_rates_and_sequences_what_can_be_done<F: Fixture>(f: F) {
     let db = f.database();
-    let rate = || job().rated(Rate::new("api", 6, HOUR).burst(3).key("x")).unwrap();
-    let ordered = || job().sequenced(Sequence::new("orders").key(7)).unwrap();
+    let rate = || job().rule(Rate::new("api", 6, HOUR).burst(3).key("x")).unwrap();
+    let ordered = || job().rule(Sequence::new("orders").key(7)).unwrap();
     let rated = enqueue_all(&f, vec![rate(), rate(), rate(), rate()]).await;
     let ordered = enqueue_all(&f, vec![ordered(), ordered()]).await;
     assert_eq!(

@@ -55,7 +55,7 @@ pub(crate) async fn a_first_attempt_says_by_when_it_must_start<F: Fixture>(f: F)
     let worker = worker(db).await;
     for (name, mut client) in f.clients().await {
         let one = client.enqueue(expiring(job())).await.unwrap();
-        let limited = job().limited(Limit::new("stripe", 9)).unwrap();
+        let limited = job().rule(Limit::new("stripe", 9)).unwrap();
         let unique = expiring(job().unique(Unique::new()).unwrap());
         let many = vec![job(), expiring(job()), expiring(limited), unique, expiring(later(HOUR))];
         let many = client.enqueue_all(many).await.unwrap();
@@ -86,9 +86,9 @@ pub(crate) async fn a_first_attempt_says_by_when_it_must_start<F: Fixture>(f: F)
 pub(crate) async fn waiting_jobs_that_have_expired_are_cancelled<F: Fixture>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
-    let limited = || job().limited(Limit::new("stripe", 1)).unwrap();
-    let rated = || job().rated(Rate::new("api", 1, 24 * HOUR)).unwrap();
-    let ordered = || job().sequenced(Sequence::new("orders")).unwrap();
+    let limited = || job().rule(Limit::new("stripe", 1)).unwrap();
+    let rated = || job().rule(Rate::new("api", 1, 24 * HOUR)).unwrap();
+    let ordered = || job().rule(Sequence::new("orders")).unwrap();
     let mut elsewhere = expiring(job());
     (elsewhere.queue, elsewhere.kind) = ("paused".into(), "b".into());
     let others = enqueue_all(&f, vec![job(), limited(), rated(), ordered(), limited(), ordered()]).await;
@@ -159,7 +159,7 @@ pub(crate) async fn a_released_job_still_expires<F: Fixture>(f: F) {
 pub(crate) async fn a_job_that_has_started_does_not_expire<F: Fixture>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
-    let limited = expiring(job().limited(Limit::new("stripe", 9)).unwrap());
+    let limited = expiring(job().rule(Limit::new("stripe", 9)).unwrap());
     for (first, transition) in [
         (expiring(job()), Transition::Snooze(Duration::ZERO)),
         (limited.clone(), Transition::Snooze(Duration::ZERO)),
@@ -187,7 +187,7 @@ async fn act(db: &Database, action: Action, id: JobId) -> Operated {
 pub(crate) async fn an_operator_runs_an_expired_job<F: Fixture>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
-    for job in [expiring(job()), expiring(job().limited(Limit::new("stripe", 9)).unwrap())] {
+    for job in [expiring(job()), expiring(job().rule(Limit::new("stripe", 9)).unwrap())] {
         let id = enqueue(&f, job).await;
         let_pass(&f, HOUR).await;
         assert_eq!(sweep(db).await, 1);
@@ -219,7 +219,7 @@ pub(crate) async fn a_changed_time_moves_the_expiry<F: Fixture>(f: F) {
         let of = |run_at| {
             let job = with(|job| (job.run_at, job.args) = (run_at, format!("{{\"limited\": {limited}}}")));
             let job = expiring(job.unique(rule).unwrap());
-            if limited { job.limited(Limit::new("stripe", 1)).unwrap() } else { job }
+            if limited { job.rule(Limit::new("stripe", 1)).unwrap() } else { job }
         };
         let id = enqueue(&f, of(RunAt::Now)).await;
         admit(db).await;
@@ -237,7 +237,7 @@ pub(crate) async fn the_time_of_a_schedule_counts<F: Fixture>(f: F) {
     let db = f.database();
     let tick = now(db).await - TimeDelta::seconds(900);
     let late = enqueue(&f, with(|job| (job.run_at, job.expires) = (RunAt::Exactly(tick), Some(TEN_MINUTES)))).await;
-    let held = expiring(job().limited(Limit::new("stripe", 1)).unwrap());
+    let held = expiring(job().rule(Limit::new("stripe", 1)).unwrap());
     let in_time = enqueue(&f, held).await;
     assert_eq!(sweep(db).await, 1);
     assert_eq!((state(db, late).await, state(db, in_time).await), (Cancelled, Available));
@@ -246,7 +246,7 @@ pub(crate) async fn the_time_of_a_schedule_counts<F: Fixture>(f: F) {
 pub(crate) async fn nothing_expires_while_the_database_is_frozen<F: Fixture>(f: F) {
     let db = f.database();
     let id = enqueue(&f, expiring(job())).await;
-    let held = enqueue(&f, expiring(job().limited(Limit::new("stripe", 1)).unwrap())).await;
+    let held = enqueue(&f, expiring(job().rule(Limit::new("stripe", 1)).unwrap())).await;
     db.operator.freeze("cy", "restore").await.unwrap();
     let_pass(&f, HOUR).await;
     assert_eq!(sweep(db).await, 0);

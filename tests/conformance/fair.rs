@@ -12,7 +12,7 @@ use crate::limiting::admit;
 
 /// A job of this tenant. This many of all tenants run at once.
 pub(crate) fn of(tenant: char, most: u32) -> NewJob {
-    job().limited(Limit::new("reports", most).fair_by(tenant)).unwrap()
+    job().rule(Limit::new("reports", most).fair_by(tenant)).unwrap()
 }
 
 /// Jobs and their tenants.
@@ -80,18 +80,18 @@ pub(crate) async fn each_way_of_enqueueing_stores_the_tenant<F: Fixture>(f: F) {
             let job = record(db, *id).await;
             assert_eq!(job.state, JobState::Held, "{name}");
             assert_eq!(job.flags & (flags::LIMITED | flags::FAIR), flags::LIMITED | flags::FAIR, "{name}");
-            assert_eq!(job.limit.unwrap().fair, Some(format!("[\"{tenant}\"]")), "{name}");
+            assert_eq!(job.rules[0].tenant, Some(format!("[\"{tenant}\"]")), "{name}");
         }
         // Bulks of jobs that are alike except their tenants.
         ids.extend(client.enqueue_all(vec![of('d', 2), of('e', 2)]).await.unwrap());
-        assert_eq!(record(db, ids[4]).await.limit.unwrap().fair.as_deref(), Some("[\"e\"]"), "{name}");
-        let plain = job().limited(Limit::new("reports", 2)).unwrap();
+        assert_eq!(record(db, ids[4]).await.rules[0].tenant.as_deref(), Some("[\"e\"]"), "{name}");
+        let plain = job().rule(Limit::new("reports", 2)).unwrap();
         ids.extend(client.enqueue_all(vec![of('d', 2), plain.clone()]).await.unwrap());
         ids.extend(client.enqueue_all(vec![plain, of('d', 2)]).await.unwrap());
         for (place, has_tenant) in [(5, true), (6, false), (7, false), (8, true)] {
             let job = record(db, ids[place]).await;
             assert_eq!(
-                (job.flags & flags::FAIR != 0, job.limit.unwrap().fair.is_some()),
+                (job.flags & flags::FAIR != 0, job.rules[0].tenant.is_some()),
                 (has_tenant, has_tenant),
                 "{name}"
             );
@@ -174,7 +174,7 @@ pub(crate) async fn few_tenants_fill_all_slots<F: Fixture>(f: F) {
 pub(crate) async fn each_key_has_turns_of_its_own<F: Fixture>(f: F) {
     let db = f.database();
     let mut served = Served::new(&f).await;
-    let of = |key: &str, tenant: char| job().limited(Limit::new("reports", 1).key(key).fair_by(tenant)).unwrap();
+    let of = |key: &str, tenant: char| job().rule(Limit::new("reports", 1).key(key).fair_by(tenant)).unwrap();
     for tenant in ['a', 'b'] {
         served.add(tenant, vec![of("x", tenant), of("y", tenant), of("y", tenant)]).await;
     }
@@ -215,12 +215,12 @@ pub(crate) async fn a_turn_is_kept_while_jobs_wait_or_run<F: Fixture>(f: F) {
 
 pub(crate) async fn jobs_without_a_tenant_are_one_tenant<F: Fixture>(f: F) {
     let mut served = Served::new(&f).await;
-    served.add('-', vec![job().limited(Limit::new("reports", 1)).unwrap(); 3]).await;
+    served.add('-', vec![job().rule(Limit::new("reports", 1)).unwrap(); 3]).await;
     served.wait(&[('a', 3), ('b', 3)], 1).await;
     assert_eq!(served.all().await, "ab-ab-ab-");
     // Behind many others they wait for longer, and not for ever.
     served.wait(&[('a', 60)], 1).await;
-    served.add('-', vec![job().limited(Limit::new("reports", 1)).unwrap(); 3]).await;
+    served.add('-', vec![job().rule(Limit::new("reports", 1)).unwrap(); 3]).await;
     let all = served.all().await;
     assert_eq!((all.len(), all.matches('-').count()), (63, 3), "{all}");
 }
@@ -265,7 +265,7 @@ pub(crate) async fn a_retry_waits_for_a_turn_of_its_tenant<F: Fixture>(f: F) {
     let first = claim(db, served.worker, 9).await.remove(0);
     assert!(finish(db, first.lease, retry_in(Duration::ZERO)).await);
     let again = record(db, first.lease.job).await;
-    assert_eq!((again.state, again.limit.unwrap().fair.as_deref()), (JobState::Held, Some(r#"["a"]"#)));
+    assert_eq!((again.state, again.rules[0].tenant.as_deref()), (JobState::Held, Some(r#"["a"]"#)));
     assert_eq!(served.all().await, "baba");
     let none = f.client().await.number(&format!("select count(*) as number from {}", F::table("slot"))).await;
     assert_eq!(none, 0);
@@ -332,7 +332,7 @@ pub(crate) async fn why_says_with_whom_the_tenant_takes_turns<F: Fixture>(f: F) 
     let (ahead, others, text) = why(3).await;
     assert_eq!((ahead, others), (0, Some(1)), "the jobs of other tenants are not before it");
     assert!(text.contains("no job of it comes before this one"), "{text}");
-    let many = (0..102).map(|tenant| job().limited(Limit::new("reports", 1).fair_by(tenant)).unwrap()).collect();
+    let many = (0..102).map(|tenant| job().rule(Limit::new("reports", 1).fair_by(tenant)).unwrap()).collect();
     enqueue_all(&f, many).await;
     let (_, others, text) = why(3).await;
     assert_eq!(others, Some(101));

@@ -65,7 +65,7 @@ pub(crate) async fn a_raised_limit_lets_held_jobs_start_with_the_next_pass<F: Fi
 pub(crate) async fn a_lowered_limit_admits_nothing_until_enough_slots_are_free<F: Fixture>(f: F) {
     let (db, operator) = (f.database(), &f.database().operator);
     let worker = worker(db).await;
-    let banked = || job().limited(Limit::new("bank", 3)).unwrap();
+    let banked = || job().rule(Limit::new("bank", 3)).unwrap();
     enqueue_all(&f, vec![banked(); 6]).await;
     assert_eq!(admit(db).await, 3);
     let mut running = claim(db, worker, 9).await;
@@ -90,7 +90,7 @@ async fn check_slots<F: Fixture>(f: &F, number: i64) {
 pub(crate) async fn a_limit_of_zero_admits_none<F: Fixture>(f: F) {
     let (db, operator) = (f.database(), &f.database().operator);
     assert!(operator.set_limit("stripe", 0, "ann", None).await.unwrap());
-    let ids = enqueue_all(&f, vec![limited("x"), job().limited(Limit::new("other", 1)).unwrap()]).await;
+    let ids = enqueue_all(&f, vec![limited("x"), job().rule(Limit::new("other", 1)).unwrap()]).await;
     assert_eq!((admit(db).await, sweep(db).await), (1, 0), "another limit goes on");
     assert_eq!((state(db, ids[0]).await, state(db, ids[1]).await), (Held, Available));
     let reason = held(db, ids[0]).await;
@@ -130,7 +130,7 @@ pub(crate) async fn a_limit_is_set_once_and_outlives_the_session<F: Fixture>(f: 
 pub(crate) async fn the_number_of_a_sequence_is_not_changed<F: Fixture>(f: F) {
     let (db, operator) = (f.database(), &f.database().operator);
     let worker = worker(db).await;
-    let ordered = || job().sequenced(Sequence::new("orders").key(7).on_discard(OnDiscard::Halt)).unwrap();
+    let ordered = || job().rule(Sequence::new("orders").key(7).on_discard(OnDiscard::Halt)).unwrap();
     let refused = async |when: &str| {
         let error = operator.set_limit("orders", 5, "ann", None).await.unwrap_err().to_string();
         assert!(error.contains("`orders` is a sequence"), "{when}: {error}");
@@ -150,7 +150,7 @@ pub(crate) async fn a_change_nudges_each_key_once<F: Fixture>(f: F) {
     let operator = &f.database().operator;
     enqueue_all(&f, (0..300).map(|number| limited(&number.to_string())).collect::<Vec<_>>()).await;
     enqueue_all(&f, vec![limited("7"); 20]).await;
-    enqueue(&f, job().limited(Limit::new("other", 1)).unwrap()).await;
+    enqueue(&f, job().rule(Limit::new("other", 1)).unwrap()).await;
     let nudge = F::table("nudge");
     f.client().await.execute(&format!("delete from {nudge}")).await.unwrap();
     operator.set_limit("stripe", 3, "ann", None).await.unwrap();
@@ -209,7 +209,7 @@ pub(crate) async fn only_a_slot_that_no_job_needs_is_released<F: Fixture>(f: F) 
 pub(crate) async fn a_slot_under_a_dead_worker_is_released_and_its_job_goes_on<F: Fixture>(f: F) {
     let (db, operator) = (f.database(), &f.database().operator);
     let dead = mortal(db).await;
-    let ids = enqueue_all(&f, vec![job().limited(Limit::new("bank", 1)).unwrap(); 2]).await;
+    let ids = enqueue_all(&f, vec![job().rule(Limit::new("bank", 1)).unwrap(); 2]).await;
     assert_eq!(admit(db).await, 1);
     assert_eq!(claim(db, dead, 1).await.len(), 1);
     tokio::time::sleep(Duration::from_millis(20)).await;
@@ -226,7 +226,7 @@ pub(crate) async fn a_slot_under_a_dead_worker_is_released_and_its_job_goes_on<F
 pub(crate) async fn the_slot_of_a_sequence_is_not_released<F: Fixture>(f: F) {
     let (db, operator) = (f.database(), &f.database().operator);
     let worker = worker(db).await;
-    let ordered = || job().sequenced(Sequence::new("orders").key("x").on_discard(OnDiscard::Halt)).unwrap();
+    let ordered = || job().rule(Sequence::new("orders").key("x").on_discard(OnDiscard::Halt)).unwrap();
     let ids = enqueue_all(&f, vec![ordered(), ordered()]).await;
     assert_eq!(admit(db).await, 1);
     let refused = async |halts: bool| {
@@ -249,7 +249,7 @@ pub(crate) async fn the_slot_of_a_sequence_is_not_released<F: Fixture>(f: F) {
 pub(crate) async fn halted_sequences_are_a_finding<F: Fixture>(f: F) {
     let (db, operator) = (f.database(), &f.database().operator);
     let worker = worker(db).await;
-    let ordered = || job().sequenced(Sequence::new("orders").key("it's").on_discard(OnDiscard::Halt)).unwrap();
+    let ordered = || job().rule(Sequence::new("orders").key("it's").on_discard(OnDiscard::Halt)).unwrap();
     let ids = enqueue_all(&f, vec![ordered(), ordered()]).await;
     let found = async || {
         let found = operator.examine(diesel_jobs_core::storage::Objectives::default()).await.unwrap();

@@ -13,7 +13,7 @@ use crate::fixture::{Act, Fixture};
 
 /// A job of kind `a` with this key, of which two may run at once.
 pub(crate) fn limited(key: &str) -> NewJob {
-    job().limited(Limit::new("stripe", 2).key(key)).unwrap()
+    job().rule(Limit::new("stripe", 2).key(key)).unwrap()
 }
 
 /// A pass of admission. Returns how many jobs it has admitted.
@@ -103,9 +103,8 @@ pub(crate) async fn a_bulk_of_many_keys_answers_in_its_order<F: Fixture>(f: F) {
             let ids = client.enqueue_all(jobs.clone()).await.unwrap();
             for (job, id) in jobs.iter().zip(&ids) {
                 let stored = record(db, *id).await;
-                let limit = stored.limit.unwrap();
                 assert_eq!((&*stored.args, stored.priority), (&*job.args, job.priority), "{name}");
-                assert_eq!(limit.key, job.limit.as_deref().unwrap().key, "{name}");
+                assert_eq!(stored.rules, job.rules, "{name}");
             }
             assert!(ids.is_sorted(), "{name}");
             assert_eq!(admit(db).await, 50, "{name}: each key was nudged");
@@ -301,21 +300,21 @@ pub(crate) async fn large_arguments_wait_with_their_job<F: Fixture>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
     let args = format!(r#"{{"text":"{}"}}"#, "ab c".repeat(20_000));
-    let mut job = NewJob::raw("a", args.clone()).limited(Limit::new("stripe", 1)).unwrap();
+    let mut job = NewJob::raw("a", args.clone()).rule(Limit::new("stripe", 1)).unwrap();
     job.tags = vec!["t".to_owned()];
     let id = enqueue(&f, job).await;
     let waiting = record(db, id).await;
     assert_eq!((waiting.args, waiting.state), (args.clone(), Held));
     // The repair of an orphan deletes it.
     none(db, "orphan").await;
-    let limit = waiting.limit.expect("it has a limit");
-    assert_eq!((&*limit.name, &*limit.key, limit.most), ("stripe", "[]", 1));
+    let limit = &waiting.rules[0];
+    assert_eq!((&*limit.name, &*limit.key, limit.rule.most()), ("stripe", "[]", Some(1)));
     assert_eq!(admit(db).await, 1);
     let claimed = claim(db, worker, 1).await.remove(0);
     assert_eq!(String::from_utf8(claimed.args.clone()).unwrap(), args);
     assert!(finish(db, claimed.lease, discard()).await);
     let ended = record(db, id).await;
-    assert_eq!((ended.args, ended.tags, ended.limit.map(|limit| limit.most)), (args, vec!["t".to_owned()], Some(1)));
+    assert_eq!((ended.args, ended.tags, ended.rules), (args, vec!["t".to_owned()], waiting.rules));
 }
 
 pub(crate) async fn operators_act_on_held_jobs<F: Fixture>(f: F) {
@@ -428,7 +427,7 @@ pub(crate) async fn a_queue_of_held_jobs_alone_has_a_depth_and_a_diagnosis<F: Fi
 
 pub(crate) async fn limits_are_listed_with_the_keys_that_hold_jobs_back<F: Fixture>(f: F) {
     let db = f.database();
-    let mail = || job().limited(Limit::new("mail", 1)).unwrap();
+    let mail = || job().rule(Limit::new("mail", 1)).unwrap();
     let mut later = limited("z");
     later.run_at = RunAt::After(HOUR);
     let mut jobs = vec![limited("x"); 4];
@@ -569,7 +568,7 @@ pub(crate) async fn a_job_that_the_database_refuses_stops_no_other<F: Fixture>(f
         }
     };
     f.client().await.execute(refuse).await.unwrap();
-    let one = |kind: &'static str| NewJob::raw(kind, "{}").limited(Limit::new("one", 1)).unwrap();
+    let one = |kind: &'static str| NewJob::raw(kind, "{}").rule(Limit::new("one", 1)).unwrap();
     let ids = enqueue_all(&f, vec![one("b"), one("a"), one("a"), limited("y")]).await;
     let first = db.storage.admit(false).await.unwrap();
     assert_eq!((first.admitted, first.refused), (1, 1), "the other key goes on");

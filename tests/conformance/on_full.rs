@@ -17,7 +17,7 @@ const KEPT: Retention = Retention { completed: HOUR, cancelled: HOUR, discarded:
 
 /// A job with this key, of which two may run at once.
 fn of(key: &str, on_full: OnFull) -> NewJob {
-    job().limited(Limit::new("stripe", 2).key(key).on_full(on_full)).unwrap()
+    job().rule(Limit::new("stripe", 2).key(key).on_full(on_full)).unwrap()
 }
 
 fn hasty() -> NewJob {
@@ -172,7 +172,7 @@ pub(crate) async fn paused_and_later_jobs_are_not_looked_at<F: Fixture>(f: F) {
 
 pub(crate) async fn a_job_that_finds_no_token_is_discarded<F: Fixture>(f: F) {
     let db = f.database();
-    let rated = |on_full| job().rated(Rate::new("stripe", 1, HOUR).burst(3).key("x").on_full(on_full)).unwrap();
+    let rated = |on_full| job().rule(Rate::new("stripe", 1, HOUR).burst(3).key("x").on_full(on_full)).unwrap();
     let ids = enqueue_all(&f, vec![rated(OnFull::Discard); 5]).await;
     let waits = enqueue(&f, rated(OnFull::Wait)).await;
     // A limit with the same name and key is another one.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use diesel_jobs_core::storage::{Action, Operated, RateKey};
-use diesel_jobs_core::{JobId, JobState, NewJob, Rate, Reason, RunAt, Transition};
+use diesel_jobs_core::{JobId, JobState, NewJob, OnFull, Rate, Reason, Rule, RunAt, Transition};
 use diesel_jobs_storage::Database;
 
 use crate::bench::*;
@@ -17,7 +17,7 @@ const EVERY: Duration = Duration::from_secs(10 * 60);
 
 /// A job of kind `a` with this key: one in 10 minutes, and three at once.
 fn rated(key: &str) -> NewJob {
-    job().rated(Rate::new("api", 6, HOUR).burst(3).key(key)).unwrap()
+    job().rule(Rate::new("api", 6, HOUR).burst(3).key(key)).unwrap()
 }
 
 async fn let_pass<F: Fixture>(f: &F, time: Duration) {
@@ -225,7 +225,7 @@ pub(crate) async fn operators_act_on_jobs_with_a_rate<F: Fixture>(f: F) {
 
 pub(crate) async fn a_rate_that_is_changed_holds_for_the_next_job<F: Fixture>(f: F) {
     let db = f.database();
-    let slow = job().rated(Rate::new("api", 1, 24 * HOUR).key("x")).unwrap();
+    let slow = job().rule(Rate::new("api", 1, 24 * HOUR).key("x")).unwrap();
     enqueue_all(&f, vec![slow.clone(), slow]).await;
     assert_eq!(admit(db).await, 1);
     assert_eq!(next_token(db).await, Some(24 * 60));
@@ -271,8 +271,8 @@ pub(crate) async fn why_says_when_the_token_comes<F: Fixture>(f: F) {
     let tokens = by.tokens.unwrap();
     assert_eq!((by.ahead, (tokens.own - tokens.next).num_milliseconds()), (1, 600_000));
     assert!(text.contains("1 job of this key comes before it"), "{text}");
-    let limit = record(db, ids[4]).await.limit.unwrap();
-    assert_eq!((limit.most, limit.rate.map(|rate| (rate.span(), rate.burst))), (6, Some(("1h".to_owned(), 3))));
+    let Rule::Rate { limit, per, burst, .. } = record(db, ids[4]).await.rules[0].rule else { panic!("it is no rate") };
+    assert_eq!((limit, per, burst), (6, HOUR, 3));
 }
 
 pub(crate) async fn why_counts_the_jobs_before_one_of_any_priority<F: Fixture>(f: F) {
@@ -294,7 +294,7 @@ pub(crate) async fn why_counts_the_jobs_before_one_of_any_priority<F: Fixture>(f
 
 pub(crate) async fn the_starts_keep_to_the_rate<F: Fixture>(f: F) {
     let db = f.database();
-    let hourly = job().rated(Rate::new("api", 200, 200 * HOUR).burst(200)).unwrap();
+    let hourly = job().rule(Rate::new("api", 200, 200 * HOUR).burst(200)).unwrap();
     enqueue_all(&f, vec![hourly; 400]).await;
     assert_eq!(db.storage.admit(false).await.unwrap().admitted, 200);
     let (mut minutes, mut starts) = (0, 0);
@@ -313,14 +313,14 @@ pub(crate) async fn the_starts_keep_to_the_rate<F: Fixture>(f: F) {
 
 pub(crate) async fn rates_are_listed_with_the_time_of_their_next_token<F: Fixture>(f: F) {
     let db = f.database();
-    let other = job().rated(Rate::new("mail", 1, MINUTE)).unwrap();
+    let other = job().rule(Rate::new("mail", 1, MINUTE)).unwrap();
     enqueue_all(&f, [vec![rated("x"); 5], vec![rated("y"); 2], vec![other; 2]].concat()).await;
     assert_eq!(admit(db).await, 6, "three of x, two of y, one mail");
     let keys = db.operator.rate_keys(None, 10).await.unwrap();
-    let line = |key: &RateKey| {
-        format!("{} {} {} in {}, {}: {}", key.name, key.key, key.most, key.rate.span(), key.rate.burst, key.held)
-    };
-    assert_eq!(keys.iter().map(line).collect::<Vec<_>>(), [r#"api ["x"] 6 in 1h, 3: 2"#, "mail [] 1 in 1m, 1: 1"]);
+    let of = |key: &RateKey| (format!("{} {}: {}", key.name, key.key, key.held), key.rule);
+    let (api, mail) = (Rule::Rate { limit: 6, per: HOUR, burst: 3, on_full: OnFull::Wait }, Rule::rate(1, MINUTE));
+    let expected = [(r#"api ["x"]: 2"#.to_owned(), api), ("mail []: 1".to_owned(), mail)];
+    assert_eq!(keys.iter().map(of).collect::<Vec<_>>(), expected);
     let clock = now(db).await;
     assert!(keys.iter().all(|key| close(key.oldest.unwrap(), clock)), "{keys:?}");
     assert!(close(keys[0].next_token.unwrap(), clock + EVERY), "{keys:?}");

@@ -20,7 +20,7 @@ fn ordered(key: &str) -> NewJob {
 }
 
 fn with(key: &str, on_discard: OnDiscard) -> NewJob {
-    job().sequenced(Sequence::new("orders").key(key).on_discard(on_discard)).unwrap()
+    job().rule(Sequence::new("orders").key(key).on_discard(on_discard)).unwrap()
 }
 
 /// A pass that also sweeps.
@@ -291,11 +291,9 @@ pub(crate) async fn a_paused_job_stops_its_sequence_and_no_other<F: Fixture>(f: 
 
 pub(crate) async fn a_sweep_finds_sequences_without_a_nudge<F: Fixture>(f: F) {
     let db = f.database();
-    let ids = enqueue_all(
-        &f,
-        vec![ordered("x"), ordered("x"), ordered("y"), job().limited(Limit::new("stripe", 2)).unwrap()],
-    )
-    .await;
+    let ids =
+        enqueue_all(&f, vec![ordered("x"), ordered("x"), ordered("y"), job().rule(Limit::new("stripe", 2)).unwrap()])
+            .await;
     f.client().await.execute(&format!("delete from {}", F::table("nudge"))).await.unwrap();
     assert_eq!(admit(db).await, 0);
     assert_eq!(sweep(db).await, 3);

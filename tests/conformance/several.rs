@@ -17,16 +17,16 @@ use JobState::{Available, Held};
 
 /// A limit of the account, and one that all accounts share.
 fn both(account: &str) -> NewJob {
-    job().limited(Limit::new("account", 2).key(account)).unwrap().limited(Limit::new("stripe", 3)).unwrap()
+    job().rule(Limit::new("account", 2).key(account)).unwrap().rule(Limit::new("stripe", 3)).unwrap()
 }
 
 fn alone(name: &str, most: u32) -> NewJob {
-    job().limited(Limit::new(name, most)).unwrap()
+    job().rule(Limit::new(name, most)).unwrap()
 }
 
 fn ordered(order: &str, on_discard: OnDiscard) -> NewJob {
     let sequence = Sequence::new("orders").key(order).on_discard(on_discard);
-    job().limited(Limit::new("stripe", 3)).unwrap().sequenced(sequence).unwrap()
+    job().rule(Limit::new("stripe", 3)).unwrap().rule(sequence).unwrap()
 }
 
 /// A token in ten minutes, and two at once.
@@ -123,7 +123,7 @@ pub(crate) async fn a_job_that_waits_has_no_slot_of_any_limit<F: Fixture>(f: F) 
     assert_eq!(settle(db).await, 0);
     assert_eq!(slots(&f).await, named(&[("stripe", 3)]));
     // The account is free for a job that needs nothing else, although it comes later.
-    let other = enqueue(&f, job().limited(Limit::new("account", 2).key("x")).unwrap()).await;
+    let other = enqueue(&f, job().rule(Limit::new("account", 2).key("x")).unwrap()).await;
     assert_eq!(settle(db).await, 1);
     assert_eq!(state(db, other).await, Available);
     for job in claim(db, worker, 9).await.iter().filter(|job| full.contains(&job.lease.job)) {
@@ -137,7 +137,7 @@ pub(crate) async fn a_job_that_waits_has_no_slot_of_any_limit<F: Fixture>(f: F) 
 pub(crate) async fn limits_in_any_order_do_not_lock_each_other<F: Fixture>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
-    let of = |one: &str, other: &str| job().limited(Limit::new(one, 1)).unwrap().limited(Limit::new(other, 1)).unwrap();
+    let of = |one: &str, other: &str| job().rule(Limit::new(one, 1)).unwrap().rule(Limit::new(other, 1)).unwrap();
     let jobs = (0..12).map(|number| match number % 3 {
         0 => of("account", "stripe"),
         1 => of("stripe", "orders"),
@@ -214,7 +214,7 @@ pub(crate) async fn a_full_limit_costs_one_look_however_many_jobs_wait<F: Fixtur
     assert_eq!(settle(db).await, 1);
     let of = |number: i32| {
         let account = Limit::new("account", 2).key(number % 3);
-        job().limited(account).unwrap().limited(Limit::new("stripe", 1)).unwrap()
+        job().rule(account).unwrap().rule(Limit::new("stripe", 1)).unwrap()
     };
     enqueue_all(&f, (0..300).map(of).collect()).await;
     assert_eq!(settle(db).await, 0);
@@ -239,7 +239,7 @@ pub(crate) async fn a_job_keeps_its_turn_while_it_waits_for_its_limit<F: Fixture
     let full = enqueue_all(&f, vec![alone("stripe", 3); 3]).await;
     assert_eq!(settle(db).await, 3);
     let ids = enqueue_all(&f, vec![ordered("x", OnDiscard::Halt); 3]).await;
-    let single = enqueue(&f, job().sequenced(Sequence::new("orders").key("x")).unwrap()).await;
+    let single = enqueue(&f, job().rule(Sequence::new("orders").key("x")).unwrap()).await;
     assert_eq!(settle(db).await, 0, "the next jobs of the sequence wait, although one needs no slot of the limit");
     assert_eq!(slots(&f).await, named(&[("orders", 1), ("stripe", 3)]));
     for job in claim(db, worker, 9).await {
@@ -293,11 +293,11 @@ pub(crate) async fn a_discarded_job_halts_its_sequence_and_frees_its_limit<F: Fi
 pub(crate) async fn a_token_is_spent_when_the_job_starts<F: Fixture>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
-    let of = || alone("stripe", 1).rated(rated()).unwrap();
+    let of = || alone("stripe", 1).rule(rated()).unwrap();
     let ids = enqueue_all(&f, vec![of(), of(), of(), of()]).await;
     assert_eq!(settle(db).await, 1);
     // While they wait for the limit, the second token is there for another job.
-    let other = enqueue(&f, job().rated(rated()).unwrap()).await;
+    let other = enqueue(&f, job().rule(rated()).unwrap()).await;
     assert_eq!(settle(db).await, 1);
     assert_eq!(state(db, other).await, Available);
     for job in claim(db, worker, 9).await {
@@ -317,7 +317,7 @@ pub(crate) async fn a_token_is_spent_when_the_job_starts<F: Fixture>(f: F) {
     }
     // In a sequence, too.
     f.client().await.execute(&F::passed(HOUR)).await.unwrap();
-    let of = || job().rated(rated()).unwrap().sequenced(Sequence::new("orders")).unwrap();
+    let of = || job().rule(rated()).unwrap().rule(Sequence::new("orders")).unwrap();
     let ids = enqueue_all(&f, vec![of(), of(), of()]).await;
     for id in &ids[..2] {
         assert_eq!(settle(db).await, 1);
@@ -460,10 +460,10 @@ pub(crate) async fn a_replaced_job_keeps_its_turn_and_waits_again<F: Fixture>(f:
 pub(crate) async fn a_limit_and_a_rate_of_one_name_do_not_start_each_others_jobs<F: Fixture>(f: F) {
     let db = f.database();
     let shared = || Limit::new("stripe", 10);
-    let mut rated = job().rated(Rate::new("account", 100, MINUTE).burst(10)).unwrap().limited(shared()).unwrap();
+    let mut rated = job().rule(Rate::new("account", 100, MINUTE).burst(10)).unwrap().rule(shared()).unwrap();
     rated.priority = 1;
     enqueue(&f, rated).await;
-    let limited = job().limited(Limit::new("account", 1)).unwrap().limited(shared()).unwrap();
+    let limited = job().rule(Limit::new("account", 1)).unwrap().rule(shared()).unwrap();
     enqueue_all(&f, vec![limited; 5]).await;
     assert_eq!(settle(db).await, 2, "the one with the rate, and one of the others");
     assert_eq!(slots(&f).await, named(&[("account", 1), ("stripe", 2)]));

@@ -143,7 +143,7 @@ pub(crate) async fn a_waiting_job_is_replaced<F: Fixture>(f: F) {
     let large = "ab c".repeat(20_000);
     for limited in [false, true] {
         let limit = |job: NewJob| match limited {
-            true => job.limited(Limit::new("stripe", 1)).unwrap(),
+            true => job.rule(Limit::new("stripe", 1)).unwrap(),
             false => job,
         };
         let mut late = limit(with_note("x", &large, REPLACE));
@@ -232,7 +232,7 @@ pub(crate) async fn a_bulk_has_an_answer_for_each_job_in_order<F: Fixture>(f: F)
             job(),
             with_note("m", "2", REPLACE),
             with_note("z", "3", RULE),
-            job().limited(Limit::new("stripe", 2)).unwrap(),
+            job().rule(Limit::new("stripe", 2)).unwrap(),
             with_note("c", "5", REPLACE),
             with_note("c", "6", REPLACE),
         ];

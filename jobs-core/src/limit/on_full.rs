@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Concurrency, JobLimit, Limit, LimitProblem};
 use crate::error::{Failure, FailureKind};
 use crate::failure::cancel_fingerprint;
 
@@ -63,105 +62,5 @@ impl OnFull {
         let mut failure = Failure::new(FailureKind::Cancelled, &text);
         failure.fingerprint = cancel_fingerprint(group);
         Some(failure)
-    }
-}
-
-impl Concurrency {
-    /// Sets what happens to a job that finds the limit full. Default: it waits.
-    pub const fn on_full(mut self, on_full: OnFull) -> Self {
-        self.on_full = on_full;
-        self
-    }
-}
-
-impl Limit {
-    /// Sets what happens to the job if its limit is full when it becomes due. Default: it waits.
-    pub fn on_full(mut self, on_full: OnFull) -> Self {
-        self.on_full = on_full;
-        self
-    }
-}
-
-impl JobLimit {
-    /// The same limit with this rule. Fails if the limit cannot have it.
-    pub(super) fn with_on_full(self, on_full: OnFull) -> Result<Self, LimitProblem> {
-        match on_full {
-            OnFull::Wait => {}
-            _ if self.sequence.is_some() || self.is_several() => return Err(LimitProblem::OnFullOfSeveral),
-            _ if self.fair.is_some() => return Err(LimitProblem::FairOnFull),
-            OnFull::CancelOldest if self.rate.is_some() => return Err(LimitProblem::CancelForToken),
-            OnFull::Discard | OnFull::CancelOldest => {}
-        }
-        Ok(Self { on_full, ..self })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-    use crate::{IntoNewJob as _, Job as _, JobBuilder, JobOptions, Rate, Sequence, flags};
-
-    #[derive(Serialize, Deserialize)]
-    struct Charge {
-        account: i64,
-    }
-
-    impl crate::Job for Charge {
-        const KIND: &'static str = "charge";
-        const OPTIONS: JobOptions =
-            JobOptions::new().concurrency(Concurrency::new("charge", 3).by(&["account"]).on_full(OnFull::CancelOldest));
-    }
-
-    fn of(job: impl Into<JobBuilder>) -> JobLimit {
-        *job.into().into_new_job().unwrap().limit.unwrap()
-    }
-
-    fn refused(job: impl Into<JobBuilder>) -> String {
-        job.into().into_new_job().unwrap_err().to_string()
-    }
-
-    fn second() -> Duration {
-        Duration::from_secs(1)
-    }
-
-    #[test]
-    fn the_rule_is_stored_with_the_job() {
-        let limit = of(Charge { account: 7 });
-        assert_eq!(limit.to_json(), r#"{"limit":"charge","key":"[7]","most":3,"on_full":"cancel_oldest"}"#);
-        assert_eq!(limit.flags(), flags::LIMITED | flags::ON_FULL);
-        let stored: JobLimit = serde_json::from_str(&limit.to_json()).unwrap();
-        assert_eq!(stored.checked(), Ok(limit));
-        let limit = of(Charge { account: 7 }.concurrency(Limit::new("bank", 1)));
-        assert_eq!((limit.on_full, limit.flags()), (OnFull::Wait, flags::LIMITED));
-        let rate = Rate::new("calls", 10, second()).on_full(OnFull::Discard);
-        let limit = of(Call.rate(rate));
-        assert!(limit.to_json().ends_with(r#","on_full":"discard"}"#), "{}", limit.to_json());
-        assert_eq!(limit.flags(), flags::LIMITED | flags::RATE | flags::ON_FULL);
-        assert_eq!(limit.clone().checked(), Ok(limit));
-        for rule in [OnFull::Wait, OnFull::Discard, OnFull::CancelOldest] {
-            assert_eq!(OnFull::parse(rule.as_str()), rule);
-            assert_eq!(serde_json::to_value(rule).unwrap(), rule.as_str());
-        }
-    }
-
-    #[derive(Serialize, Deserialize)]
-    struct Call;
-
-    impl crate::Job for Call {
-        const KIND: &'static str = "call";
-    }
-
-    #[test]
-    fn only_one_limit_can_have_a_rule() {
-        let several = "job `charge`: `on_full` is for a job with one limit or rate; a job with several of them, or with a sequence, waits";
-        assert_eq!(refused(Charge { account: 7 }.sequence(Sequence::new("orders"))), several);
-        assert_eq!(refused(Charge { account: 7 }.rate(Rate::new("calls", 10, second()))), several);
-        let rate = Rate::new("calls", 10, second()).on_full(OnFull::CancelOldest);
-        assert!(refused(Call.rate(rate)).contains("frees no token"));
-        let mut sequence = of(Call.sequence(Sequence::new("orders")));
-        sequence.on_full = OnFull::Discard;
-        assert_eq!(sequence.checked(), Err(LimitProblem::OnFullOfSeveral));
     }
 }

@@ -1,7 +1,7 @@
 //! What can be wrong with the limit of a job.
 
-use super::rate::{MOST_BURST, MOST_OF_RATE};
-use super::{LONGEST_KEY, MOST_AT_ONCE, MOST_LIMITS_OF_JOB};
+use super::rule::{MOST_BURST, MOST_OF_RATE};
+use super::{LONGEST_KEY, MOST_AT_ONCE, MOST_RULES};
 
 /// What is wrong with the limit of a job.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,11 +27,8 @@ pub enum LimitProblem {
     /// The key that is stored with a job is not allowed.
     #[error("the stored key of a limit has 1 to {LONGEST_KEY} bytes and no NUL character")]
     StoredKey,
-    /// A sequence that is stored with a job has another number than one.
-    #[error("a sequence runs one job at a time, not {0}")]
-    SequenceOf(u32),
     /// The job has too many limits.
-    #[error("a job has at most {MOST_LIMITS_OF_JOB} limits, not {0}")]
+    #[error("a job has at most {MOST_RULES} limits, not {0}")]
     TooMany(usize),
     /// Two limits have the same name.
     #[error("two of its limits have the name `{0}`; give each one a name of its own")]
@@ -45,9 +42,6 @@ pub enum LimitProblem {
     /// A rate has the rule `cancel_oldest`.
     #[error("`on_full` of a rate is to wait or to discard: cancelling a job frees no token")]
     CancelForToken,
-    /// The limits that are stored with a job do not fit together.
-    #[error("its stored limits do not fit together")]
-    Nested,
     /// A job with tenants has a sequence, a rate or several limits.
     #[error("`fair` is for jobs with one `concurrency` and no other limit; leave out the other limits or `fair`")]
     FairOfSeveral,

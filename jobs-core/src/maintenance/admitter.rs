@@ -52,7 +52,7 @@ async fn end_expired(shared: &Shared) -> StorageResult<()> {
 
 pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let warning = RateLimitedWarning::new("admit");
-    let has_limits = shared.registry.has_limits();
+    let has_limits = shared.registry.has_rules();
     let (mut swept, mut holds, mut wait) = (None::<Instant>, false, Duration::ZERO);
     let mut sweep_again = false;
     let mut notifications_from = Instant::now();

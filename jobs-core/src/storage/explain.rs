@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{HaltedSequence, LimitSetting, RunningJob, StorageResult};
 use crate::installation::Freeze;
 use crate::job_id::JobId;
-use crate::limit::{Bucket, JobLimit};
+use crate::limit::{Bucket, JobRule, Rule};
 
 /// A session or prepared transaction that has locked the row of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -23,8 +23,8 @@ pub struct RowLock {
 /// What a held job waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HeldBy {
-    /// Its limit, as the code says.
-    pub limit: JobLimit,
+    /// The rule for which it waits, as the code says. If it has several: its sequence, or the first one.
+    pub rule: JobRule,
     /// What an operator has set instead of its number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub set: Option<LimitSetting>,
@@ -44,7 +44,7 @@ pub struct HeldBy {
     /// If it has a tenant: how many other tenants wait for the key, up to [`MOST_TENANTS`] and one more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other_tenants: Option<u32>,
-    /// If it has several limits: each of them.
+    /// If it has several rules: each of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub several: Vec<HeldBy>,
     /// The database's time.
@@ -62,10 +62,10 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// The times for a job, if `ahead` jobs of its key come before it. The key has all its tokens in `lack` microseconds. `None` if the limit is no
+    /// The times for a job, if `ahead` jobs of its key come before it. The key has all its tokens in `lack` microseconds. `None` if the rule is no
     /// rate.
-    pub fn of(limit: &JobLimit, lack: i64, ahead: u32, now: DateTime<Utc>) -> Option<Self> {
-        let bucket = Bucket::of(limit, lack)?;
+    pub fn of(rule: Rule, lack: i64, ahead: u32, now: DateTime<Utc>) -> Option<Self> {
+        let bucket = Bucket::of(rule, lack)?;
         let at = |ahead| {
             let wait = TimeDelta::microseconds(bucket.wait(ahead));
             now.checked_add_signed(wait).unwrap_or(DateTime::<Utc>::MAX_UTC)
@@ -75,9 +75,9 @@ impl Tokens {
 }
 
 impl HeldBy {
-    /// How many jobs of its key may run at once.
+    /// How many jobs of its key may run at once, if it waits for a limit.
     pub fn most(&self) -> u32 {
-        self.set.as_ref().map_or(self.limit.most, |set| set.most)
+        self.set.as_ref().map_or_else(|| self.rule.rule.most().unwrap_or(1), |set| set.most)
     }
 }
 

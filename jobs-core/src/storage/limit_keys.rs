@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::StorageResult;
 use super::page::Count;
 use crate::job_id::JobId;
-use crate::limit::JobRate;
+use crate::limit::Rule;
 
 /// Jobs and slots of a limit, and held jobs of a key, are counted up to this number.
 pub const COUNTED_OF_LIMIT: u64 = 1000;
@@ -60,10 +60,8 @@ pub struct RateKey {
     pub name: String,
     /// The key.
     pub key: String,
-    /// How many of its jobs may start in the time of `rate`, as its next job says.
-    pub most: u32,
-    /// That time, and how many may start at once.
-    pub rate: JobRate,
+    /// What its next job says: how many may start in which period, and how many at once.
+    pub rule: Rule,
     /// Jobs that only this rate holds back.
     pub held: Count,
     /// Since when the oldest of these has been due.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::StorageResult;
 use crate::job_options::JobOptions;
-use crate::limit::JobLimit;
+use crate::limit::Rules;
 use crate::new_job::{NewJob, RunAt};
 use crate::schedule::CatchUp;
 
@@ -56,12 +56,12 @@ impl ScheduledJob {
         job.max_attempts = self.max_attempts.unwrap_or(options.max_attempts);
         job.run_at = run_at;
         job.expires = options.expires;
-        let limits = options.all_limits().filter_map(|limit| limit.of_any(&job.args)).map(Ok);
-        // The attribute has refused limits that do not fit together.
-        job.limit = JobLimit::all_of(limits).ok().flatten();
+        // The attribute has refused rules that do not fit together.
+        job.rules =
+            Rules::of(options.rules.iter().filter_map(|rule| rule.of_any(&job.args)).map(Ok)).unwrap_or_default();
         job.unique = options.unique.and_then(|rule| rule.of_tick(job.kind.clone(), &job.args)).map(Box::new);
         if let Some(sequence) = job.unique.as_ref().and_then(|unique| unique.sequence()) {
-            job.limit = Some(Box::new(sequence));
+            job.rules = sequence;
         }
         job
     }

@@ -57,21 +57,21 @@ fn a_job_has_the_rule_of_its_kind_or_its_own() {
     assert!(crate::without_arguments::<Index>().into_new_job().unwrap_err().to_string().contains("enqueue_each"));
     let again = Unique::new().by(&["user"]).on_conflict(OnConflict::RunAgain);
     let job = Index { user: 7 }.unique(again).into_new_job().unwrap();
-    let sequence = job.limit.as_deref().map(|limit| (&*limit.name, &*limit.key, limit.sequence));
-    assert_eq!(sequence, Some(("index", "[7]", Some(OnDiscard::Skip))));
-    assert!(job.unique(Unique::new()).unwrap().limit.is_none());
+    let [sequence] = &*job.rules else { panic!("{:?}", job.rules) };
+    assert_eq!((&*sequence.name, &*sequence.key, sequence.rule.on_discard()), ("index", "[7]", Some(OnDiscard::Skip)));
+    assert!(job.unique(Unique::new()).unwrap().rules.is_empty());
     let limit = crate::Limit::new("index", 1);
     for refused in [
         Index { user: 7 }.unique(again).concurrency(limit.clone()).into_new_job(),
-        Index { user: 7 }.unique(again).into_new_job().unwrap().limited(limit.clone()),
-        crate::NewJob::raw("index", r#"{"user":7}"#).limited(limit).unwrap().unique(again),
+        Index { user: 7 }.unique(again).into_new_job().unwrap().rule(limit.clone()),
+        crate::NewJob::raw("index", r#"{"user":7}"#).rule(limit).unwrap().unique(again),
     ] {
         let refused = refused.unwrap_err().to_string();
         assert!(refused.contains("`run_again` makes a sequence"), "{refused}");
     }
     let options = crate::JobOptions::new().unique(again);
     let scheduled = crate::storage::ScheduledJob::default().at("index", &options, RunAt::Now);
-    assert!(scheduled.limit.unwrap().sequence == Some(OnDiscard::Skip));
+    assert!(scheduled.rules[0].rule.on_discard() == Some(OnDiscard::Skip));
     // A schedule has no arguments, and a conflict is no error there.
     let options = crate::JobOptions::new().unique(RULE.on_conflict(OnConflict::Error));
     let unique = crate::storage::ScheduledJob::default().at("index", &options, RunAt::Now).unique.unwrap();

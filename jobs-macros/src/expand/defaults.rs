@@ -5,26 +5,19 @@ use std::time::Duration;
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 
-use crate::limit::Limit;
+use crate::limit::{Rule, Sort};
 use crate::options::{Backoff, CatchUp, OnConflict, OnDiscard, OnFull, Options, Retain, Unique};
 use crate::validate::Plan;
 
 /// Generates `impl Job`.
-pub(crate) fn job(private: &TokenStream, Plan { name, kind, options, secrets, limits, .. }: &Plan) -> TokenStream {
+pub(crate) fn job(private: &TokenStream, Plan { name, kind, options, secrets, rules, .. }: &Plan) -> TokenStream {
     let mut defaults = defaults(private, options);
     if !secrets.is_empty() {
         defaults.extend(quote!(.secrets(&[#(#secrets),*])));
     }
-    match limits.as_slice() {
-        [] => {}
-        [one] => {
-            let one = concurrency(private, one);
-            defaults.extend(quote!(.concurrency(#one)));
-        }
-        several => {
-            let several = several.iter().map(|limit| concurrency(private, limit));
-            defaults.extend(quote!(.limits(&[#(#several),*])));
-        }
+    if !rules.is_empty() {
+        let rules = rules.iter().map(|one| rule(private, one));
+        defaults.extend(quote!(.rules(&[#(#rules),*])));
     }
     if let Some(rule) = &options.unique {
         let rule = unique(private, rule);
@@ -39,16 +32,16 @@ pub(crate) fn job(private: &TokenStream, Plan { name, kind, options, secrets, li
     }
 }
 
-/// Generates a limit.
-fn concurrency(private: &TokenStream, Limit { name, most, by, sequence, rate, on_full, fair }: &Limit) -> TokenStream {
-    let limit = match (sequence, rate) {
-        (None, None) => quote!(new(#name, #most)),
-        (None, Some((per, burst))) => {
+/// Generates a rule.
+fn rule(private: &TokenStream, Rule { name, sort, by, on_full, fair }: &Rule) -> TokenStream {
+    let rule = match sort {
+        Sort::Concurrency(most) => quote!(concurrency(#name, #most)),
+        Sort::Sequence(OnDiscard::Halt) => quote!(sequence(#name, #private::OnDiscard::Halt)),
+        Sort::Sequence(OnDiscard::Skip) => quote!(sequence(#name, #private::OnDiscard::Skip)),
+        Sort::Rate { limit, per, burst } => {
             let (per, burst) = (duration(*per), burst.map(|burst| quote!(.burst(#burst))));
-            quote!(rate(#name, #most, #per) #burst)
+            quote!(rate(#name, #limit, #per) #burst)
         }
-        (Some(OnDiscard::Halt), _) => quote!(in_sequence(#name, #private::OnDiscard::Halt)),
-        (Some(OnDiscard::Skip), _) => quote!(in_sequence(#name, #private::OnDiscard::Skip)),
     };
     let on_full = match on_full {
         OnFull::Wait => TokenStream::new(),
@@ -56,7 +49,7 @@ fn concurrency(private: &TokenStream, Limit { name, most, by, sequence, rate, on
         OnFull::CancelOldest => quote!(.on_full(#private::OnFull::CancelOldest)),
     };
     let fair = (!fair.is_empty()).then(|| quote!(.fair_by(&[#(#fair),*])));
-    quote!(#private::Concurrency::#limit.by(&[#(#by),*]) #on_full #fair)
+    quote!(#private::KindRule::#rule.by(&[#(#by),*]) #on_full #fair)
 }
 
 fn defaults(private: &TokenStream, options: &Options) -> TokenStream {

@@ -4,7 +4,8 @@ use askama::Template;
 use chrono::{DateTime, Utc};
 use diesel_jobs_core::storage::{HaltedSequence, KeyOfJob, LimitSetting, SlotOfJob, keyed};
 use diesel_jobs_core::{
-    AttemptError, Explained, FailureKind, JobLimit, JobRecord, JobState, Output, Progress, Reason, flags,
+    AttemptError, Explained, FailureKind, JobRecord, JobRule, JobState, Output, Progress, Reason, Rule, flags,
+    period_text,
 };
 
 use super::{Visit, render};
@@ -49,8 +50,8 @@ struct JobPage {
 /// The limits, the sequence and the unique key of a job.
 #[derive(Default)]
 struct Flow {
-    /// The limits and the sequence: the name of each on the page, and what is known of it.
-    limits: Vec<(&'static str, String)>,
+    /// The rules: the name of each on the page, and what is known of it.
+    rules: Vec<(&'static str, String)>,
     /// The unique key, and what an enqueue with it does.
     key: Option<String>,
     /// Whether its slot can be released.
@@ -61,9 +62,9 @@ impl Flow {
     /// Jobs without a limit and a key cost no statement.
     async fn of(site: &Site, job: &JobRecord) -> Result<Self, Failure> {
         let mut flow = Self::default();
-        if let Some(limit) = &job.limit {
+        if !job.rules.is_empty() {
             let settings = site.operator().limit_settings().await?;
-            flow.limits = limit.each().iter().map(|limit| shown(limit, &settings)).collect();
+            flow.rules = job.rules.iter().map(|rule| shown(rule, &settings)).collect();
             flow.has_idle_slot = matches!(site.operator().slot(job.id).await?, SlotOfJob::Left { .. });
         }
         if job.flags & flags::UNIQUE != 0 {
@@ -74,21 +75,20 @@ impl Flow {
     }
 }
 
-/// The name of a limit on the page, and what is known of it.
-fn shown(limit: &JobLimit, settings: &[LimitSetting]) -> (&'static str, String) {
-    let JobLimit { name, key, most, sequence, rate, on_full, fair, .. } = limit;
-    let (rule, keyed) = (on_full.shown(), keyed(key));
-    match (sequence, rate) {
-        (Some(_), _) => ("Sequence", format!("{name}, {keyed}")),
-        (None, Some(rate)) => {
-            ("Rate", format!("{most} in {} of {name}, {} at once, {keyed}{rule}", rate.span(), rate.burst))
-        }
-        (None, None) => {
+/// The name of a rule on the page, and what is known of it.
+fn shown(JobRule { name, key, rule, tenant, .. }: &JobRule, settings: &[LimitSetting]) -> (&'static str, String) {
+    let (on_full, keyed) = (rule.on_full().shown(), keyed(key));
+    match *rule {
+        Rule::Concurrency { most, .. } => {
             let set = settings.iter().find(|set| set.name == *name);
             let set = set.map(|set| format!("; {set}")).unwrap_or_default();
-            let tenant = fair.as_ref().map(|tenant| format!(", tenant {tenant}")).unwrap_or_default();
-            ("Limit", format!("{most} at once of {name}, {keyed}{tenant}{set}{rule}"))
+            let tenant = tenant.as_ref().map(|tenant| format!(", tenant {tenant}")).unwrap_or_default();
+            ("Limit", format!("{most} at once of {name}, {keyed}{tenant}{set}{on_full}"))
         }
+        Rule::Rate { limit, per, burst, .. } => {
+            ("Rate", format!("{limit} in {} of {name}, {burst} at once, {keyed}{on_full}", period_text(per)))
+        }
+        _ => ("Sequence", format!("{name}, {keyed}")),
     }
 }
 
@@ -127,8 +127,7 @@ pub(crate) async fn job(visit: Visit) -> Page {
 
 /// Why the job does not run. Of an ended job: which sequence it halts.
 async fn why(site: &Site, job: &JobRecord) -> Result<Vec<Explained>, Failure> {
-    let may_halt = job.state == JobState::Discarded
-        && job.limit.as_ref().is_some_and(|limit| limit.each().iter().any(|limit| limit.sequence.is_some()));
+    let may_halt = job.state == JobState::Discarded && job.rules.iter().any(|rule| rule.rule.on_discard().is_some());
     if job.state.is_finished() && !may_halt {
         return Ok(Vec::new());
     }

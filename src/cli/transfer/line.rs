@@ -1,7 +1,7 @@
 //! A job as a line of JSON.
 
 use chrono::{DateTime, Utc};
-use diesel_jobs_core::{JobLimit, JobRecord, JobState, NewJob, RunAt};
+use diesel_jobs_core::{JobRecord, JobRule, JobState, NewJob, Rules, RunAt};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -30,8 +30,8 @@ pub(super) struct Written<'a> {
     redacted: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    limit: Option<&'a JobLimit>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    rules: &'a [JobRule],
 }
 
 /// The line of a job. Fails if the stored arguments are no JSON, which only a change by hand can cause.
@@ -51,7 +51,7 @@ pub(super) fn write(job: &JobRecord, args: &Arguments) -> serde_json::Result<Str
         args: serde_json::from_str(&args.json)?,
         redacted: args.are_redacted,
         last_error: job.last_error.as_deref(),
-        limit: job.limit.as_ref(),
+        rules: &job.rules,
     };
     serde_json::to_string(&line).map(|line| line + "\n")
 }
@@ -70,7 +70,7 @@ struct Read<'a> {
     tags: Option<Vec<String>>,
     state: Option<JobState>,
     redacted: Option<bool>,
-    limit: Option<JobLimit>,
+    rules: Option<Vec<JobRule>>,
     // What an imported job does not keep.
     #[serde(rename = "id")]
     _id: Option<IgnoredAny>,
@@ -128,8 +128,7 @@ pub(super) fn read(line: &[u8], others: Others) -> Result<Option<NewJob>, String
     job.max_attempts = read.max_attempts.unwrap_or(job.max_attempts);
     job.run_at = read.run_at.map_or(job.run_at, RunAt::At);
     job.tags = read.tags.unwrap_or_default();
-    let limit = read.limit.map(JobLimit::checked).transpose();
-    job.limit = limit.map_err(|problem| format!("limit: {problem}"))?.map(Box::new);
+    job.rules = Rules::new(read.rules.unwrap_or_default()).map_err(|problem| format!("rules: {problem}"))?;
     job.validate().map_err(|problem| problem.to_string())?;
     Ok(Some(job))
 }
@@ -160,9 +159,10 @@ mod tests {
         let job = read(line, Others::Refuse).unwrap().unwrap();
         assert_eq!((&*job.queue, job.priority, job.max_attempts, job.tags.len()), ("mail", -3, 4, 1));
         assert!(matches!(job.run_at, RunAt::At(_)));
-        let line = br#"{"kind":"a","args":{},"limit":{"limit":"stripe","key":"[7]","most":3}}"#;
-        let limit = read(line, Others::Refuse).unwrap().unwrap().limit.unwrap();
-        assert_eq!((&*limit.name, &*limit.key, limit.most), ("stripe", "[7]", 3));
+        let line =
+            br#"{"kind":"a","args":{},"rules":[{"name":"stripe","key":"[7]","rule":{"concurrency":{"most":3}}}]}"#;
+        let rules = read(line, Others::Refuse).unwrap().unwrap().rules;
+        assert_eq!((&*rules[0].name, &*rules[0].key, rules[0].rule.most()), ("stripe", "[7]", Some(3)));
     }
 
     #[test]

@@ -49,8 +49,9 @@ on_each_database! {
         let exported = db.run(&["export"]).succeeded();
         let scratch = Scratch::new();
         import(&db, &[&write(&scratch, &exported.stdout)]).succeeded();
-        let limits: Vec<Value> = lines(&db.run(&["export"]).succeeded()).iter().map(|job| job["limit"].clone()).collect();
-        assert_eq!(limits, vec![json!({ "limit": "mail", "key": "[7]", "most": 2 }); 2]);
+        let rules: Vec<Value> = lines(&db.run(&["export"]).succeeded()).iter().map(|job| job["rules"].clone()).collect();
+        let limit = json!([{ "name": "mail", "key": "[7]", "rule": { "concurrency": { "most": 2 } } }]);
+        assert_eq!(rules, vec![limit; 2]);
     }
 
     fn what_is_exported_can_be_imported(db) {

@@ -104,11 +104,11 @@ impl Flow {
         match (self, limit) {
             (Self::Sequence(key, halts), _) => {
                 let on_discard = if halts { OnDiscard::Halt } else { OnDiscard::Skip };
-                job.sequenced(Sequence::new("sequence").key(key).on_discard(on_discard)).unwrap()
+                job.rule(Sequence::new("sequence").key(key).on_discard(on_discard)).unwrap()
             }
-            (Self::Full(_, _, rule), Some(limit)) => job.limited(limit.on_full(rule)).unwrap(),
-            (Self::Fair(_, _, tenant), Some(limit)) => job.limited(limit.fair_by(tenant)).unwrap(),
-            (_, Some(limit)) => job.limited(limit).unwrap(),
+            (Self::Full(_, _, rule), Some(limit)) => job.rule(limit.on_full(rule)).unwrap(),
+            (Self::Fair(_, _, tenant), Some(limit)) => job.rule(limit.fair_by(tenant)).unwrap(),
+            (_, Some(limit)) => job.rule(limit).unwrap(),
             (_, None) => job,
         }
     }

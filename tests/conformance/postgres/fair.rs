@@ -23,12 +23,11 @@ fn sql_and_rust_make_the_same_tenant() {
         ] {
             let id =
                 client.number(&format!("select jobs.enqueue('a', '{args}', concurrency => 2, {sql}) as number")).await;
-            let ours = job().limited(limit).unwrap().limit.unwrap();
+            let ours = job().rule(limit).unwrap().rules.to_flow().unwrap();
             let same = format!(
-                "select count(*) as number from jobs.held where id = {id} and flow::jsonb = $f${}$f$::jsonb and flags & 269 = 257 and most = 2",
-                ours.to_json()
+                "select count(*) as number from jobs.held where id = {id} and flow::jsonb = $f${ours}$f$::jsonb and flags & 269 = 257 and most = 2"
             );
-            assert_eq!(client.number(&same).await, 1, "{sql}: {}", ours.to_json());
+            assert_eq!(client.number(&same).await, 1, "{sql}: {ours}");
         }
         assert_eq!(admit(f.database()).await, 3);
     });

@@ -11,7 +11,7 @@ use crate::limiting::admit;
 const MOST: u32 = 100;
 
 fn wide() -> NewJob {
-    job().limited(Limit::new("wide", MOST)).unwrap()
+    job().rule(Limit::new("wide", MOST)).unwrap()
 }
 
 fn urgent() -> NewJob {

@@ -84,7 +84,7 @@ fn a_finish_nudges_also_if_no_job_seems_to_be_held() {
     run::<Postgres, _>(async |f: Postgres| {
         let db = f.database();
         let worker = worker(db).await;
-        let one = |key| job().limited(Limit::new("stripe", 1).key(key)).unwrap();
+        let one = |key| job().rule(Limit::new("stripe", 1).key(key)).unwrap();
         for is_broken in [false, true] {
             if is_broken {
                 let only_if_held = "create function only_if_held() returns trigger language plpgsql as $$ begin
@@ -128,7 +128,7 @@ fn a_locked_or_refused_job_stops_no_other() {
                 if new.kind = 'b' then raise exception 'not this one'; end if; return new; end $$;
             create trigger refuse before insert on jobs.ready for each row execute function refuse()";
         other.batch_execute(refusing).await.unwrap();
-        let bad = NewJob::raw("b", "{}").limited(Limit::new("bad", 1)).unwrap();
+        let bad = NewJob::raw("b", "{}").rule(Limit::new("bad", 1)).unwrap();
         enqueue_all(&f, vec![bad, limited("y"), limited("z")]).await;
         assert_eq!(admit(db).await, 2);
         check(&f).await;
@@ -142,10 +142,9 @@ fn sql_and_rust_make_the_same_key() {
         let texts = ["", "a", "é\u{7f}\u{1}\n\t\"\\/", "\u{1f600}", &"long".repeat(100), "null", "7"];
         for text in texts {
             let json = serde_json::to_string(text).unwrap();
-            let ours = NewJob::raw("a", "{}")
-                .limited(Limit::new("s", 2).key(text).key(-7).key(true).key(None::<i32>))
-                .unwrap();
-            let ours = ours.limit.unwrap();
+            let ours =
+                NewJob::raw("a", "{}").rule(Limit::new("s", 2).key(text).key(-7).key(true).key(None::<i32>)).unwrap();
+            let ours = &ours.rules[0];
             let args = format!(r#"{{ "n":null, "i" : -7,"b": true, "t":{json} }}"#);
             let same = format!(
                 "select count(*) as number from (select jobs.flow('a', $a${args}$a$, 2, '{{t,i,b,n}}', 's') as flow) made
@@ -254,7 +253,7 @@ fn a_job_that_is_set_apart_gives_its_slot_back_and_keeps_its_limit() {
         assert_eq!(admit(db).await, 1, "the third one has its slot");
         let put_back = client.number("select jobs.put_back(number) as number from jobs.dead_letter").await;
         let job = record(db, JobId(put_back)).await;
-        assert_eq!((job.state, job.limit), (JobState::Held, record(db, ids[2]).await.limit));
+        assert_eq!((job.state, job.rules), (JobState::Held, record(db, ids[2]).await.rules));
         assert_eq!(admit(db).await, 0, "the limit is full");
         check(&f).await;
     });

@@ -24,9 +24,8 @@ fn sql_enqueues_jobs_that_do_not_wait() {
             let id = client.number(&format!("select jobs.enqueue('a', {arguments}) as number")).await;
             let record = record(db, diesel_jobs_core::JobId(id)).await;
             assert_eq!(record.flags, flags, "{arguments}");
-            let limit = record.limit.unwrap();
             assert_eq!(
-                (limit.on_full.as_str(), limit.flags() & 64),
+                (record.rules[0].rule.on_full().as_str(), record.rules.flags() & 64),
                 (rule.unwrap_or("wait"), flags & 64),
                 "{arguments}"
             );
@@ -63,7 +62,7 @@ fn sql_refuses_rules_that_cannot_be() {
 fn locked_jobs_are_passed_over() {
     run::<Postgres, _>(async |f: Postgres| {
         let db = f.database();
-        let of = |rule| job().limited(Limit::new("stripe", 1).key(format!("{rule:?}")).on_full(rule)).unwrap();
+        let of = |rule| job().rule(Limit::new("stripe", 1).key(format!("{rule:?}")).on_full(rule)).unwrap();
         let discard = enqueue_all(&f, vec![of(OnFull::Discard); 2]).await;
         let cancel = enqueue_all(&f, vec![of(OnFull::CancelOldest)]).await;
         assert_eq!(admit(db).await, 2);

@@ -42,7 +42,7 @@ async fn nudges(f: &Postgres) -> i64 {
 fn a_completed_job_passes_its_slot_on() {
     run::<Postgres, _>(async |f: Postgres| {
         let db = f.database();
-        let important = with(|job| job.priority = 5).limited(Limit::new("stripe", 2).key("x")).unwrap();
+        let important = with(|job| job.priority = 5).rule(Limit::new("stripe", 2).key("x")).unwrap();
         let (running, others) = two_before(&f, vec![limited("x"), important, limited("x")]).await;
         assert_eq!(complete(db, &running[..1]).await, 1);
         assert_eq!(state(db, others[1]).await, JobState::Available, "the highest priority comes first");
@@ -65,7 +65,7 @@ fn each_key_keeps_its_slots() {
     run::<Postgres, _>(async |f: Postgres| {
         let db = f.database();
         let worker = worker(db).await;
-        let one = |key: u32| job().limited(Limit::new("one", 1).key(key)).unwrap();
+        let one = |key: u32| job().rule(Limit::new("one", 1).key(key)).unwrap();
         enqueue_all(&f, (0..40).map(|number| one(number % 20)).collect()).await;
         assert_eq!(admit(db).await, 20);
         let running = claim(db, worker, 40).await;
@@ -112,7 +112,7 @@ fn jobs_that_may_not_start_get_no_slot() {
         let db = f.database();
         for what in ["a queue", "a kind", "everything"] {
             let queue = "mail".to_owned();
-            let other = with(|job| job.queue = queue.into()).limited(Limit::new("stripe", 2).key("x")).unwrap();
+            let other = with(|job| job.queue = queue.into()).rule(Limit::new("stripe", 2).key("x")).unwrap();
             let (running, others) = two_before(&f, vec![other, limited("x")]).await;
             match what {
                 "a queue" => db.operator.pause_queue("mail", "ann", None).await.unwrap(),
@@ -146,10 +146,10 @@ fn admission_alone_decides_about_rates_sequences_tenants_and_several_limits() {
         let db = f.database();
         let stripe = || Limit::new("stripe", 2).key("x");
         let jobs = [
-            ("tenants", job().limited(stripe().fair_by("a")).unwrap()),
-            ("several limits", job().limited(stripe()).unwrap().limited(Limit::new("other", 1)).unwrap()),
-            ("a rate", job().rated(Rate::new("stripe", 1, HOUR).key("x")).unwrap()),
-            ("a sequence", job().sequenced(Sequence::new("stripe").key("x")).unwrap()),
+            ("tenants", job().rule(stripe().fair_by("a")).unwrap()),
+            ("several limits", job().rule(stripe()).unwrap().rule(Limit::new("other", 1)).unwrap()),
+            ("a rate", job().rule(Rate::new("stripe", 1, HOUR).key("x")).unwrap()),
+            ("a sequence", job().rule(Sequence::new("stripe").key("x")).unwrap()),
         ];
         for (what, other) in jobs {
             enqueue_all(&f, vec![limited("x"); 2]).await;
@@ -187,7 +187,7 @@ fn the_jobs_before_one_that_is_left_to_admission_get_slots_and_it_is_not_locked(
 fn a_key_with_a_tenant_or_many_slots_is_left_to_admission() {
     run::<Postgres, _>(async |f: Postgres| {
         let db = f.database();
-        let tenant = job().limited(Limit::new("stripe", 2).key("x").fair_by("a")).unwrap();
+        let tenant = job().rule(Limit::new("stripe", 2).key("x").fair_by("a")).unwrap();
         // The job with a tenant is behind as many others as there are slots.
         let (running, _) = two_before(&f, vec![limited("x"), limited("x"), tenant]).await;
         assert_eq!(complete(db, &running).await, 0);
@@ -195,7 +195,7 @@ fn a_key_with_a_tenant_or_many_slots_is_left_to_admission() {
         for most in [500, 501] {
             let queue = format!("many{most}");
             let many =
-                || with(|job| job.queue = queue.clone().into()).limited(Limit::new("many", most).key(most)).unwrap();
+                || with(|job| job.queue = queue.clone().into()).rule(Limit::new("many", most).key(most)).unwrap();
             enqueue_all(&f, (0..=most).map(|_| many()).collect()).await;
             assert_eq!(admit(db).await, most as usize);
             let one = claim_from(db, &queue).await.remove(0);
@@ -238,7 +238,7 @@ fn a_held_job_that_changes_meanwhile_is_left_to_admission() {
 fn a_held_job_that_the_database_refuses_stops_no_finish() {
     run::<Postgres, _>(async |f: Postgres| {
         let db = f.database();
-        let bad = with(|job| job.queue = "bad".into()).limited(Limit::new("stripe", 2).key("x")).unwrap();
+        let bad = with(|job| job.queue = "bad".into()).rule(Limit::new("stripe", 2).key("x")).unwrap();
         let (running, others) = two_before(&f, vec![bad, limited("x")]).await;
         let refuse = "create function refuse() returns trigger language plpgsql as $$ begin
             if new.queue = 'bad' then raise exception 'not this one'; end if; return new; end $$;

@@ -26,7 +26,7 @@ fn sql_enqueues_the_same_rate_as_rust() {
             ("rate => 1, per => '366 days', unique_by => '{n}'", Rate::new("a", 1, second * 366 * 86_400)),
         ] {
             client.execute(&format!("select jobs.enqueue('a', '{{\"n\": 7}}', {arguments})")).await.unwrap();
-            let id = enqueue(&f, job().rated(rate).unwrap()).await;
+            let id = enqueue(&f, job().rule(rate).unwrap()).await;
             let flow = format!("(select flow::jsonb from jobs.held where id = {id})");
             let flags = if arguments.contains("unique") { OF_SQL.replace("= 9", "& 9 = 9") } else { OF_SQL.to_owned() };
             assert_eq!(client.number(&format!("{flags}{flow}")).await, 2, "{arguments}");
@@ -75,7 +75,7 @@ fn sql_refuses_rates_that_cannot_be() {
 fn a_locked_job_delays_no_other_and_spends_no_token() {
     run::<Postgres, _>(async |f: Postgres| {
         let db = f.database();
-        let ids = enqueue_all(&f, vec![job().rated(Rate::new("api", 6, HOUR).burst(2)).unwrap(); 3]).await;
+        let ids = enqueue_all(&f, vec![job().rule(Rate::new("api", 6, HOUR).burst(2)).unwrap(); 3]).await;
         let mut other = f.client().await;
         other.begin().await;
         other.execute(&format!("select from jobs.held where id = {} for update", ids[0])).await.unwrap();

@@ -1,6 +1,6 @@
 //! Several limits of one job, on PostgreSQL alone: what SQL enqueues, and what the database refuses.
 
-use diesel_jobs_core::{JobLimit, JobState, Limit, NewJob, OnDiscard, Rate, Sequence};
+use diesel_jobs_core::{JobState, Limit, NewJob, OnDiscard, Rate, Sequence};
 
 use super::Postgres;
 use crate::bench::*;
@@ -11,7 +11,7 @@ const LIMITS: &str = r#"[{"concurrency": 2, "by": ["x"], "limit_name": "account"
 
 fn both() -> NewJob {
     let rate = Rate::new("calls", 10, std::time::Duration::from_secs(1)).burst(3);
-    job().limited(Limit::new("account", 2).key(1)).unwrap().rated(rate).unwrap()
+    job().rule(Limit::new("account", 2).key(1)).unwrap().rule(rate).unwrap()
 }
 
 #[test]
@@ -20,7 +20,7 @@ fn sql_and_rust_make_the_same_limits() {
         let mut client = f.client().await;
         let long = "n".repeat(190);
         let sequence = || Sequence::new("orders").key(1).on_discard(OnDiscard::Skip);
-        let named = |name: &str| both().limited(Limit::new(name, 1)).unwrap();
+        let named = |name: &str| both().rule(Limit::new(name, 1)).unwrap();
         let further = |name: &str| {
             LIMITS.replacen(']', "] ", 1).trim_end_matches(']').to_owned()
                 + &format!(r#", {{"concurrency": 1, "limit_name": "{name}"}}]"#)
@@ -28,23 +28,20 @@ fn sql_and_rust_make_the_same_limits() {
         for (ours, sql) in [
             (both(), format!("limits => '{LIMITS}'")),
             (
-                both().sequenced(sequence()).unwrap(),
+                both().rule(sequence()).unwrap(),
                 format!("sequence => 'skip', by => '{{x}}', limit_name => 'orders', limits => '{LIMITS}'"),
             ),
             (named("b"), format!("limits => '{}'", further("b"))),
             (named(&long), format!("limits => '{}'", further(&long))),
         ] {
-            let ours = ours.limit.unwrap();
+            let ours = ours.rules.to_stored().unwrap();
             client.execute(&format!("select jobs.enqueue('a', '{{\"x\": 1}}', {sql})")).await.unwrap();
             let same = format!(
                 "select count(*) as number from jobs.held where flow::jsonb = $f${}$f$::jsonb and flags = {}
                    and limit_name = $f${}$f$ and limit_key = $f${}$f$",
-                ours.to_json(),
-                ours.flags(),
-                ours.name,
-                ours.key
+                ours.flow, ours.flags, ours.name, ours.key
             );
-            assert_eq!(client.number(&same).await, 1, "{sql}: {}", ours.to_json());
+            assert_eq!(client.number(&same).await, 1, "{sql}: {}", ours.flow);
             client.execute("delete from jobs.held").await.unwrap();
         }
     });
@@ -129,7 +126,7 @@ fn a_job_that_the_database_refuses_leaves_nothing_behind() {
             .unwrap();
         let of = |kind: &'static str, key: i32| {
             let account = Limit::new("account", 2).key(key);
-            NewJob::raw(kind, "{}").limited(account).unwrap().limited(Limit::new("stripe", 3)).unwrap()
+            NewJob::raw(kind, "{}").rule(account).unwrap().rule(Limit::new("stripe", 3)).unwrap()
         };
         let ids = enqueue_all(&f, vec![of("b", 1), of("a", 1), of("b", 2), of("a", 2), of("a", 1)]).await;
         let found = db.storage.admit(false).await.unwrap();
@@ -144,14 +141,12 @@ fn a_job_that_the_database_refuses_leaves_nothing_behind() {
         }
         assert_eq!(client.number("select count(*) as number from jobs.dead_letter").await, 2);
         assert_eq!(client.number("select count(*) as number from jobs.slot").await, 6);
-        let kept: JobLimit = *of("b", 1).limit.unwrap();
+        let kept = of("b", 1).rules.to_flow().unwrap();
         let again = "select jobs.put_back(number) from jobs.dead_letter";
         client.execute("drop trigger refuse on jobs.ready").await.unwrap();
         client.execute(again).await.unwrap();
-        let same = format!(
-            "select count(*) as number from jobs.held where flow::jsonb = $f${}$f$::jsonb and flags = 129",
-            kept.to_json()
-        );
+        let same =
+            format!("select count(*) as number from jobs.held where flow::jsonb = $f${kept}$f$::jsonb and flags = 129");
         assert_eq!(client.number(&same).await, 1, "a job that is put back keeps its limits");
     });
 }

@@ -10,7 +10,7 @@ use support::Db;
 use crate::client::Client;
 
 fn limited() -> NewJob {
-    NewJob::raw("charge", "{}").limited(Limit::new("stripe", 2).key("ada")).unwrap()
+    NewJob::raw("charge", "{}").rule(Limit::new("stripe", 2).key("ada")).unwrap()
 }
 
 /// How many entries of the audit `ada` has made with this action.
@@ -59,7 +59,7 @@ async fn a_limit_is_set_and_reset(db: Db) {
 async fn a_halted_sequence_is_shown_and_skipped_or_retried(db: Db) {
     let client = Client::of(db.database());
     client.page("/limits").await.shows("No sequence is halted.");
-    let ordered = || NewJob::raw("pack", "{}").sequenced(Sequence::new("orders").key("a<b>")).unwrap();
+    let ordered = || NewJob::raw("pack", "{}").rule(Sequence::new("orders").key("a<b>")).unwrap();
     let first = db.enqueue(ordered()).await;
     let second = db.enqueue(ordered()).await;
     let halt = async || {
@@ -111,7 +111,7 @@ async fn a_halted_sequence_is_shown_and_skipped_or_retried(db: Db) {
 async fn a_rate_is_shown_with_the_time_of_its_next_token(db: Db) {
     let client = Client::of(db.database());
     client.page("/limits").await.shows("No job waits for a token.");
-    let rated = || NewJob::raw("call", "{}").rated(Rate::new("api", 6, Duration::from_secs(3600)).key("a<b>")).unwrap();
+    let rated = || NewJob::raw("call", "{}").rule(Rate::new("api", 6, Duration::from_secs(3600)).key("a<b>")).unwrap();
     db.enqueue(rated()).await;
     let held = db.enqueue(rated()).await;
     assert_eq!(db.storage().admit(true).await.unwrap().admitted, 1);

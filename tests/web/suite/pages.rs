@@ -24,7 +24,7 @@ async fn the_limits_name_full_keys_and_the_jobs_that_have_their_slots(db: Db) {
     page.shows("No job has a limit now.");
     page.shows("No key holds jobs back.");
     let limited = |customer: &str| {
-        let job = NewJob::raw("charge", "{}").limited(Limit::new("stripe", 1).key(customer)).unwrap();
+        let job = NewJob::raw("charge", "{}").rule(Limit::new("stripe", 1).key(customer)).unwrap();
         db.enqueue(job)
     };
     let first = limited("ada").await;

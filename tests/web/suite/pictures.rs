@@ -130,7 +130,7 @@ async fn limit(db: &Db) {
     ] {
         let jobs = (0..number).map(|number| {
             let job = NewJob::raw("resize_image", format!(r#"{{"image":{number},"width":64}}"#));
-            let mut job = job.limited(limit.clone()).unwrap();
+            let mut job = job.rule(limit.clone()).unwrap();
             job.queue = "images".into();
             job
         });

@@ -153,7 +153,7 @@ async fn a_form_from_another_site_is_refused(db: Db) {
 
 /// What flow control offers is not shown to readers, and not done for another site.
 async fn limits_are_not_changed_by_readers_and_other_sites(db: Db) {
-    let limited = NewJob::raw("charge", "{}").limited(Limit::new("stripe", 1)).unwrap();
+    let limited = NewJob::raw("charge", "{}").rule(Limit::new("stripe", 1)).unwrap();
     let id = db.enqueue(limited.unique(Unique::new()).unwrap()).await;
     let client = Client::of(db.database());
     let reader = client.with_rights("read");

@@ -3,11 +3,11 @@
 use super::super::{HaltedSequence, HeldBy, MOST_AHEAD};
 use super::times::time;
 use crate::job_id::JobId;
-use crate::limit::{JobLimit, keyed};
+use crate::limit::{JobRule, keyed};
 
 /// What a held job of a sequence waits for.
-pub(super) fn waits(id: JobId, HeldBy { limit, holders, ahead, next, halted, .. }: &HeldBy) -> (String, String) {
-    let JobLimit { name, key, .. } = limit;
+pub(super) fn waits(id: JobId, HeldBy { rule, holders, ahead, next, halted, .. }: &HeldBy) -> (String, String) {
+    let JobRule { name, key, .. } = rule;
     let keyed = keyed(key);
     let line = match ahead {
         0 => "no job comes before it".to_owned(),

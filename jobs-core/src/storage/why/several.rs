@@ -3,15 +3,15 @@
 use super::super::{HeldBy, MOST_AHEAD, Tokens};
 use super::times::exactly;
 use crate::job_id::JobId;
-use crate::limit::{JobLimit, keyed};
+use crate::limit::{JobRule, keyed};
 
 /// Whether the job waits for its limits, and not for its turn in a sequence.
 pub(super) fn has_its_turn(id: JobId, by: &HeldBy) -> bool {
-    by.limit.sequence.is_none() || by.holders.contains(&id) && by.halted.is_none()
+    by.rule.rule.on_discard().is_none() || by.holders.contains(&id) && by.halted.is_none()
 }
 
 pub(super) fn explain(HeldBy { ahead, several, .. }: &HeldBy) -> (String, String) {
-    let of = |full: bool| several.iter().filter(move |by| by.limit.sequence.is_none() && is_full(by) == full);
+    let of = |full: bool| several.iter().filter(move |by| by.rule.rule.on_discard().is_none() && is_full(by) == full);
     let all: Vec<String> = of(true).map(full).chain(of(false).map(free)).collect();
     let line = match ahead {
         0 => String::new(),
@@ -22,8 +22,8 @@ pub(super) fn explain(HeldBy { ahead, several, .. }: &HeldBy) -> (String, String
         _ => format!("; {ahead} jobs with the same limits and keys come before it"),
     };
     let text = format!("the job starts when all its limits allow it at once: {}{line}", all.join("; "));
-    let advice = match of(true).find(|by| by.limit.rate.is_none()) {
-        Some(HeldBy { limit: JobLimit { name, .. }, .. }) => format!(
+    let advice = match of(true).find(|by| !by.rule.rule.is_rate()) {
+        Some(HeldBy { rule: JobRule { name, .. }, .. }) => format!(
             "wait; `worker show` or `worker why` with one of these jobs says what it does; `worker limits set {name} N` lets more of them run at once"
         ),
         None if of(true).next().is_some() || *ahead > 0 => "wait".to_owned(),
@@ -40,7 +40,7 @@ fn is_full(by: &HeldBy) -> bool {
 }
 
 fn full(by: &HeldBy) -> String {
-    let (name, keyed) = (&by.limit.name, keyed(&by.limit.key));
+    let (name, keyed) = (&by.rule.name, keyed(&by.rule.key));
     if let Some(Tokens { next, .. }) = by.tokens {
         return format!("rate `{name}`, {keyed}, has no token before {}", exactly(next));
     }
@@ -51,7 +51,7 @@ fn full(by: &HeldBy) -> String {
 }
 
 fn free(by: &HeldBy) -> String {
-    let (name, keyed) = (&by.limit.name, keyed(&by.limit.key));
+    let (name, keyed) = (&by.rule.name, keyed(&by.rule.key));
     if by.tokens.is_some() {
         return format!("rate `{name}`, {keyed}, has a token");
     }

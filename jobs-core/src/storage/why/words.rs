@@ -8,7 +8,7 @@ use super::super::{HeldBy, MOST_AHEAD, RowLock, Tokens};
 use super::times::{exactly, time};
 use super::{Explained, Reason, sequence, several, tenants};
 use crate::job_id::JobId;
-use crate::limit::{JobLimit, JobRate, keyed};
+use crate::limit::{JobRule, Rule, keyed, period_text};
 use crate::progress::Progress;
 use crate::state::JobState;
 
@@ -114,28 +114,27 @@ pub(super) fn explain(id: JobId, queue: &str, kind: &str, reason: Reason) -> Exp
 }
 
 fn held(id: JobId, by: &HeldBy) -> (String, String) {
-    if by.limit.is_several() && several::has_its_turn(id, by) {
+    if !by.several.is_empty() && several::has_its_turn(id, by) {
         return several::explain(by);
     }
-    match (by.limit.sequence, by.limit.rate) {
-        (Some(_), _) => sequence::waits(id, by),
-        (None, Some(rate)) => rated(rate, by),
-        (None, None) => limited(by),
+    match by.rule.rule {
+        Rule::Sequence { .. } => sequence::waits(id, by),
+        Rule::Rate { limit, per, burst, .. } => rated(limit, &period_text(per), burst, by),
+        Rule::Concurrency { most, .. } => limited(most, by),
     }
 }
 
-fn rated(rate: JobRate, HeldBy { limit, ahead, tokens, .. }: &HeldBy) -> (String, String) {
-    let JobLimit { name, key, most, .. } = limit;
+fn rated(limit: u32, per: &str, burst: u32, by: &HeldBy) -> (String, String) {
+    let HeldBy { rule: JobRule { name, key, rule, .. }, ahead, tokens, .. } = by;
     let keyed = keyed(key);
-    let text =
-        format!("rate `{name}` lets {most} jobs start in {} for {keyed}, and {} at once", rate.span(), rate.burst);
+    let text = format!("rate `{name}` lets {limit} jobs start in {per} for {keyed}, and {burst} at once");
     let line = match ahead {
         0 => "no job of this key comes before it".to_owned(),
         1 => "1 job of this key comes before it".to_owned(),
         _ if *ahead > MOST_AHEAD => format!("more than {MOST_AHEAD} jobs of this key come before it"),
         _ => format!("{ahead} jobs of this key come before it"),
     };
-    let rule = limit.on_full.shown();
+    let rule = rule.on_full().shown();
     let Some(Tokens { next, own }) = tokens else {
         return (format!("{text}; {line}{rule}"), "wait".to_owned());
     };
@@ -153,9 +152,8 @@ fn rated(rate: JobRate, HeldBy { limit, ahead, tokens, .. }: &HeldBy) -> (String
     )
 }
 
-fn limited(by: &HeldBy) -> (String, String) {
-    let HeldBy { limit: JobLimit { name, key, most: declared, on_full, fair, .. }, set, taken, holders, ahead, .. } =
-        by;
+fn limited(declared: u32, by: &HeldBy) -> (String, String) {
+    let HeldBy { rule: JobRule { name, key, rule, tenant }, set, taken, holders, ahead, .. } = by;
     let (most, keyed) = (by.most(), keyed(key));
     let allows = match set {
         Some(set) => format!("limit `{name}` allows {most} at once for {keyed} ({set}; the job says {declared})"),
@@ -168,7 +166,7 @@ fn limited(by: &HeldBy) -> (String, String) {
     if most == 0 && *taken == 0 {
         return (format!("{allows}, so none starts"), change);
     }
-    let turns = fair.as_deref().map(|tenant| tenants::turns(tenant, by));
+    let turns = tenant.as_deref().map(|tenant| tenants::turns(tenant, by));
     let jobs: Vec<String> = holders.iter().map(|job| format!("job {job}")).collect();
     if *taken >= u64::from(most) {
         let line = match ahead {
@@ -179,7 +177,8 @@ fn limited(by: &HeldBy) -> (String, String) {
             _ => format!("; {ahead} jobs of this key come before it"),
         };
         let (are, others) = (if *taken == 1 { "is" } else { "are" }, others(*taken, jobs.len()));
-        let text = format!("{allows}, and {taken} {are} taken: {}{others}{line}{}", jobs.join(", "), on_full.shown());
+        let text =
+            format!("{allows}, and {taken} {are} taken: {}{others}{line}{}", jobs.join(", "), rule.on_full().shown());
         let advice = format!("wait; `worker show` or `worker why` with one of these jobs says what it does; {change}");
         return (text, advice);
     }

@@ -1,59 +1,65 @@
-//! `hold`: the enqueue of jobs, at least one of which has a limit. Those with a limit go to `jobs.held`, with a nudge for each of their
+//! `hold`: the enqueue of jobs, at least one of which has a rule. Those with rules go to `jobs.held`, with a nudge for each of their
 //! keys. It takes no lock, and no other transaction can make it wait. Otherwise it is `enqueue`.
+
+use std::borrow::Cow;
 
 use diesel::QueryResult;
 use diesel::pg::Pg;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, BigInt, Bool, Integer, Json, Nullable, SmallInt, Text};
-use diesel_jobs_core::{JobLimit, NewJob};
+use diesel_jobs_core::{NewJob, StoredRules};
 
 use super::columns::HELD;
 use super::enqueue::{ARRAYS, Arrays, COLUMNS, COLUMNS_OF_ARRAYS, Later, RunTime, Values, args, traceparent};
 use super::wake::{A_WORKER_IS_IDLE, ADMISSION_WOKEN};
 use crate::pg::native::{RawJson, native_query, sql};
 
-/// Returns for each job whether it is held, and its id. It sends what the columns need besides the JSON of the limit, because reading it from
+/// Returns for each job whether it is held, and its id. It sends what the columns need besides the JSON of the rules, because reading it from
 /// there would take the server longer than the insert.
 pub(crate) struct HoldQuery<'a> {
     arrays: Arrays<'a>,
     traceparents: Vec<Option<&'a str>>,
     flows: Vec<Option<RawJson>>,
     flags: Vec<i32>,
-    names: Vec<Option<&'a str>>,
-    keys: Vec<Option<&'a str>>,
+    names: Vec<Option<Cow<'a, str>>>,
+    keys: Vec<Option<Cow<'a, str>>>,
     most: Vec<Option<i32>>,
     /// Each name and key once.
-    nudged_names: Vec<&'a str>,
-    nudged_keys: Vec<&'a str>,
+    nudged_names: Vec<Cow<'a, str>>,
+    nudged_keys: Vec<Cow<'a, str>>,
 }
 
 impl<'a> HoldQuery<'a> {
-    /// Returns `None` if no job has a limit.
+    /// Returns `None` if no job has a rule.
     pub(crate) fn new(jobs: &'a [NewJob]) -> Option<Self> {
-        if jobs.iter().all(|job| job.limit.is_none()) {
+        if jobs.iter().all(|job| job.rules.is_empty()) {
             return None;
         }
-        let limits = || jobs.iter().map(|job| job.limit.as_deref());
-        let mut nudged: Vec<_> = limits().flatten().map(|limit| (&*limit.name, &*limit.key)).collect();
+        let stored: Vec<Option<StoredRules<'a>>> = jobs.iter().map(|job| job.rules.to_stored()).collect();
+        let mut nudged: Vec<_> = stored.iter().flatten().map(|rules| (rules.name.clone(), rules.key.clone())).collect();
         nudged.sort_unstable();
         nudged.dedup();
         let (nudged_names, nudged_keys) = nudged.into_iter().unzip();
-        Some(Self {
+        let mut query = Self {
             arrays: Arrays::new(jobs),
             traceparents: jobs.iter().map(traceparent).collect(),
-            flows: limits().map(|limit| limit.map(flow)).collect(),
-            flags: limits().map(|limit| limit.map_or(0, JobLimit::flags)).collect(),
-            names: limits().map(|limit| limit.map(|limit| &*limit.name)).collect(),
-            keys: limits().map(|limit| limit.map(|limit| &*limit.key)).collect(),
-            most: limits().map(|limit| limit.map(|limit| limit.most.cast_signed())).collect(),
+            flows: Vec::with_capacity(jobs.len()),
+            flags: Vec::with_capacity(jobs.len()),
+            names: Vec::with_capacity(jobs.len()),
+            keys: Vec::with_capacity(jobs.len()),
+            most: Vec::with_capacity(jobs.len()),
             nudged_names,
             nudged_keys,
-        })
+        };
+        for rules in stored {
+            query.flags.push(rules.as_ref().map_or(0, |rules| rules.flags));
+            query.most.push(rules.as_ref().map(|rules| rules.most.cast_signed()));
+            query.names.push(rules.as_ref().map(|rules| rules.name.clone()));
+            query.keys.push(rules.as_ref().map(|rules| rules.key.clone()));
+            query.flows.push(rules.map(|rules| RawJson(rules.flow.into_bytes())));
+        }
+        Some(query)
     }
-}
-
-pub(super) fn flow(limit: &JobLimit) -> RawJson {
-    RawJson(limit.to_json().into_bytes())
 }
 
 /// Puts the ids into the order of the jobs. The ids of each of the two tables ascend in that order.
@@ -62,7 +68,7 @@ pub(crate) fn in_order(jobs: &[NewJob], mut rows: Vec<(bool, i64)>) -> Vec<i64> 
     let (held, plain): (Vec<_>, Vec<_>) = rows.into_iter().partition(|(is_held, _)| *is_held);
     let (mut held, mut plain) = (held.into_iter(), plain.into_iter());
     jobs.iter()
-        .filter_map(|job| if job.limit.is_some() { held.next() } else { plain.next() })
+        .filter_map(|job| if job.rules.is_empty() { plain.next() } else { held.next() })
         .map(|(_, id)| id)
         .collect()
 }
@@ -100,32 +106,34 @@ select true, id from held where (select count(*) from woken) >= 0 union all sele
 
 native_query!(HoldQuery<'a> -> (Bool, BigInt));
 
-/// The same for one job, which has a limit. Returns its id.
+/// The same for one job, which has rules. Returns its id.
 pub(crate) struct HoldOneQuery<'a> {
     values: Values<'a>,
     args: RawJson,
     later: Later,
     traceparent: Option<&'a str>,
-    limit: &'a JobLimit,
+    name: Cow<'a, str>,
+    key: Cow<'a, str>,
     most: i32,
     flow: RawJson,
     flags: i32,
 }
 
 impl<'a> HoldOneQuery<'a> {
-    /// Returns `None` if these are several jobs, or the job has no limit.
+    /// Returns `None` if these are several jobs, or the job has no rules.
     pub(crate) fn new(jobs: &'a [NewJob]) -> Option<Self> {
         let [job] = jobs else { return None };
-        let limit = job.limit.as_deref()?;
+        let StoredRules { name, key, most, flags, flow, .. } = job.rules.to_stored()?;
         Some(Self {
             values: Values::new(job),
             args: args(job),
             later: Later(RunTime::new(job)),
             traceparent: traceparent(job),
-            limit,
-            most: limit.most.cast_signed(),
-            flow: flow(limit),
-            flags: limit.flags(),
+            name,
+            key,
+            most: most.cast_signed(),
+            flow: RawJson(flow.into_bytes()),
+            flags,
         })
     }
 }
@@ -136,11 +144,11 @@ impl QueryFragment<Pg> for HoldOneQuery<'_> {
             out,
             "with nudged as (
     insert into jobs.nudge (limit_name, limit_key, place, run_at)
-    values (" [self.limit.name => Text] ", " [self.limit.key => Text] ", ~(" [self.values.priority => SmallInt] "), statement_timestamp())
+    values (" [self.name => Text] ", " [self.key => Text] ", ~(" [self.values.priority => SmallInt] "), statement_timestamp())
 )
 insert into jobs.held (" COLUMNS ", traceparent, flow, flags, " HELD ")
 values (" {self.values} ", " [self.args => Json] ", " [self.traceparent => Nullable<Text>] ", " [self.flow => Json] ", " [self.flags => Integer] ", "
-            {self.later} ", " [self.limit.name => Text] ", " [self.limit.key => Text] ", " [self.most => Integer] ")
+            {self.later} ", " [self.name => Text] ", " [self.key => Text] ", " [self.most => Integer] ")
         returning id, " ADMISSION_WOKEN " is not null"
         )
     }

@@ -1,15 +1,15 @@
-//! `hold` for many jobs with one limit that differ only in their arguments and in the keys of their limit, as in most bulks. The common
+//! `hold` for many jobs with one rule that differ only in their arguments and in the keys of their rule, as in most bulks. The common
 //! values are sent once.
 
 use diesel::QueryResult;
 use diesel::pg::Pg;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, BigInt, Integer, Json, Nullable, SmallInt, Text};
-use diesel_jobs_core::{JobLimit, NewJob};
+use diesel_jobs_core::{NewJob, StoredRules};
 
 use super::columns::HELD;
 use super::enqueue::{COLUMNS, Later, RunTime, Values, args, traceparent};
-use super::hold::flow;
+use super::take::flow;
 use super::wake::ADMISSION_WOKEN;
 use crate::pg::native::{RawJson, native_query, sql};
 
@@ -18,7 +18,7 @@ pub(crate) struct HoldAlikeQuery<'a> {
     values: Values<'a>,
     later: Later,
     traceparent: Option<&'a str>,
-    limit: &'a JobLimit,
+    name: &'a str,
     most: i32,
     flags: i32,
     args: Vec<RawJson>,
@@ -29,14 +29,15 @@ pub(crate) struct HoldAlikeQuery<'a> {
 }
 
 impl<'a> HoldAlikeQuery<'a> {
-    /// Returns `None` if a job has no limit, or differs in anything else.
+    /// Returns `None` if a job has no rule, or differs in anything else.
     pub(crate) fn new(jobs: &'a [NewJob]) -> Option<Self> {
         let first = jobs.first()?;
-        let limit = first.limit.as_deref()?;
-        let limits: Option<Vec<&JobLimit>> =
-            jobs.iter().map(|job| job.limit.as_deref().filter(|_| job.is_like_but_limit_key(first))).collect();
-        let limits = limits?;
-        let keys: Vec<&str> = limits.iter().map(|limit| &*limit.key).collect();
+        let StoredRules { most, flags, .. } = first.rules.to_stored()?;
+        let [rule] = &*first.rules else { return None };
+        if !jobs.iter().all(|job| job.is_like_but_rule_key(first)) {
+            return None;
+        }
+        let keys: Vec<&str> = jobs.iter().flat_map(|job| job.rules.iter()).map(|rule| &*rule.key).collect();
         let mut nudged = keys.clone();
         nudged.sort_unstable();
         nudged.dedup();
@@ -44,11 +45,11 @@ impl<'a> HoldAlikeQuery<'a> {
             values: Values::new(first),
             later: Later(RunTime::new(first)),
             traceparent: traceparent(first),
-            limit,
-            most: limit.most.cast_signed(),
-            flags: limit.flags(),
+            name: &rule.name,
+            most: most.cast_signed(),
+            flags,
             args: jobs.iter().map(args).collect(),
-            flows: limits.into_iter().map(flow).collect(),
+            flows: jobs.iter().filter_map(|job| flow(&job.rules)).collect(),
             keys,
             nudged,
         })
@@ -62,13 +63,13 @@ impl QueryFragment<Pg> for HoldAlikeQuery<'_> {
             out,
             "with nudged as (
     insert into jobs.nudge (limit_name, limit_key, place, run_at)
-    select " [self.limit.name => Text] ", key, ~(" [self.values.priority => SmallInt] "), statement_timestamp() from unnest(" [self.nudged => Array<Text>] ") as key
+    select " [self.name => Text] ", key, ~(" [self.values.priority => SmallInt] "), statement_timestamp() from unnest(" [self.nudged => Array<Text>] ") as key
 ), woken as (
     select " ADMISSION_WOKEN "
 )
 insert into jobs.held (" COLUMNS ", traceparent, flow, flags, " HELD ")
 select " {self.values} ", args, " [self.traceparent => Nullable<Text>] ", flow, " [self.flags => Integer] ", "
-            {self.later} ", " [self.limit.name => Text] ", key, " [self.most => Integer] "
+            {self.later} ", " [self.name => Text] ", key, " [self.most => Integer] "
 from unnest(" [self.args => Array<Json>] ", " [self.flows => Array<Json>] ", " [self.keys => Array<Text>] ") as job (args, flow, key)
 returning id + (select count(*) * 0 from woken)"
         )

@@ -10,7 +10,7 @@ use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Bool, Double, Nullable};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::{
-    AttemptError, FailureKind, JobId, JobRecord, JobState, KindStats, Traceparent, WorkerId, WorkerRecord,
+    AttemptError, FailureKind, JobId, JobRecord, JobState, KindStats, Rules, Traceparent, WorkerId, WorkerRecord,
 };
 use uuid::Uuid;
 
@@ -74,7 +74,7 @@ impl From<JobRow> for JobRecord {
             last_error: row.last_error,
             flags: row.flags,
             traceparent: row.traceparent.as_deref().and_then(Traceparent::parse),
-            limit: row.flow.and_then(|RawJson(flow)| serde_json::from_slice(&flow).ok()),
+            rules: row.flow.and_then(|RawJson(flow)| Rules::read(&flow).ok()).unwrap_or_default(),
         }
     }
 }

@@ -6,7 +6,7 @@ use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{BigInt, Json, Nullable, Text, Timestamptz};
-use diesel_jobs_core::JobLimit;
+use diesel_jobs_core::JobRule;
 use diesel_jobs_core::storage::{AfterKey, Count, RateKey};
 
 use super::limit_keys::{READ, count};
@@ -23,16 +23,16 @@ impl RateKeysQuery {
     }
 }
 
-/// The name and the key; the limit of the next job; the number of rows that were read; the number of due jobs, and the run time of the
+/// The name and the key; the rule of the next job; the number of rows that were read; the number of due jobs, and the run time of the
 /// oldest one; the time of the token.
 pub(crate) type RateKeyRow =
     (String, String, Option<RawJson>, (i64, i64, Option<DateTime<Utc>>), Option<DateTime<Utc>>);
 
-/// `None` if the limit of the job is no rate, because the row was changed by hand.
-pub(crate) fn key((name, key, limit, (read, due, oldest), next_token): RateKeyRow) -> Option<RateKey> {
-    let limit: JobLimit = serde_json::from_slice(&limit?.0).ok()?;
+/// `None` if the rule of the job is no rate, because the row was changed by hand.
+pub(crate) fn key((name, key, rule, (read, due, oldest), next_token): RateKeyRow) -> Option<RateKey> {
+    let JobRule { rule, .. } = JobRule::read(&rule?.0).ok().filter(|rule| rule.rule.is_rate())?;
     let held = Count { is_exact: read < READ, ..count(due) };
-    Some(RateKey { name, key, most: limit.most, rate: limit.rate?, held, oldest, next_token })
+    Some(RateKey { name, key, rule, held, oldest, next_token })
 }
 
 impl QueryFragment<Pg> for RateKeysQuery {

@@ -9,7 +9,7 @@ use diesel::data_types::PgInterval;
 use diesel::pg::Pg;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, BigInt, Bool, Double, Interval, Json, Nullable, SmallInt, Text};
-use diesel_jobs_core::{Enqueued, JobId, NewJob, UniqueKey, Until};
+use diesel_jobs_core::{Enqueued, JobId, NewJob, Rules, UniqueKey, Until};
 
 use super::enqueue::{Arrays, delay, traceparent};
 use crate::error::EnqueueError;
@@ -39,7 +39,7 @@ impl<'a> TakeQuery<'a> {
         Some(Self {
             arrays: Arrays::new(jobs),
             traceparents: jobs.iter().map(traceparent).collect(),
-            flows: jobs.iter().map(flow).collect(),
+            flows: jobs.iter().map(|job| flow(&job.rules)).collect(),
             names: uniques().map(|unique| Some(&*unique?.name)).collect(),
             keys: uniques().map(|unique| Some(&*unique?.key)).collect(),
             started: uniques().map(|unique| Some(unique?.rule.until == Until::Started)).collect(),
@@ -50,8 +50,8 @@ impl<'a> TakeQuery<'a> {
     }
 }
 
-pub(super) fn flow(job: &NewJob) -> Option<RawJson> {
-    Some(RawJson(job.limit.as_ref()?.to_json().into_bytes()))
+pub(super) fn flow(rules: &Rules) -> Option<RawJson> {
+    rules.to_flow().map(|flow| RawJson(flow.into_bytes()))
 }
 
 pub(super) fn rule(unique: &UniqueKey) -> RawJson {

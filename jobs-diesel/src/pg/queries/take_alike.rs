@@ -25,9 +25,9 @@ pub(crate) struct TakeAlikeQuery<'a> {
 }
 
 impl<'a> TakeAlikeQuery<'a> {
-    /// Returns `None` if a job has no key, or a limit, or differs in anything else.
+    /// Returns `None` if a job has no key, or rules, or differs in anything else.
     pub(crate) fn new(jobs: &'a [NewJob]) -> Option<Self> {
-        let job = jobs.first().filter(|job| job.limit.is_none() && job.expires.is_none())?;
+        let job = jobs.first().filter(|job| job.rules.is_empty() && job.expires.is_none())?;
         let first = job.unique.as_deref()?;
         let key = |other: &'a NewJob| {
             let key = other.unique.as_deref()?;

@@ -39,14 +39,14 @@ impl QueryFragment<Pg> for Parameters<'_> {
 }
 
 impl<'a> TakeOneQuery<'a> {
-    /// Returns `None` if these are several jobs, or the job has no key or no limit.
+    /// Returns `None` if these are several jobs, or the job has no key or no rules.
     pub(crate) fn new(jobs: &'a [NewJob]) -> Option<Self> {
         let [job] = jobs else { return None };
         let key = job.unique.as_deref()?;
-        if job.limit.is_none() || job.expires.is_some() {
+        if job.rules.is_empty() || job.expires.is_some() {
             return None;
         }
-        Some(Self { parameters: Parameters::new(job, key), rule: rule(key), flow: flow(job) })
+        Some(Self { parameters: Parameters::new(job, key), rule: rule(key), flow: flow(&job.rules) })
     }
 }
 
@@ -63,7 +63,7 @@ impl QueryFragment<Pg> for TakeOneQuery<'_> {
 
 native_query!(TakeOneQuery<'a> -> (BigInt, BigInt, SmallInt));
 
-/// The same for a job without a limit.
+/// The same for a job without rules.
 pub(crate) struct TakeFreeQuery<'a> {
     parameters: Parameters<'a>,
     started: bool,
@@ -72,11 +72,11 @@ pub(crate) struct TakeFreeQuery<'a> {
 }
 
 impl<'a> TakeFreeQuery<'a> {
-    /// Returns `None` if these are several jobs, or the job has no key, or a limit.
+    /// Returns `None` if these are several jobs, or the job has no key, or rules.
     pub(crate) fn new(jobs: &'a [NewJob]) -> Option<Self> {
         let [job] = jobs else { return None };
         let key = job.unique.as_deref()?;
-        if job.limit.is_some() || job.expires.is_some() {
+        if !job.rules.is_empty() || job.expires.is_some() {
             return None;
         }
         let (started, within) = (key.rule.until == Until::Started, key.rule.within.map(|within| within.as_secs_f64()));

@@ -11,9 +11,9 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::storage::{
     HeldBy, MOST_AHEAD, MOST_SHOWN, MOST_TENANTS, RowLock, RunningJob, Surroundings, Tokens,
 };
-use diesel_jobs_core::{Freeze, JobId, JobLimit};
+use diesel_jobs_core::{Freeze, JobId, Rules};
 
-use super::{limit_setting, sequence, why_several};
+use super::{sequence, why_several};
 use crate::pg::native::RawJson;
 
 /// A session that has locked a row has written its transaction's number into it, and holds a lock on that number. A lock that several
@@ -179,26 +179,22 @@ struct HeldRow {
 
 impl HeldRow {
     async fn into_held(self, conn: &mut AsyncPgConnection) -> QueryResult<HeldBy> {
-        let limit: JobLimit =
-            serde_json::from_slice(&self.flow.0).map_err(|error| Error::DeserializationError(error.into()))?;
-        let set = if limit.sequence.is_none() && limit.rate.is_none() {
-            limit_setting::one(conn, &limit.name).await?
-        } else {
-            None
-        };
+        let rules = Rules::read(&self.flow.0).map_err(|error| Error::DeserializationError(error.into()))?;
+        let Some(rule) = rules.iter().next().cloned() else { return Err(Error::NotFound) };
         let ahead = u32::try_from(self.ahead).unwrap_or_default();
+        let tokens = Tokens::of(rule.rule, self.lack.unwrap_or_default(), ahead, self.now);
         Ok(HeldBy {
-            tokens: Tokens::of(&limit, self.lack.unwrap_or_default(), ahead, self.now),
-            set,
+            tokens: tokens.filter(|_| !rules.are_several()),
+            set: why_several::setting(conn, &rule).await?,
             taken: self.taken.unsigned_abs(),
             holders: self.holders.into_iter().map(JobId).collect(),
             ahead,
             other_tenants: self.other_tenants.map(|tenants| u32::try_from(tenants).unwrap_or_default()),
             next: self.next.map(JobId),
             halted: self.halted_at.zip(self.halted_by.map(JobId)),
-            several: why_several::each(conn, &limit).await?,
+            several: why_several::each(conn, &rules).await?,
             now: self.now,
-            limit,
+            rule,
         })
     }
 }

@@ -1,12 +1,12 @@
-//! A part of `surroundings`: each limit of a job with several ones. It reads one row of each limit, and counts its slots. It locks no rows.
+//! A part of `surroundings`: each rule of a job with several ones. It reads one row of each rule, and counts its slots. It locks no rows.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use diesel::sql_query;
 use diesel::sql_types::{Array, BigInt, Nullable, Text, Timestamptz};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
-use diesel_jobs_core::storage::{HeldBy, MOST_SHOWN, Tokens};
-use diesel_jobs_core::{JobId, JobLimit};
+use diesel_jobs_core::storage::{HeldBy, LimitSetting, MOST_SHOWN, Tokens};
+use diesel_jobs_core::{JobId, JobRule, Rules};
 
 use super::limit_setting;
 
@@ -27,25 +27,25 @@ struct Row {
     lack: Option<i64>,
 }
 
-/// Each of the limits. None if the job has only one.
-pub(super) async fn each(conn: &mut AsyncPgConnection, limit: &JobLimit) -> QueryResult<Vec<HeldBy>> {
+/// What an operator has set for this rule. Only limits can be set.
+pub(super) async fn setting(conn: &mut AsyncPgConnection, rule: &JobRule) -> QueryResult<Option<LimitSetting>> {
+    if rule.rule.most().is_some() { limit_setting::one(conn, &rule.name).await } else { Ok(None) }
+}
+
+/// Each of the rules. None if the job has only one.
+pub(super) async fn each(conn: &mut AsyncPgConnection, rules: &Rules) -> QueryResult<Vec<HeldBy>> {
     let mut several = Vec::new();
-    if !limit.is_several() {
-        return Ok(several);
-    }
-    for limit in limit.each() {
+    for rule in rules.iter().filter(|_| rules.are_several()) {
         let row: Row = sql_query(EACH)
-            .bind::<Text, _>(&limit.name)
-            .bind::<Text, _>(&limit.key)
+            .bind::<Text, _>(&rule.name)
+            .bind::<Text, _>(&rule.key)
             .bind::<BigInt, _>(i64::try_from(MOST_SHOWN).unwrap_or(i64::MAX))
             .get_result(conn)
             .await?;
-        let is_limit = limit.sequence.is_none() && limit.rate.is_none();
-        let set = if is_limit { limit_setting::one(conn, &limit.name).await? } else { None };
         several.push(HeldBy {
-            tokens: Tokens::of(&limit, row.lack.unwrap_or_default(), 0, row.now),
-            limit,
-            set,
+            tokens: Tokens::of(rule.rule, row.lack.unwrap_or_default(), 0, row.now),
+            rule: rule.clone(),
+            set: setting(conn, rule).await?,
             taken: row.taken.unsigned_abs(),
             holders: row.holders.into_iter().map(JobId).collect(),
             ahead: 0,

@@ -6,7 +6,7 @@ use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::sql_types::{BigInt, Text};
 use diesel::sqlite::Sqlite;
 use diesel_jobs_core::flags::{EXPIRES, HELD, UNIQUE};
-use diesel_jobs_core::{Enqueued, JobId, JobLimit, NewJob};
+use diesel_jobs_core::{Enqueued, JobId, NewJob};
 
 use crate::sqlite::time::{FAR, NOW, micros};
 use crate::sqlite::types::{Args, Stored};
@@ -29,7 +29,7 @@ pub(super) struct Row<'a> {
     not_before: i64,
     args: Args<'a>,
     /// Its flags, and how it is stored.
-    limit: Option<(i32, String)>,
+    rules: Option<(i32, String)>,
     /// The flags of a unique job and of one that expires.
     more: i32,
     /// How long after its time it expires, in microseconds.
@@ -45,7 +45,7 @@ impl<'a> Insert<'a> {
     }
 
     fn named(mut self) -> Self {
-        let has_flags = self.0.iter().any(|row| row.limit.is_some() || row.more != 0);
+        let has_flags = self.0.iter().any(|row| row.rules.is_some() || row.more != 0);
         self.0.iter_mut().for_each(|row| row.has_flags = has_flags);
         self
     }
@@ -82,7 +82,7 @@ impl<'a> Row<'a> {
         let delay = delay.map_or(-micros(std::time::Duration::MAX), micros);
         let not_before = not_before.map_or(0, |at| at.timestamp_micros());
         let columns = job.columns().map(|(name, value)| (name, Stored(value)));
-        let limit = job.limit.as_ref().map(|limit| (limit.flags(), JobLimit::to_json(limit)));
+        let rules = job.rules.to_flow().map(|flow| (job.rules.flags(), flow));
         let unique = if job.unique.is_some() { UNIQUE } else { 0 };
         let expires = if job.expires.is_some() { EXPIRES } else { 0 };
         Self {
@@ -90,7 +90,7 @@ impl<'a> Row<'a> {
             delay,
             not_before,
             args: Args(&job.args),
-            limit,
+            rules,
             more: unique | expires,
             expires: job.expires.map(micros),
             has_flags: false,
@@ -116,11 +116,11 @@ impl<'a> Row<'a> {
             value.push(out)?;
             out.push_sql(", ");
         }
-        match &self.limit {
-            Some((flags, limit)) => {
+        match &self.rules {
+            Some((flags, flow)) => {
                 out.push_sql(&format!("{}, ", flags | HELD | self.more));
                 self.push_expiry(out)?;
-                out.push_bind_param::<Text, _>(limit)?;
+                out.push_bind_param::<Text, _>(flow)?;
                 out.push_sql(", ");
                 self.push_time(out)?;
                 out.push_sql(&format!(", {FAR}"));

@@ -6,7 +6,7 @@ use diesel::prelude::*;
 use diesel::sql_query;
 use diesel::sql_types::{BigInt, Text};
 use diesel_jobs_core::storage::MOST_TENANTS;
-use diesel_jobs_core::{JobId, JobLimit};
+use diesel_jobs_core::{JobId, JobRule};
 
 use crate::sqlite::queries::keys::{IN_ORDER, Key, MOST_AHEAD, Number, PAUSED, free, yes};
 
@@ -147,10 +147,10 @@ fn next_tenants(
     Ok(tenants)
 }
 
-/// How many other tenants wait for the key of a job with this limit. `None` if it has no tenant. Only reads.
-pub(super) fn others(conn: &mut SqliteConnection, limit: &JobLimit) -> QueryResult<Option<u32>> {
-    let Some(own) = &limit.fair else { return Ok(None) };
-    let key = Key { limit_name: limit.name.clone(), limit_key: limit.key.clone() };
+/// How many other tenants wait for the key of a job with this rule. `None` if it has no tenant. Only reads.
+pub(super) fn others(conn: &mut SqliteConnection, rule: &JobRule) -> QueryResult<Option<u32>> {
+    let Some(own) = &rule.tenant else { return Ok(None) };
+    let key = Key { limit_name: rule.name.clone(), limit_key: rule.key.clone() };
     let tenants = next_tenants(conn, &key, "", false, i64::from(MOST_TENANTS) + 2)?;
     Ok(u32::try_from(tenants.iter().filter(|tenant| *tenant != own).count()).ok())
 }

@@ -9,7 +9,7 @@ use diesel::sql_query;
 use diesel::sql_types::{BigInt, Integer, Text};
 use diesel_jobs_core::flags::{KNOWN, RATE};
 use diesel_jobs_core::storage::{EndedByLimit, MOST_ENDED};
-use diesel_jobs_core::{JobId, JobLimit, JobState, OnFull, Retention};
+use diesel_jobs_core::{JobId, JobRule, JobState, OnFull, Retention};
 
 use crate::sqlite::queries::act::end_as_discarded;
 use crate::sqlite::queries::installation::is_frozen;
@@ -105,8 +105,8 @@ fn tokens(conn: &mut SqliteConnection, key: &Key) -> QueryResult<i64> {
     .bind::<Text, _>(&key.limit_key)
     .get_result(conn)
     .optional()?;
-    match head.and_then(|head| serde_json::from_str::<JobLimit>(&head.flow).ok()) {
-        Some(limit) => rate::tokens(conn, &limit),
+    match head.and_then(|head| JobRule::read(head.flow.as_bytes()).ok()) {
+        Some(rule) => rate::tokens(conn, &rule),
         None => Ok(0),
     }
 }

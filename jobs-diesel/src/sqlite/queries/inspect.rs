@@ -8,7 +8,7 @@ use diesel::SqliteConnection;
 use diesel::prelude::*;
 #[cfg(feature = "testing")]
 use diesel_jobs_core::JobState;
-use diesel_jobs_core::{AttemptError, JobId, JobRecord, Traceparent};
+use diesel_jobs_core::{AttemptError, JobId, JobRecord, Rules, Traceparent};
 
 use crate::sqlite::queries::failures;
 use crate::sqlite::schema::job;
@@ -99,7 +99,7 @@ impl Row {
             last_error: self.last_error,
             flags: self.flags,
             traceparent: self.traceparent.as_deref().and_then(Traceparent::parse),
-            limit: self.flow.and_then(|flow| serde_json::from_str(&flow).ok()),
+            rules: self.flow.and_then(|flow| Rules::read(flow.as_bytes()).ok()).unwrap_or_default(),
         }
     }
 }

@@ -8,7 +8,7 @@ use diesel::sql_query;
 use diesel::sql_types::{BigInt, Bool, Nullable, Text};
 use diesel_jobs_core::flags::{FAIR, HELD, LIMITED, RATE, SEQUENCE};
 use diesel_jobs_core::storage::{Claim, HeldBy, LimitSetting, MOST_AHEAD, MOST_SHOWN, Tokens};
-use diesel_jobs_core::{JobId, JobLimit};
+use diesel_jobs_core::{JobId, JobRule, Rules};
 
 #[cfg(feature = "testing")]
 use crate::sqlite::queries::lanes;
@@ -97,8 +97,9 @@ pub(crate) fn held_by(conn: &mut SqliteConnection, job: JobId) -> QueryResult<Op
             .get_result(conn)
             .optional()?;
     let Some(FlowRow { flow }) = flow else { return Ok(None) };
-    let limit: JobLimit =
-        serde_json::from_str(&flow).map_err(|error| diesel::result::Error::DeserializationError(error.into()))?;
+    let rules =
+        Rules::read(flow.as_bytes()).map_err(|error| diesel::result::Error::DeserializationError(error.into()))?;
+    let Some((rule, waits_at)) = rules.first().cloned().zip(rules.to_stored()) else { return Ok(None) };
     let row: HeldRow = sql_query(format!(
         "select (select count(*) from jobs_slot where limit_name = ?1 and limit_key = ?2) as taken,
                 case when h.flags & {SEQUENCE} then (select count(*) from (
@@ -119,24 +120,24 @@ pub(crate) fn held_by(conn: &mut SqliteConnection, job: JobId) -> QueryResult<Op
                 {NOW} as now, (select full_at - {NOW} from jobs_rate where limit_name = ?1 and limit_key = ?2) as lack
          from jobs_job h where h.id = ?3"
     ))
-    .bind::<Text, _>(&limit.name)
-    .bind::<Text, _>(&limit.key)
+    .bind::<Text, _>(&waits_at.name)
+    .bind::<Text, _>(&waits_at.key)
     .bind::<BigInt, _>(job.0)
     .bind::<BigInt, _>(i64::from(MOST_AHEAD) + 1)
     .get_result(conn)?;
     let ahead = u32::try_from(row.ahead).unwrap_or(u32::MAX);
     Ok(Some(HeldBy {
-        tokens: Tokens::of(&limit, row.lack.unwrap_or_default(), ahead, row.now.0),
-        set: set_of(conn, &limit)?,
+        tokens: Tokens::of(rule.rule, row.lack.unwrap_or_default(), ahead, row.now.0).filter(|_| !rules.are_several()),
+        set: set_of(conn, &rule)?,
         taken: row.taken.unsigned_abs(),
-        holders: holders(conn, &limit)?,
+        holders: holders(conn, &waits_at.name, &waits_at.key)?,
         ahead,
-        other_tenants: fair::others(conn, &limit)?,
+        other_tenants: fair::others(conn, &rule)?,
         next: row.next.map(JobId),
         halted: row.halted_at.map(|at| at.0).zip(row.halted_by.map(JobId)),
-        several: if limit.is_several() { each(conn, &limit, row.now)? } else { Vec::new() },
+        several: each(conn, &rules, row.now)?,
         now: row.now.0,
-        limit,
+        rule,
     }))
 }
 
@@ -148,49 +149,46 @@ struct EachRow {
     lack: Option<i64>,
 }
 
-/// Each limit of a job with several ones.
-fn each(conn: &mut SqliteConnection, limit: &JobLimit, now: Instant) -> QueryResult<Vec<HeldBy>> {
+/// Each rule of a job with several ones. None if the job has only one.
+fn each(conn: &mut SqliteConnection, rules: &Rules, now: Instant) -> QueryResult<Vec<HeldBy>> {
     let mut several = Vec::new();
-    for limit in limit.each() {
+    for rule in rules.iter().filter(|_| rules.are_several()) {
         let row: EachRow = sql_query(format!(
             "select (select count(*) from jobs_slot where limit_name = ?1 and limit_key = ?2) as taken,
                     (select full_at - {NOW} from jobs_rate where limit_name = ?1 and limit_key = ?2) as lack"
         ))
-        .bind::<Text, _>(&limit.name)
-        .bind::<Text, _>(&limit.key)
+        .bind::<Text, _>(&rule.name)
+        .bind::<Text, _>(&rule.key)
         .get_result(conn)?;
         several.push(HeldBy {
-            tokens: Tokens::of(&limit, row.lack.unwrap_or_default(), 0, now.0),
-            set: set_of(conn, &limit)?,
+            tokens: Tokens::of(rule.rule, row.lack.unwrap_or_default(), 0, now.0),
+            set: set_of(conn, rule)?,
             taken: row.taken.unsigned_abs(),
-            holders: holders(conn, &limit)?,
+            holders: holders(conn, &rule.name, &rule.key)?,
             ahead: 0,
             other_tenants: None,
             next: None,
             halted: None,
             several: Vec::new(),
             now: now.0,
-            limit,
+            rule: rule.clone(),
         });
     }
     Ok(several)
 }
 
-/// What an operator has set for this limit.
-fn set_of(conn: &mut SqliteConnection, limit: &JobLimit) -> QueryResult<Option<LimitSetting>> {
-    if limit.sequence.is_some() || limit.rate.is_some() {
-        return Ok(None);
-    }
-    limit_setting::one(conn, &limit.name)
+/// What an operator has set for this rule. Only limits can be set.
+fn set_of(conn: &mut SqliteConnection, rule: &JobRule) -> QueryResult<Option<LimitSetting>> {
+    if rule.rule.most().is_some() { limit_setting::one(conn, &rule.name) } else { Ok(None) }
 }
 
 /// Some of the jobs that have slots of the key.
-fn holders(conn: &mut SqliteConnection, limit: &JobLimit) -> QueryResult<Vec<JobId>> {
+fn holders(conn: &mut SqliteConnection, name: &str, key: &str) -> QueryResult<Vec<JobId>> {
     let holders: Vec<Number> = sql_query(
         "select job_id as number from jobs_slot where limit_name = ?1 and limit_key = ?2 order by job_id limit ?3",
     )
-    .bind::<Text, _>(&limit.name)
-    .bind::<Text, _>(&limit.key)
+    .bind::<Text, _>(name)
+    .bind::<Text, _>(key)
     .bind::<BigInt, _>(i64::try_from(MOST_SHOWN).unwrap_or(i64::MAX))
     .load(conn)?;
     Ok(holders.into_iter().map(|row| JobId(row.number)).collect())

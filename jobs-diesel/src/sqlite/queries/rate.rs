@@ -7,7 +7,7 @@ use diesel::SqliteConnection;
 use diesel::prelude::*;
 use diesel::sql_query;
 use diesel::sql_types::{BigInt, Nullable, Text};
-use diesel_jobs_core::{Bucket, JobId, JobLimit};
+use diesel_jobs_core::{Bucket, JobId, JobRule};
 
 use crate::sqlite::queries::keys::{Key, Number, first_jobs, yes};
 use crate::sqlite::time::NOW;
@@ -103,8 +103,8 @@ pub(super) fn free_jobs(conn: &mut SqliteConnection, key: &Key, pauses: bool) ->
         return Ok(Vec::new());
     };
     // What cannot be read waits, and `worker why` says so. It must not stop the other keys.
-    let limit: Option<JobLimit> = serde_json::from_str(&flow).ok();
-    let bucket = limit.and_then(|limit| Bucket::of(&limit, full_at.unwrap_or(now).saturating_sub(now)));
+    let rule = JobRule::read(flow.as_bytes()).ok();
+    let bucket = rule.and_then(|rule| Bucket::of(rule.rule, full_at.unwrap_or(now).saturating_sub(now)));
     let Some(bucket) = bucket else { return Ok(Vec::new()) };
     let tokens = bucket.tokens();
     let mut ids = first_jobs(conn, key, IN_ORDER, tokens + 1, pauses)?;
@@ -125,34 +125,34 @@ pub(super) fn free_jobs(conn: &mut SqliteConnection, key: &Key, pauses: bool) ->
 }
 
 /// How many tokens there are of this rate.
-pub(super) fn tokens(conn: &mut SqliteConnection, limit: &JobLimit) -> QueryResult<i64> {
-    Ok(bucket(conn, limit)?.map_or(0, |(bucket, _)| bucket.tokens()))
+pub(super) fn tokens(conn: &mut SqliteConnection, rule: &JobRule) -> QueryResult<i64> {
+    Ok(bucket(conn, rule)?.map_or(0, |(bucket, _)| bucket.tokens()))
 }
 
 /// Spends this many tokens of this rate. A negative number gives back those that the same pass has spent.
-pub(super) fn spend(conn: &mut SqliteConnection, limit: &JobLimit, number: i64) -> QueryResult<()> {
-    let Some((bucket, now)) = bucket(conn, limit)? else { return Ok(()) };
+pub(super) fn spend(conn: &mut SqliteConnection, rule: &JobRule, number: i64) -> QueryResult<()> {
+    let Some((bucket, now)) = bucket(conn, rule)? else { return Ok(()) };
     sql_query(
         "insert into jobs_rate (limit_name, limit_key, full_at) values (?1, ?2, ?3)
          on conflict (limit_name, limit_key) do update set full_at = excluded.full_at",
     )
-    .bind::<Text, _>(&limit.name)
-    .bind::<Text, _>(&limit.key)
+    .bind::<Text, _>(&rule.name)
+    .bind::<Text, _>(&rule.key)
     .bind::<BigInt, _>(now.saturating_add(bucket.spend(number).lack()))
     .execute(conn)
     .map(drop)
 }
 
 /// The tokens of this rate, and the time.
-fn bucket(conn: &mut SqliteConnection, limit: &JobLimit) -> QueryResult<Option<(Bucket, i64)>> {
+fn bucket(conn: &mut SqliteConnection, rule: &JobRule) -> QueryResult<Option<(Bucket, i64)>> {
     let row: LackRow = sql_query(format!(
         "select {NOW} as now, (select full_at from jobs_rate where limit_name = ?1 and limit_key = ?2) as full_at"
     ))
-    .bind::<Text, _>(&limit.name)
-    .bind::<Text, _>(&limit.key)
+    .bind::<Text, _>(&rule.name)
+    .bind::<Text, _>(&rule.key)
     .get_result(conn)?;
     let lack = row.full_at.unwrap_or(row.now).saturating_sub(row.now);
-    Ok(Bucket::of(limit, lack).map(|bucket| (bucket, row.now)))
+    Ok(Bucket::of(rule.rule, lack).map(|bucket| (bucket, row.now)))
 }
 
 #[derive(QueryableByName)]

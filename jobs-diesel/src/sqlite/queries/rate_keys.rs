@@ -5,7 +5,7 @@ use diesel::SqliteConnection;
 use diesel::prelude::*;
 use diesel::sql_query;
 use diesel::sql_types::{BigInt, Nullable, Text};
-use diesel_jobs_core::JobLimit;
+use diesel_jobs_core::JobRule;
 use diesel_jobs_core::storage::{AfterKey, RateKey};
 
 use crate::sqlite::queries::limit_keys::Held;
@@ -43,15 +43,13 @@ pub(crate) fn rate_keys(
         .get_result(conn)
         .optional()?;
         let Some(First { name, key, flow, next_at }) = first else { break };
-        let limit: Option<JobLimit> = serde_json::from_str(&flow).ok();
-        // A limit that is no rate: the row was changed by hand.
-        if let Some((limit, rate)) = limit.and_then(|limit| limit.rate.map(|rate| (limit, rate))) {
+        // A rule that is no rate: the row was changed by hand.
+        if let Some(JobRule { rule, .. }) = JobRule::read(flow.as_bytes()).ok().filter(|rule| rule.rule.is_rate()) {
             let held = Held::of(conn, HELD, &name, &key)?;
             keys.push(RateKey {
                 name: name.clone(),
                 key: key.clone(),
-                most: limit.most,
-                rate,
+                rule,
                 held: held.count(),
                 oldest: held.oldest(),
                 next_token: next_at.map(|at| at.0),

@@ -17,7 +17,7 @@ pub(super) async fn limits(f: &Postgres, db: &Database, worker: WorkerId) -> Opt
     f.client().await.execute("delete from jobs.admission").await.unwrap();
     assert_eq!(step!("admit", db.storage.admit(true)).admitted, 2);
     // So many slots are free that the pass writes a floor.
-    let mut wide = job().limited(Limit::new("wide", 100).key(worker.0.to_string())).unwrap();
+    let mut wide = job().rule(Limit::new("wide", 100).key(worker.0.to_string())).unwrap();
     wide.queue = "wide".into();
     enqueue(f, wide).await;
     assert_eq!(step!("admit a job with a high limit", db.storage.admit(false)).admitted, 1);
@@ -32,13 +32,13 @@ pub(super) async fn limits(f: &Postgres, db: &Database, worker: WorkerId) -> Opt
     step!("admit beside a pause", db.storage.admit(false));
     // A key of its own: each run of these steps needs its token.
     let rate = Rate::new("api", 6, MINUTE).key(worker.0.to_string());
-    let rated = enqueue_all(f, vec![job().rated(rate).unwrap(); 2]).await;
+    let rated = enqueue_all(f, vec![job().rule(rate).unwrap(); 2]).await;
     assert_eq!(step!("admit a job with a rate", db.storage.admit(true)).admitted, 1);
     let answers = step!("cancel jobs with a rate", db.operator.act(&Action::Cancel, &rated, "ada"));
     assert_eq!(answers, [Operated::Done; 2]);
     // The tenant of the first job is another one each time, so its turn is written. A sweep deletes it after the end of both jobs.
     let tenant = Limit::new("reports", 2).fair_by(worker.0.to_string());
-    let mut fair = job().limited(tenant).unwrap();
+    let mut fair = job().rule(tenant).unwrap();
     fair.queue = "fair".into();
     enqueue_all(f, vec![fair.clone(), fair]).await;
     step!("admit jobs with tenants", db.storage.admit(true));
@@ -46,7 +46,7 @@ pub(super) async fn limits(f: &Postgres, db: &Database, worker: WorkerId) -> Opt
     let finishes: Vec<Finish> = jobs.iter().map(|job| Finish { lease: job.lease, transition: DONE }).collect();
     step!("finish jobs with tenants", db.storage.finish(&finishes));
     step!("sweep turns", db.storage.admit(true));
-    let mut next = job().limited(Limit::new("next", 1).key(worker.0.to_string())).unwrap();
+    let mut next = job().rule(Limit::new("next", 1).key(worker.0.to_string())).unwrap();
     next.queue = "next".into();
     enqueue_all(f, vec![next.clone(), next]).await;
     step!("admit the first of two", db.storage.admit(true));
@@ -58,9 +58,9 @@ pub(super) async fn limits(f: &Postgres, db: &Database, worker: WorkerId) -> Opt
     // The second job waits at one of its limits.
     let one = |name: &str| Limit::new(name, 1).key(worker.0.to_string());
     let sequence = Sequence::new("in turn").key(worker.0.to_string());
-    let mut several = job().limited(one("one")).unwrap().limited(one("two")).unwrap();
+    let mut several = job().rule(one("one")).unwrap().rule(one("two")).unwrap();
     several.queue = "several".into();
-    enqueue_all(f, vec![several.clone(), several.sequenced(sequence).unwrap()]).await;
+    enqueue_all(f, vec![several.clone(), several.rule(sequence).unwrap()]).await;
     assert_eq!(step!("admit a job with several limits", db.storage.admit(false)).admitted, 1);
     assert_eq!(step!("admit a job whose turn has come", db.storage.admit(false)).admitted, 0);
     let mut unique = job().unique(Unique::new()).unwrap();
@@ -86,9 +86,8 @@ async fn without_waiting(f: &Postgres, db: &Database, worker: WorkerId) -> Optio
     let key = worker.0.to_string();
     let limit = |rule: OnFull| Limit::new(rule.as_str(), 1).key(key.clone()).on_full(rule);
     let rate = Rate::new("a token", 1, HOUR).burst(1).key(key.clone()).on_full(OnFull::Discard);
-    let mut jobs =
-        [job().limited(limit(OnFull::Discard)), job().limited(limit(OnFull::CancelOldest)), job().rated(rate)]
-            .map(Result::unwrap);
+    let mut jobs = [job().rule(limit(OnFull::Discard)), job().rule(limit(OnFull::CancelOldest)), job().rule(rate)]
+        .map(Result::unwrap);
     jobs.iter_mut().for_each(|job| job.queue = "full".into());
     enqueue_all(f, [jobs.clone(), jobs].concat()).await;
     assert_eq!(step!("admit jobs that do not wait", db.storage.admit(false)).admitted, 3);

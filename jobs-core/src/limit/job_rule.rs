@@ -1,0 +1,60 @@
+//! A rule of one job, with its name and key.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{LONGEST_KEY, LimitProblem, Rule, key};
+use crate::flags;
+
+/// A rule as a job has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct JobRule {
+    /// The name. Kinds with the same name share the rule.
+    pub name: String,
+    /// The key. Jobs with the same name and key count together.
+    pub key: String,
+    /// What it says.
+    pub rule: Rule,
+    /// The tenant of the job, made like the key: the tenants that wait for a key take turns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+}
+
+impl JobRule {
+    /// The rule with a key of these values.
+    pub(super) fn of(name: &str, rule: Rule, values: &[Value], tenant: Option<&[Value]>) -> Result<Self, LimitProblem> {
+        let tenant = tenant.map(key).transpose()?;
+        Self::new(name.to_owned(), key(values)?, rule, tenant)
+    }
+
+    /// The rule with this stored key. Fails if it may not be stored.
+    pub(crate) fn new(name: String, key: String, rule: Rule, tenant: Option<String>) -> Result<Self, LimitProblem> {
+        let may_be_stored = |text: &str| !text.is_empty() && text.len() <= LONGEST_KEY && !text.contains('\0');
+        if !may_be_stored(&name) {
+            return Err(LimitProblem::Name);
+        }
+        let rule = rule.checked()?;
+        if !std::iter::once(&key).chain(&tenant).all(|key| may_be_stored(key)) {
+            return Err(LimitProblem::StoredKey);
+        }
+        if tenant.is_some() && rule.most().is_none() {
+            return Err(LimitProblem::FairOfSeveral);
+        }
+        if tenant.is_some() && !rule.on_full().is_wait() {
+            return Err(LimitProblem::FairOnFull);
+        }
+        Ok(Self { name, key, rule, tenant })
+    }
+
+    /// Whether both differ at most in their keys and tenants.
+    pub(super) fn is_like_but_key(&self, other: &Self) -> bool {
+        (&self.name, self.rule, self.tenant.is_some()) == (&other.name, other.rule, other.tenant.is_some())
+    }
+
+    /// The [flags](crate::flags) of a job that has only this rule.
+    pub(super) const fn flags(&self) -> i32 {
+        self.rule.flags() | if self.tenant.is_some() { flags::FAIR } else { 0 }
+    }
+}

@@ -1,0 +1,121 @@
+//! All rules of one job: it starts when all of them allow it, and takes all slots and tokens at once.
+//!
+//! Jobs with the same rules and the same keys wait in one *lane*. Only the first job of a lane is compared with its rules, and it waits at one
+//! that does not allow it. Without lanes, all these jobs would move repeatedly from one full limit to another.
+
+use std::collections::BTreeSet;
+use std::ops::Deref;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{JobRule, LONGEST_KEY, LimitProblem, hashed};
+use crate::flags;
+
+/// The most rules of one job.
+pub const MOST_RULES: usize = 4;
+
+/// The rules of one job, which fit together. A sequence comes first: the job waits for its turn, and then for the other rules.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Rules(Vec<JobRule>);
+
+impl Rules {
+    /// These rules. Fails if one of them may not be stored, or if they do not fit together. For rules that another program has written, such as
+    /// an export.
+    pub fn new(rules: Vec<JobRule>) -> Result<Self, LimitProblem> {
+        Self::of(rules.into_iter().map(|JobRule { name, key, rule, tenant }| JobRule::new(name, key, rule, tenant)))
+    }
+
+    /// All of these rules.
+    pub(crate) fn of(rules: impl IntoIterator<Item = Result<JobRule, LimitProblem>>) -> Result<Self, LimitProblem> {
+        let mut rules = rules.into_iter().collect::<Result<Vec<_>, _>>()?;
+        if rules.len() > 1 {
+            fit_together(&rules)?;
+            rules.sort_by_key(|rule| rule.rule.on_discard().is_none());
+        }
+        Ok(Self(rules))
+    }
+
+    /// The rules as the database has them, which are not checked again.
+    pub(super) const fn stored(rules: Vec<JobRule>) -> Self {
+        Self(rules)
+    }
+
+    pub(crate) fn into_vec(self) -> Vec<JobRule> {
+        self.0
+    }
+
+    /// Whether there are several.
+    pub fn are_several(&self) -> bool {
+        self.0.len() > 1
+    }
+
+    /// The rules without the sequence.
+    pub fn beside_sequence(&self) -> &[JobRule] {
+        match &*self.0 {
+            [first, others @ ..] if first.rule.on_discard().is_some() => others,
+            all => all,
+        }
+    }
+
+    /// The [flags](crate::flags) of a job with these rules.
+    pub fn flags(&self) -> i32 {
+        match &*self.0 {
+            [] => 0,
+            [rule] => rule.flags(),
+            [first, ..] if first.rule.on_discard().is_some() => flags::LIMITED | flags::SEVERAL | flags::SEQUENCE,
+            _ => flags::LIMITED | flags::SEVERAL,
+        }
+    }
+
+    /// Whether both are one rule each, or none, and differ at most in the keys and tenants.
+    pub(crate) fn are_like_but_key(&self, other: &Self) -> bool {
+        match (&*self.0, &*other.0) {
+            ([], []) => true,
+            ([rule], [other]) => rule.is_like_but_key(other),
+            _ => false,
+        }
+    }
+
+    /// The lane of jobs with these rules: the names and keys as a JSON list, or its hash. After the key of a rate there is a 1. A rate has no
+    /// slots. So a job with a rate must not share a lane with a job that needs a slot of the same name. The SQL function `jobs.lane` makes
+    /// the same text.
+    pub(super) fn lane(&self) -> String {
+        let mut rules: Vec<&JobRule> = self.beside_sequence().iter().collect();
+        rules.sort_unstable_by_key(|rule| (&rule.name, &rule.key));
+        let places = rules.into_iter().flat_map(|JobRule { name, key, rule, .. }| {
+            [Value::from(&**name), Value::from(&**key)].into_iter().chain(rule.is_rate().then_some(Value::from(1)))
+        });
+        let text = Value::Array(places.collect()).to_string();
+        if text.len() <= LONGEST_KEY { text } else { hashed(&text) }
+    }
+}
+
+impl Deref for Rules {
+    type Target = [JobRule];
+
+    fn deref(&self) -> &[JobRule] {
+        &self.0
+    }
+}
+
+fn fit_together(rules: &[JobRule]) -> Result<(), LimitProblem> {
+    if rules.len() > MOST_RULES {
+        return Err(LimitProblem::TooMany(rules.len()));
+    }
+    if rules.iter().any(|rule| rule.tenant.is_some()) {
+        return Err(LimitProblem::FairOfSeveral);
+    }
+    let mut names = BTreeSet::new();
+    if let Some(twice) = rules.iter().find(|rule| !names.insert(&*rule.name)) {
+        return Err(LimitProblem::Twice(twice.name.clone()));
+    }
+    if rules.iter().filter(|rule| rule.rule.on_discard().is_some()).count() > 1 {
+        return Err(LimitProblem::Sequences);
+    }
+    if rules.iter().any(|rule| !rule.rule.on_full().is_wait()) {
+        return Err(LimitProblem::OnFullOfSeveral);
+    }
+    Ok(())
+}
