@@ -6,7 +6,7 @@ pub(super) struct QueueEntry {
     /// The queue's name.
     pub(super) name: String,
     /// The number of slots, if the list states it.
-    pub(super) concurrency: Option<usize>,
+    pub(super) slots: Option<usize>,
 }
 
 /// The queues, in the order in which they were written.
@@ -21,8 +21,8 @@ impl QueueList {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut entries: Vec<QueueEntry> = Vec::new();
         for part in text.split(',').map(str::trim) {
-            let (name, concurrency) = match part.split_once('=') {
-                Some((name, number)) => (name.trim_end(), Some(read_concurrency(part, number.trim_start())?)),
+            let (name, slots) = match part.split_once('=') {
+                Some((name, number)) => (name.trim_end(), Some(read_slots(part, number.trim_start())?)),
                 None => (part, None),
             };
             if name.is_empty() {
@@ -37,13 +37,13 @@ impl QueueList {
             if entries.iter().any(|entry| entry.name == name) {
                 return Err(format!("queue {name:?} is named twice; write it once, with one number"));
             }
-            entries.push(QueueEntry { name: name.to_owned(), concurrency });
+            entries.push(QueueEntry { name: name.to_owned(), slots });
         }
         Ok(Self(entries))
     }
 }
 
-fn read_concurrency(part: &str, number: &str) -> Result<usize, String> {
+fn read_slots(part: &str, number: &str) -> Result<usize, String> {
     match number.parse() {
         Ok(0) => Err(format!("{part:?} serves no job at a time; leave the queue out, or write a number from 1")),
         Ok(number) => Ok(number),
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn names_with_and_without_a_number_are_read() {
-        let entry = |name: &str, concurrency| QueueEntry { name: name.to_owned(), concurrency };
+        let entry = |name: &str, slots| QueueEntry { name: name.to_owned(), slots };
         assert_eq!(
             QueueList::parse("mail=10, default ,slow = 1"),
             Ok(QueueList(vec![entry("mail", Some(10)), entry("default", None), entry("slow", Some(1))]))

@@ -12,13 +12,16 @@ use super::queues::QueueList;
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct RunArgs {
     /// Serve only these queues, each with this number of slots: mail=10,default=50. A queue without a number has
-    /// --concurrency slots. A queue that is not the default of any job is served, too; the log then shows which jobs are in it
+    /// --slots slots. A queue that is not the default of any job is served, too; the log then shows which jobs are in it
     /// [env: JOBS_QUEUES] [default: the default queues of the program's jobs]
     #[arg(long, value_name = "QUEUES", value_parser = QueueList::parse, help_heading = "Options of run")]
     pub(super) queues: Option<QueueList>,
     /// How many jobs of a queue this worker runs at once (its slots), for each queue that is named without a number. It counts only
-    /// the jobs of this worker; `concurrency(..)` on a job is a limit over all workers [env: JOBS_CONCURRENCY] [default: 16]
+    /// the jobs of this worker; `concurrency(..)` on a job is a limit over all workers [env: JOBS_SLOTS] [default: 16]
     #[arg(long, value_name = "N", value_parser = positive, help_heading = "Options of run")]
+    pub(super) slots: Option<usize>,
+    /// An earlier name of --slots [env: JOBS_CONCURRENCY]
+    #[arg(long, value_name = "N", value_parser = renamed, hide = true)]
     pub(super) concurrency: Option<usize>,
     /// Connections for transactional handlers, and for loading the rows that handlers take; if all are in use, handlers wait
     /// [env: JOBS_CONNECTIONS] [default: one per slot, at most 20]
@@ -62,12 +65,18 @@ pub(super) struct RunArgs {
     pub(super) listen: Option<String>,
 }
 
+/// Limits over all workers have the word.
+fn renamed(number: &str) -> Result<usize, String> {
+    Err(format!("the number of jobs that a worker runs at once is called --slots; write --slots {number}"))
+}
+
 impl RunArgs {
     /// Whether no option was given.
     pub(super) fn is_empty(&self) -> bool {
         let Self {
             queues,
-            concurrency,
+            slots,
+            concurrency: _,
             connections,
             poll,
             grace,
@@ -82,7 +91,7 @@ impl RunArgs {
             listen,
         } = self;
         queues.is_none()
-            && concurrency.is_none()
+            && slots.is_none()
             && connections.is_none()
             && poll.is_none()
             && grace.is_none()

@@ -35,7 +35,8 @@ pub(super) fn log_directives(env: Environment<'_>) -> Result<Option<String>, Cli
 pub(super) fn run(args: &RunArgs, env: Environment<'_>) -> Result<RunArgs, CliError> {
     let RunArgs {
         queues,
-        concurrency,
+        slots,
+        concurrency: _,
         connections,
         poll,
         grace,
@@ -49,9 +50,15 @@ pub(super) fn run(args: &RunArgs, env: Environment<'_>) -> Result<RunArgs, CliEr
         environment,
         listen,
     } = args;
+    if variable(env, "JOBS_CONCURRENCY")?.is_some() {
+        return Err(CliError::usage(
+            "JOBS_CONCURRENCY is called JOBS_SLOTS: the number of jobs of a queue that a worker runs at once",
+        ));
+    }
     Ok(RunArgs {
         queues: pick(queues.clone(), env, "JOBS_QUEUES", QueueList::parse)?,
-        concurrency: pick(*concurrency, env, "JOBS_CONCURRENCY", parse::positive)?,
+        slots: pick(*slots, env, "JOBS_SLOTS", parse::positive)?,
+        concurrency: None,
         connections: pick(*connections, env, "JOBS_CONNECTIONS", parse::positive)?,
         poll: pick(*poll, env, "JOBS_POLL", duration::parse_positive)?,
         grace: pick(*grace, env, "JOBS_GRACE", duration::parse)?,
@@ -135,7 +142,7 @@ mod tests {
     fn a_wrong_variable_is_named() {
         for (name, value) in [
             ("JOBS_QUEUES", "mail=0"),
-            ("JOBS_CONCURRENCY", "none"),
+            ("JOBS_SLOTS", "none"),
             ("JOBS_CONNECTIONS", "0"),
             ("JOBS_POLL", "30"),
             ("JOBS_GRACE", "soon"),

@@ -75,28 +75,18 @@ mod tests {
         settings::actor_if_known(None, &env).unwrap();
         let known = known(&help::command());
         let read = read.into_inner();
-        assert!(read.contains("JOBS_CONCURRENCY") && read.contains("JOBS_ACTOR"), "{read:?}");
+        assert!(read.contains("JOBS_SLOTS") && read.contains("JOBS_ACTOR"), "{read:?}");
         let missing: Vec<_> = read.iter().filter(|name| name.starts_with(OURS) && !known.contains(*name)).collect();
         assert!(missing.is_empty(), "the help texts do not name {missing:?}");
     }
 
     #[test]
     fn a_misspelt_name_is_warned_of_with_the_name_that_is_meant() {
-        let set = [
-            "JOBS_CONCURENCY",
-            "JOBS_POLL",
-            "JOBS_COLOUR",
-            "JOBS_TEST_URL",
-            "JOBS_SERVICE_HOST",
-            "JOBS_PORT_80_TCP",
-            "HOME",
-        ];
+        let set =
+            ["JOBS_SLOT", "JOBS_POLL", "JOBS_COLOUR", "JOBS_TEST_URL", "JOBS_SERVICE_HOST", "JOBS_PORT_80_TCP", "HOME"];
         let warnings = warnings(set.into_iter().map(str::to_owned), &known(&help::command()));
         assert_eq!(warnings.len(), 2, "{warnings:?}");
         assert!(warnings[0].contains("JOBS_COLOUR") && warnings[0].contains("worker run --help"), "{warnings:?}");
-        assert!(
-            warnings[1].contains("JOBS_CONCURENCY") && warnings[1].contains("did you mean JOBS_CONCURRENCY?"),
-            "{warnings:?}"
-        );
+        assert!(warnings[1].contains("JOBS_SLOT") && warnings[1].contains("did you mean JOBS_SLOTS?"), "{warnings:?}");
     }
 }

@@ -16,9 +16,9 @@ const MOST_CONNECTIONS: usize = 20;
 
 /// Returns how many connections transactional handlers may use at once.
 pub(super) fn handlers(settings: &RunArgs) -> usize {
-    let usual = settings.concurrency.unwrap_or(WorkerBuilder::DEFAULT_CONCURRENCY);
+    let usual = settings.slots.unwrap_or(WorkerBuilder::DEFAULT_SLOTS);
     let slots = || match &settings.queues {
-        Some(queues) => queues.0.iter().map(|queue| queue.concurrency.unwrap_or(usual)).sum(),
+        Some(queues) => queues.0.iter().map(|queue| queue.slots.unwrap_or(usual)).sum(),
         None => Registry::linked().queues().len().saturating_mul(usual),
     };
     settings.connections.unwrap_or_else(|| slots().clamp(1, MOST_CONNECTIONS))
@@ -45,7 +45,8 @@ pub(super) async fn build(
 fn configure(mut builder: WorkerBuilder, settings: &RunArgs) -> WorkerBuilder {
     let RunArgs {
         queues,
-        concurrency,
+        slots,
+        concurrency: _,
         connections: _,
         poll,
         grace,
@@ -59,8 +60,8 @@ fn configure(mut builder: WorkerBuilder, settings: &RunArgs) -> WorkerBuilder {
         environment,
         listen: _,
     } = settings;
-    if let Some(concurrency) = concurrency {
-        builder = builder.concurrency(*concurrency);
+    if let Some(slots) = slots {
+        builder = builder.slots(*slots);
     }
     if let Some(poll) = poll {
         builder = builder.poll(*poll);
@@ -94,8 +95,8 @@ fn configure(mut builder: WorkerBuilder, settings: &RunArgs) -> WorkerBuilder {
     }
     // A list of queues in the options replaces the queues of the set-up.
     let Some(QueueList(entries)) = queues else { return builder };
-    entries.iter().fold(builder.clear_queues(), |builder, QueueEntry { name, concurrency }| match concurrency {
-        Some(concurrency) => builder.queue(name, *concurrency),
+    entries.iter().fold(builder.clear_queues(), |builder, QueueEntry { name, slots }| match slots {
+        Some(slots) => builder.queue(name, *slots),
         None => builder.serve(name),
     })
 }

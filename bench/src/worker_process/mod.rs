@@ -105,7 +105,7 @@ pub(crate) fn main(args: &WorkerArgs) -> Result<()> {
 }
 
 async fn run(args: &WorkerArgs) -> Result<()> {
-    let handlers = args.role.slots.unwrap_or(WorkerBuilder::DEFAULT_CONCURRENCY);
+    let handlers = args.role.slots.unwrap_or(WorkerBuilder::DEFAULT_SLOTS);
     let database = diesel_jobs::Database::open(&args.database_url, handlers).await?;
     let mut storage: Arc<dyn Storage> = database.storage;
     if args.role.time_claims {
@@ -114,7 +114,7 @@ async fn run(args: &WorkerArgs) -> Result<()> {
     storage.check_schema().await?;
     let mut builder = Worker::builder(storage).registry(args.role.registry(&args.database_url));
     if let Some(slots) = args.role.slots {
-        builder = builder.concurrency(slots);
+        builder = builder.slots(slots);
     }
     let metrics = args.role.observed.then(observed::metrics);
     if let Some(metrics) = &metrics {

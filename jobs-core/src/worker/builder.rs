@@ -27,7 +27,7 @@ pub struct WorkerBuilder {
     recorders: Recorders,
     queues: BTreeMap<String, Option<usize>>,
     declared: BTreeSet<String>,
-    concurrency: usize,
+    slots: usize,
     poll: Duration,
     grace: Duration,
     lease: Duration,
@@ -54,7 +54,7 @@ impl Worker {
 
 impl WorkerBuilder {
     /// How many jobs of one queue run at the same time, unless another number is set.
-    pub const DEFAULT_CONCURRENCY: usize = 16;
+    pub const DEFAULT_SLOTS: usize = 16;
 
     fn new(storage: Arc<dyn Storage>) -> Self {
         Self {
@@ -65,7 +65,7 @@ impl WorkerBuilder {
             recorders: Recorders::default(),
             queues: BTreeMap::new(),
             declared: BTreeSet::new(),
-            concurrency: Self::DEFAULT_CONCURRENCY,
+            slots: Self::DEFAULT_SLOTS,
             poll: Settings::POLL,
             grace: Settings::GRACE,
             lease: Settings::LEASE,
@@ -102,18 +102,17 @@ impl WorkerBuilder {
         self
     }
 
-    /// Serves this queue, with at most `concurrency` of its jobs running at the same time in this worker: these are its slots. A limit
-    /// over all workers is [`Job::concurrency`](crate::Job::concurrency). If any queue is named, the worker serves only the named
+    /// Serves this queue with this many slots: at most so many of its jobs run at the same time in this worker. A limit over all workers is [`Job::concurrency`](crate::Job::concurrency). If any queue is named, the worker serves only the named
     /// ones. Default: every queue that a registered job goes to.
     ///
     /// A queue that no job goes to by default is served, too: jobs may name it when they are enqueued, from code or
     /// SQL. The worker warns about such a queue at its start, unless the queue was [declared](Self::declare_queue).
-    pub fn queue(mut self, name: impl Into<String>, concurrency: usize) -> Self {
-        self.queues.insert(name.into(), Some(concurrency));
+    pub fn queue(mut self, name: impl Into<String>, slots: usize) -> Self {
+        self.queues.insert(name.into(), Some(slots));
         self
     }
 
-    /// Serves this queue with the default concurrency.
+    /// Serves this queue with the usual number of [`slots`](Self::slots).
     pub fn serve(mut self, name: impl Into<String>) -> Self {
         self.queues.insert(name.into(), None);
         self
@@ -133,8 +132,8 @@ impl WorkerBuilder {
     }
 
     /// How many jobs of one queue run at the same time, for queues that are named without a number. Default: 16.
-    pub fn concurrency(mut self, concurrency: usize) -> Self {
-        self.concurrency = concurrency;
+    pub fn slots(mut self, slots: usize) -> Self {
+        self.slots = slots;
         self
     }
 
@@ -247,17 +246,17 @@ impl WorkerBuilder {
             registry.queues().into_iter().chain(self.declared.iter().map(String::as_str)).collect();
         let mut queues = BTreeMap::new();
         let mut unknown = Vec::new();
-        for (queue, concurrency) in &self.queues {
+        for (queue, slots) in &self.queues {
             if !known.contains(queue.as_str()) {
                 unknown.push(UnknownQueue::new(queue, &known));
             }
-            queues.insert(queue.clone(), concurrency.unwrap_or(self.concurrency));
+            queues.insert(queue.clone(), slots.unwrap_or(self.slots));
         }
         if queues.is_empty() {
-            queues = known.iter().map(|queue| ((*queue).to_owned(), self.concurrency)).collect();
+            queues = known.iter().map(|queue| ((*queue).to_owned(), self.slots)).collect();
         }
         if let Some((queue, _)) = queues.iter().find(|(_, slots)| **slots == 0 || **slots > 100_000) {
-            return invalid(format!("queue `{queue}`: concurrency must be from 1 to 100000"));
+            return invalid(format!("queue `{queue}`: a queue has from 1 to 100000 slots"));
         }
         let settings = Settings {
             queues,

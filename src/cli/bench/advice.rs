@@ -16,7 +16,7 @@ const CONTENTION: f64 = 0.8;
 /// If a commit takes more than this many round trips, it waits longer for the disk than for the network.
 const DISK: f64 = 2.0;
 
-/// Durations of jobs, in ms, for which the advice states the concurrency.
+/// Durations of jobs, in ms, for which the advice states the slots.
 const EXAMPLES_MS: [f64; 3] = [10.0, 100.0, 1_000.0];
 
 /// What the advice needs besides the steps.
@@ -24,7 +24,7 @@ pub(super) struct Circumstances {
     pub(super) waits: Waits,
     pub(super) one_writer: bool,
     pub(super) processors: usize,
-    pub(super) concurrency: usize,
+    pub(super) slots: usize,
     /// The connections that the test itself has open during a step of work, without those of the workers.
     pub(super) not_the_workers: usize,
     /// Whether this program was built with optimisation.
@@ -42,7 +42,7 @@ pub(super) fn advise(ramp: &Ramp, about: &Circumstances) -> Vec<String> {
         pool(&ramp.enqueue).filter(|_| !about.one_writer),
         batches(&ramp.batches),
         processes(&ramp.work),
-        concurrency(&ramp.work, about),
+        slots(&ramp.work, about),
         connections(&ramp.work, about),
         limit(&ramp.work, about),
     ]
@@ -92,8 +92,8 @@ fn processes(series: &Series) -> Option<String> {
     Some(format!("Workers: {these} for {rate} jobs/s, worked off while they come in; more {more}."))
 }
 
-/// States the concurrency by Little's law: the jobs that run at once are the rate times the duration of each job.
-fn concurrency(series: &Series, about: &Circumstances) -> Option<String> {
+/// States the slots by Little's law: the jobs that run at once are the rate times the duration of each job.
+fn slots(series: &Series, about: &Circumstances) -> Option<String> {
     let knee = series.at_knee()?;
     let each = knee.jobs_per_second / knee.processes as f64;
     let examples: Vec<String> = EXAMPLES_MS
@@ -101,12 +101,12 @@ fn concurrency(series: &Series, about: &Circumstances) -> Option<String> {
         .map(|ms| format!("{} at once if they take {ms:.0} ms", number((each * ms / 1e3).ceil().max(1.0))))
         .collect();
     Some(format!(
-        "Concurrency: these jobs do nothing, and each process ran {} of them a second. For as many of yours it needs {}. At \
-         --concurrency {}, jobs longer than {} are the limit and not the database.",
+        "Slots: these jobs do nothing, and each process ran {} of them a second. For as many of yours it needs {}. At \
+         --slots {}, jobs longer than {} are the limit and not the database.",
         number(each),
         examples.join(", "),
-        about.concurrency,
-        milliseconds(about.concurrency as f64 * 1e3 / each.max(1.0))
+        about.slots,
+        milliseconds(about.slots as f64 * 1e3 / each.max(1.0))
     ))
 }
 
@@ -140,7 +140,7 @@ fn limit(series: &Series, about: &Circumstances) -> Option<String> {
         _ if about.one_writer => "SQLite, which allows one writer at a time; PostgreSQL allows many.".to_owned(),
         _ if last.jobs_per_second < best.jobs_per_second * CONTENTION => format!(
             "the claims, which get into each other's way: {} did {} jobs/s, {} only {}. Fewer processes with a higher \
-             --concurrency do more.",
+             --slots do more.",
             noun(best.processes, "process", "processes"),
             number(best.jobs_per_second),
             last.processes,
@@ -178,7 +178,7 @@ mod tests {
             waits,
             one_writer: false,
             processors: 2,
-            concurrency: 16,
+            slots: 16,
             not_the_workers: 4,
             optimised: true,
             shape: Shape::default(),
@@ -210,10 +210,10 @@ mod tests {
     }
 
     #[test]
-    fn the_concurrency_is_the_rate_of_a_process_times_the_time_of_a_job() {
-        let text = line("Concurrency", &ramp(&[1.0], steps(&[4_000.0, 8_000.0, 8_000.0, 8_000.0])));
+    fn the_slots_are_the_rate_of_a_process_times_the_time_of_a_job() {
+        let text = line("Slots", &ramp(&[1.0], steps(&[4_000.0, 8_000.0, 8_000.0, 8_000.0])));
         assert!(text.contains("40 at once if they take 10 ms, 400 at once if they take 100 ms"), "{text}");
-        assert!(text.contains("At --concurrency 16, jobs longer than 4.0 ms"), "{text}");
+        assert!(text.contains("At --slots 16, jobs longer than 4.0 ms"), "{text}");
     }
 
     #[test]

@@ -23,9 +23,9 @@ pub(in crate::cli) struct BenchArgs {
     /// The most connections to enqueue through
     #[arg(long, value_name = "N", default_value = "32", value_parser = positive)]
     pub(super) connections: usize,
-    /// Jobs at once in each worker process [env: JOBS_CONCURRENCY] [default: 16]
+    /// Jobs at once in each worker process [env: JOBS_SLOTS] [default: 16]
     #[arg(long, value_name = "N", value_parser = positive)]
-    pub(super) concurrency: Option<usize>,
+    pub(super) slots: Option<usize>,
     /// How long the handler of each job sleeps
     #[arg(long, value_name = "DURATION", default_value = "0ms", value_parser = duration::parse)]
     pub(super) work: Duration,
@@ -55,7 +55,7 @@ impl BenchArgs {
 pub(in crate::cli) struct WorkArgs {
     /// Jobs at once
     #[arg(long, value_name = "N", value_parser = positive)]
-    pub(super) concurrency: usize,
+    pub(super) slots: usize,
 }
 
 fn time(text: &str) -> Result<Duration, String> {

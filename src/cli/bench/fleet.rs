@@ -24,7 +24,7 @@ const LAST_WORDS: usize = 2_000;
 /// The running processes. They end at the latest when this value is dropped.
 pub(super) struct Fleet {
     url: String,
-    concurrency: usize,
+    slots: usize,
     children: Mutex<Vec<Child>>,
 }
 
@@ -49,8 +49,8 @@ struct Shared {
 }
 
 impl Fleet {
-    pub(super) fn new(url: &str, concurrency: usize) -> Self {
-        Self { url: url.to_owned(), concurrency, children: Mutex::default() }
+    pub(super) fn new(url: &str, slots: usize) -> Self {
+        Self { url: url.to_owned(), slots, children: Mutex::default() }
     }
 
     /// Starts this many processes and waits until all of them claim.
@@ -82,7 +82,7 @@ impl Fleet {
     fn spawn(&self) -> std::io::Result<Child> {
         let mut command = Command::new(std::env::current_exe()?);
         command
-            .args(["bench-worker", "--concurrency", &self.concurrency.to_string()])
+            .args(["bench-worker", "--slots", &self.slots.to_string()])
             // Not as an argument: every user of the machine can read arguments.
             .env("DATABASE_URL", &self.url)
             .stdin(Stdio::piped())

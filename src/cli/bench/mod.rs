@@ -61,12 +61,12 @@ struct Found {
 }
 
 pub(super) async fn bench(app: &App<'_>, args: &BenchArgs) -> Result<Exit, CliError> {
-    let wanted = RunArgs { concurrency: args.concurrency, ..RunArgs::default() };
-    let concurrency = settings::run(&wanted, app.env)?.concurrency.unwrap_or(WorkerBuilder::DEFAULT_CONCURRENCY);
+    let wanted = RunArgs { slots: args.slots, ..RunArgs::default() };
+    let slots = settings::run(&wanted, app.env)?.slots.unwrap_or(WorkerBuilder::DEFAULT_SLOTS);
     check_place(&args.svg)?;
     let mut signals = Signals::install()?;
     let database = diesel_jobs_storage::bench::load_test_database(app.url()?).await?;
-    let fleet = Fleet::new(app.url()?, concurrency);
+    let fleet = Fleet::new(app.url()?, slots);
 
     let found = tokio::select! {
         biased;
@@ -81,7 +81,7 @@ pub(super) async fn bench(app: &App<'_>, args: &BenchArgs) -> Result<Exit, CliEr
     if let Err(error) = &cleared {
         output::complain(&format!("error: {} is still there ({error}); the next `bench` drops it", database.place()));
     }
-    tell(app, args, concurrency, &found?)?;
+    tell(app, args, slots, &found?)?;
     Ok(if cleared.is_ok() { Exit::Fine } else { Exit::Failed })
 }
 
@@ -125,13 +125,13 @@ async fn clear(database: &dyn LoadTestDatabase, fleet: &Fleet) -> Result<(), Cli
 
 /// Prints the results. It prints the figures before it writes the chart: they took a minute to measure, and must not be
 /// lost if the disk is full.
-fn tell(app: &App<'_>, args: &BenchArgs, concurrency: usize, found: &Found) -> Result<(), CliError> {
+fn tell(app: &App<'_>, args: &BenchArgs, slots: usize, found: &Found) -> Result<(), CliError> {
     let Found { server, waits, ramp, note } = found;
     let about = Circumstances {
         waits: *waits,
         one_writer: server.one_writer,
         processors: processors(),
-        concurrency,
+        slots,
         not_the_workers: BESIDE_WORKERS,
         optimised: !cfg!(debug_assertions),
         shape: args.shape(),

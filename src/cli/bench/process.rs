@@ -26,7 +26,7 @@ pub(in crate::cli) async fn work(app: &App<'_>, args: &WorkArgs) -> Result<Exit,
     let storage = diesel_jobs_storage::bench::storage(app.url()?).await?;
     let worker = Worker::builder(storage)
         .registry(Registry::new().with::<Noop>().with::<Probe>())
-        .queue(LOAD, args.concurrency)
+        .queue(LOAD, args.slots)
         .queue(PROBES, PROBES_AT_ONCE)
         .grace(GRACE)
         .build()?;

@@ -18,7 +18,7 @@ pub(super) struct Report<'a> {
     pub(super) database: &'a str,
     pub(super) settings: &'a [String],
     pub(super) processors: usize,
-    pub(super) concurrency: usize,
+    pub(super) slots: usize,
     pub(super) shape: Shape,
     pub(super) round_trip_ms: f64,
     pub(super) commit_ms: f64,
@@ -43,7 +43,7 @@ impl<'a> Report<'a> {
             database: &server.name,
             settings: &server.settings,
             processors: about.processors,
-            concurrency: about.concurrency,
+            slots: about.slots,
             shape: about.shape,
             round_trip_ms: millis(about.waits.round_trip),
             commit_ms: millis(about.waits.commit),
@@ -73,7 +73,7 @@ impl<'a> Report<'a> {
             milliseconds(self.round_trip_ms),
             milliseconds(self.commit_ms),
             self.processors,
-            self.concurrency
+            self.slots
         )
     }
 
@@ -135,7 +135,7 @@ mod tests {
             waits,
             one_writer: false,
             processors: 4,
-            concurrency: 16,
+            slots: 16,
             not_the_workers: 3,
             optimised: true,
             shape: Shape::default(),

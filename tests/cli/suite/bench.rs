@@ -66,7 +66,7 @@ on_each_database! {
         let db = db.migrated();
         let scratch = Scratch::new();
         let id = db.enqueue(fixture_app::Wait { millis: 1 });
-        let bench = ["bench", "--yes", "--time", "5s", "--connections", "2", "--processes", "2", "--concurrency", "9"];
+        let bench = ["bench", "--yes", "--time", "5s", "--connections", "2", "--processes", "2", "--slots", "9"];
         let run = worker("fixture-worker").args(bench).env("DATABASE_URL", &db.url).in_dir(scratch.path()).run().succeeded();
         for part in ["LOAD ", "enqueue one by one, 1 connection ", "enqueue batches of ", "work, 1 process ", "<- enough", "9 jobs at once", "What limits: "] {
             assert!(run.stdout.contains(part), "{part:?} is missing: {run:#?}");

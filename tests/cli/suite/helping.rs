@@ -26,11 +26,11 @@ fn help_lists_the_commands_in_groups_and_leaves_the_options_of_run_to_it() {
     ];
     assert!(order.iter().map(|text| place(text)).is_sorted(), "{help}");
     assert!(
-        help.contains("Options of all commands:") && help.contains("Exit codes:") && !help.contains("--concurrency"),
+        help.contains("Options of all commands:") && help.contains("Exit codes:") && !help.contains("--slots"),
         "{help}"
     );
     // The options of `run` are still read without the command.
-    run(&["--concurrency", "none"]).exited(2).complained(&["--concurrency"]);
+    run(&["--slots", "none"]).exited(2).complained(&["--slots"]);
     run(&["lst"]).exited(2).complained(&["lst", "list"]);
 }
 

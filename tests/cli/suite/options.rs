@@ -31,7 +31,7 @@ fn bad_queues_are_explained() {
 
 #[test]
 fn bad_numbers_are_explained() {
-    refused(&["--concurrency", "0"], &["--concurrency", "whole number from 1"]);
+    refused(&["--slots", "0"], &["--slots", "whole number from 1"]);
     refused(&["--max-crashes", "0"], &["--max-crashes", "from 1 to 65535"]);
     for limit in ["0", "-1", "abc", "1.5"] {
         refused(&["list", "--limit", limit], &["--limit", &format!("{limit:?} is not a whole number from 1")]);
@@ -55,11 +55,19 @@ fn bad_variables_are_named() {
     refused_variable("JOBS_GRACE", "soon", "not a duration");
     refused_variable("JOBS_LEASE", "1y", "unknown unit");
     refused_variable("JOBS_QUEUES", "mail=", "whole number");
-    refused_variable("JOBS_CONCURRENCY", "-1", "whole number");
+    refused_variable("JOBS_SLOTS", "-1", "whole number");
     refused_variable("JOBS_CONNECTIONS", "none", "whole number");
     refused_variable("JOBS_MAX_CRASHES", "0", "whole number");
     refused_variable("JOBS_LOG_FORMAT", "xml", "pretty or json");
     refused_variable("RUST_LOG", "diesel_jobs=loud", "level");
+}
+
+/// `concurrency` is the word for limits over all workers.
+#[test]
+fn the_earlier_name_of_slots_is_refused_in_words() {
+    refused(&["--concurrency", "3"], &["write --slots 3"]);
+    refused(&["run", "--concurrency=3"], &["write --slots 3"]);
+    refused_variable("JOBS_CONCURRENCY", "3", "is called JOBS_SLOTS");
 }
 
 #[test]

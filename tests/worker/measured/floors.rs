@@ -66,7 +66,7 @@ async fn jobs_that_came_back_to_their_old_places_are_found_by_a_rescan(db: Db) {
     let claimed = elsewhere.claim(&claim).await.unwrap();
     assert_eq!(claimed.len(), 50);
 
-    let worker = Running::start(db.worker(registry![Tells]).state(probe).concurrency(4).poll(Duration::from_secs(60)));
+    let worker = Running::start(db.worker(registry![Tells]).state(probe).slots(4).poll(Duration::from_secs(60)));
     a_while(&db).await;
     // Waits until the rescan after the last claim is over. A notification of the release causes the next one.
     tokio::time::sleep(Duration::from_millis(2_500)).await;
@@ -106,7 +106,7 @@ async fn released_prefetched_jobs_do_not_wait_for_the_periodic_rescan(db: Db) {
     // An idle worker would be notified of released jobs. This one always has jobs, and its scan floor has followed
     // them.
     conn.enqueue_all((0..10_000).map(|_| Steady {})).await;
-    let worker = Running::start(db.worker(registry![Short, Steady, Held]).state(probe).concurrency(1));
+    let worker = Running::start(db.worker(registry![Short, Steady, Held]).state(probe).slots(1));
     tokio::time::sleep(Duration::from_millis(2500)).await;
     let mut rounds = 0;
     for round in 1..=4 {

@@ -29,7 +29,7 @@ fn one_worker_at_concurrency_1_is_a_strict_fifo() {
         let mut conn = db.conn().await;
         // The first half waits already, the second half is enqueued while the worker runs.
         let mut ids = conn.enqueue_all((0..JOBS / 2).map(|_| Step {})).await;
-        let worker = Running::start(db.worker(registry![Step]).state(probe).concurrency(1));
+        let worker = Running::start(db.worker(registry![Step]).state(probe).slots(1));
         for _ in JOBS / 2..JOBS {
             ids.push(conn.enqueue(Step {}).await);
         }
@@ -50,7 +50,7 @@ fn a_long_job_at_the_head_does_not_delay_the_others() {
     support::run(Db::postgres(), async |db| {
         let (probe, mut events) = Probe::new();
         let head = db.enqueue(Long {}.priority(100)).await;
-        let worker = Running::start(db.worker(registry![Step, Long]).state(probe).concurrency(2));
+        let worker = Running::start(db.worker(registry![Step, Long]).state(probe).slots(2));
         assert_eq!(events.expect("long").await.job, head);
         let asked = Instant::now();
         db.conn().await.enqueue_all((0..200).map(|_| Step {})).await;

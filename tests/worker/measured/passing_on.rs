@@ -42,7 +42,7 @@ impl Recorder for Claims {
 async fn the_jobs_of_a_key_need_few_claims(db: Db) {
     db.conn().await.enqueue_all((0..400).map(|_| Busy {})).await;
     let claims = Arc::new(Claims::default());
-    let worker = db.worker(registry![Busy]).concurrency(2).poll(Duration::from_secs(10)).recorder(claims.clone());
+    let worker = db.worker(registry![Busy]).slots(2).poll(Duration::from_secs(10)).recorder(claims.clone());
     let worker = Running::start(worker);
     db.await_number(400, "select count(*) as number from jobs.finished where state = 1").await;
     assert_eq!(worker.stop().await.completed, 400);
@@ -55,7 +55,7 @@ async fn the_jobs_of_a_key_need_few_claims(db: Db) {
 async fn other_jobs_that_wait_come_before_the_next_jobs_of_a_key(db: Db) {
     const STARTED: &str = "select count(*) as number from jobs.job where kind = 'long' and attempt > 0";
     db.conn().await.enqueue_all((0..200).map(|_| Long {})).await;
-    let worker = Running::start(db.worker(registry![Long, Other]).concurrency(2));
+    let worker = Running::start(db.worker(registry![Long, Other]).slots(2));
     until("the first jobs", async || (db.number(STARTED).await > 10).then_some(())).await;
     db.conn().await.enqueue_all((0..60).map(|_| Other {})).await;
     let before = db.number(STARTED).await;

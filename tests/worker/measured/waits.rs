@@ -66,7 +66,7 @@ async fn a_handler_is_told_of_its_cancellation_within_ten_seconds(db: Db) {
 
 async fn a_full_batch_starts_before_its_time_is_over(db: Db) {
     let (probe, mut events) = Probe::new();
-    let worker = Running::start(db.worker(registry![Gathered]).state(probe).concurrency(4));
+    let worker = Running::start(db.worker(registry![Gathered]).state(probe).slots(4));
     let mut conn = db.conn().await;
     let begun = Instant::now();
     for _ in 0..3 {
@@ -80,7 +80,7 @@ async fn a_full_batch_starts_before_its_time_is_over(db: Db) {
 
 async fn a_worker_that_stops_does_not_wait_for_a_full_batch(db: Db) {
     let (probe, mut events) = Probe::new();
-    let worker = Running::start(db.worker(registry![Gathered]).state(probe).concurrency(1));
+    let worker = Running::start(db.worker(registry![Gathered]).state(probe).slots(1));
     let id = db.enqueue(Gathered {}).await;
     db.await_state(id, JobState::Running).await;
     let begun = Instant::now();

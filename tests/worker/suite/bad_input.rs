@@ -145,8 +145,8 @@ async fn settings_out_of_bounds_are_refused(db: Db) {
         (worker().lease(zero), "lease"),
         (worker().poll(zero), "poll"),
         (worker().max_crashes(0), "max_crashes"),
-        (worker().queue("default", 0), "concurrency"),
-        (worker().concurrency(0), "concurrency"),
+        (worker().queue("default", 0), "from 1 to 100000 slots"),
+        (worker().slots(0), "from 1 to 100000 slots"),
     ] {
         let error = builder.build().unwrap_err().to_string();
         assert!(error.contains(word), "{error}");

@@ -175,7 +175,7 @@ fn start_watched(db: &Db, kind: &Kind) -> (Running, Events, Arc<Notify>) {
     let storage = Lossy::losing(db, 0, 0);
     let aborted = storage.transacted.clone();
     let worker = Worker::builder(Arc::new(storage)).registry(kind.registry.clone()).poll(Duration::from_millis(50));
-    (Running::start(worker.state(probe).concurrency(1)), events, aborted)
+    (Running::start(worker.state(probe).slots(1)), events, aborted)
 }
 
 async fn enqueue(db: &Db, job: fn(i64, &str) -> JobBuilder, does: &[&str]) -> Vec<JobId> {
@@ -296,7 +296,7 @@ async fn a_lease_that_is_lost_before_the_transaction_is_left_out(db: Db, kind: K
     let ids = enqueue(&db, kind.job, &["", "", ""]).await;
     let (probe, mut events) = Probe::new();
     let cancels = Cancels(db.database().operator.clone(), ids[1]);
-    let worker = Running::start(db.worker(kind.registry).state(probe).concurrency(1).layer(cancels));
+    let worker = Running::start(db.worker(kind.registry).state(probe).slots(1).layer(cancels));
     for id in [ids[0], ids[2]] {
         assert_eq!(db.await_state(id, JobState::Completed).await.attempt, 1);
     }
@@ -416,7 +416,7 @@ impl Layer for Tells {
 async fn layers_see_the_end_of_each_job(db: Db, kind: Kind) {
     enqueue(&db, kind.job, &["", "refuse", "fatal"]).await;
     let (probe, mut events) = Probe::new();
-    let worker = db.worker(kind.registry).state(probe.clone()).concurrency(1).layer(Tells(probe));
+    let worker = db.worker(kind.registry).state(probe.clone()).slots(1).layer(Tells(probe));
     let worker = Running::start(worker);
     for event in ["1 2 3", "Complete", "Error 2 is refused false", "Error never true"] {
         events.expect(event).await;

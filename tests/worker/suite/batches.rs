@@ -98,7 +98,7 @@ async fn enqueue(db: &Db, jobs: impl IntoIterator<Item = Index>) -> Vec<JobId> {
 
 fn worker(db: &Db, slots: usize) -> (WorkerBuilder, Events) {
     let (probe, events) = Probe::new();
-    (db.worker(registry![Index, Slow, Gathered, WaitsASecond, Single]).state(probe).concurrency(slots), events)
+    (db.worker(registry![Index, Slow, Gathered, WaitsASecond, Single]).state(probe).slots(slots), events)
 }
 
 fn start(db: &Db, slots: usize) -> (Running, Events) {
@@ -322,7 +322,7 @@ async fn a_job_that_is_cancelled_meanwhile_ends_alone(db: Db) {
 async fn a_worker_that_stops_releases_the_jobs_of_a_batch(db: Db) {
     let ids = enqueue(&db, [index(1, "wait"), index(2, "")]).await;
     let (probe, mut events) = Probe::new();
-    let worker = db.worker(registry![Index]).state(probe).concurrency(1).grace(Duration::from_millis(100));
+    let worker = db.worker(registry![Index]).state(probe).slots(1).grace(Duration::from_millis(100));
     let worker = Running::start(worker);
     events.expect("1 2").await;
     worker.stop().await;

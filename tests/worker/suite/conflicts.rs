@@ -67,7 +67,7 @@ pub(super) fn blocking_kind() -> Kind {
 
 fn start(db: &Db, registry: Registry) -> (Running, Events) {
     let (probe, events) = Probe::new();
-    (Running::start(db.worker(registry).state(probe).concurrency(8)), events)
+    (Running::start(db.worker(registry).state(probe).slots(8)), events)
 }
 
 /// Returns SQL that raises this error at the first `times` calls. It counts with a sequence, because sequences do not

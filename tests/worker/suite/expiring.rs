@@ -33,7 +33,7 @@ async fn expire_late(State(ran): State<Ran>) {
 async fn an_expired_job_never_runs(db: Db) {
     let (ran, gate) = (Ran::default(), Gate::default());
     let blocking = db.enqueue(Block).await;
-    let worker = db.worker(registry![Block, ExpireSoon, ExpireLate]).concurrency(1);
+    let worker = db.worker(registry![Block, ExpireSoon, ExpireLate]).slots(1);
     let worker = Running::start(worker.state(ran.clone()).state(gate.clone()));
     db.await_state(blocking, JobState::Running).await;
     let soon = db.enqueue(ExpireSoon).await;

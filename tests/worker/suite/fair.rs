@@ -22,7 +22,7 @@ async fn report(ctx: &JobContext, tenant: i64, fails: bool, State(starts): State
 }
 
 async fn run(db: &Db, starts: &Starts, ids: &[JobId]) {
-    let worker = Running::start(db.worker(registry![Report]).state(starts.clone()).concurrency(4));
+    let worker = Running::start(db.worker(registry![Report]).state(starts.clone()).slots(4));
     for id in ids {
         db.await_state(*id, JobState::Completed).await;
     }

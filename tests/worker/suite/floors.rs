@@ -62,7 +62,7 @@ async fn jobs_that_came_back_to_their_old_places_are_found(db: Db) {
     }
     db.execute("update jobs.running set run_at = run_at - interval '1 hour'").await;
 
-    let worker = Running::start(db.worker(registry![Quick]).concurrency(4).poll(NEVER));
+    let worker = Running::start(db.worker(registry![Quick]).slots(4).poll(NEVER));
     a_few(&db).await;
     let release = |job: &ClaimedJob| Finish { lease: job.lease, transition: Transition::Release };
     elsewhere.finish(&claimed.iter().map(release).collect::<Vec<_>>()).await.unwrap();
@@ -83,7 +83,7 @@ async fn released_prefetched_jobs_do_not_wait_for_the_periodic_rescan(db: Db) {
     let (probe, mut events) = Probe::new();
     let storage = Lossy::losing(&db, 0, 0);
     let requested = storage.requested_rescans.clone();
-    let worker = Worker::builder(Arc::new(storage)).registry(registry![Quick, Held]).state(probe).concurrency(1);
+    let worker = Worker::builder(Arc::new(storage)).registry(registry![Quick, Held]).state(probe).slots(1);
     let worker = Running::start(worker.poll(NEVER));
     let went_back = "select count(*) as number from jobs.ready where lease = 1";
     let ended = "select (select count(*) from jobs.ready) + (select count(*) from jobs.running) as number";

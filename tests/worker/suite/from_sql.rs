@@ -96,7 +96,7 @@ async fn a_trigger_enqueues_with_the_row_or_not_at_all(db: Db) {
     {
         conn.execute(sql).await;
     }
-    let worker = Running::start(db.worker(registry![Greet]).state(probe).concurrency(1));
+    let worker = Running::start(db.worker(registry![Greet]).state(probe).slots(1));
     events.expect("ada").await;
     events.expect("grace").await;
     worker.stop().await;

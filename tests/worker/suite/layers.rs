@@ -91,7 +91,7 @@ fn start_with(
     let layer = |name, does| Telling { name, does, probe: probe.clone() };
     let worker = db.worker(jobs(db)).state(Names("the worker's".to_owned())).state(Once::default());
     let worker = worker.state(Url(db.url().to_owned())).layer(layer("outer", outer)).layer(layer("inner", inner));
-    (Running::start(set(worker.state(probe)).concurrency(1)), events)
+    (Running::start(set(worker.state(probe)).slots(1)), events)
 }
 
 async fn expect_all(events: &mut Events, form: &Form, texts: &[&str]) {

@@ -58,7 +58,7 @@ async fn takes_the_connection(_conn: &mut AsyncPgConnection, ctx: &JobContext, S
 /// A worker whose handlers have one connection.
 async fn with_one_connection(db: &Db, registry: Registry) -> WorkerBuilder {
     let database = Database::open(db.url(), 1).await.unwrap();
-    Worker::builder(database.storage).registry(registry).poll(Duration::from_millis(50)).concurrency(4)
+    Worker::builder(database.storage).registry(registry).poll(Duration::from_millis(50)).slots(4)
 }
 
 async fn the_connection_is_back_in_its_pool_while_the_handler_runs(db: Db) {

@@ -55,7 +55,7 @@ async fn a_locked_row_holds_up_its_own_job_and_no_other(db: Db) {
     let (probe, mut events) = Probe::new();
     let (waits, fails) = (db.enqueue(Held {}).await, db.enqueue(Held {}).await);
     let rounds = Arc::<Rounds>::default();
-    let worker = db.worker(registry![Held, Quick]).state(probe).concurrency(4).recorder(rounds.clone());
+    let worker = db.worker(registry![Held, Quick]).state(probe).slots(4).recorder(rounds.clone());
     let worker = Running::start(worker);
     events.expect("began").await;
     events.expect("began").await;
@@ -100,7 +100,7 @@ async fn a_row_that_was_deleted_behind_its_lock_is_a_lost_lease(db: Db) {
 async fn hangs_after_complete_in(db: Db, commits: bool) {
     let (probe, mut events) = Probe::new();
     let id = db.enqueue(Hangs { commits }).await;
-    let worker = db.worker(registry![Hangs, Quick]).state(probe).state(Url(db.url().to_owned())).concurrency(4);
+    let worker = db.worker(registry![Hangs, Quick]).state(probe).state(Url(db.url().to_owned())).slots(4);
     let rounds = Arc::<Rounds>::default();
     let worker = Running::start(worker.recorder(rounds.clone()));
     events.expect("completed").await;

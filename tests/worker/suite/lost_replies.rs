@@ -23,7 +23,7 @@ async fn five_jobs_run_once(db: Db, claims: usize, finishes: usize, late: Option
     let (probe, mut events) = Probe::new();
     let ids = db.conn().await.enqueue_all((0..5).map(|_| Once {})).await;
     let lossy = Lossy { late, ..Lossy::losing(&db, claims, finishes) };
-    let worker = Worker::builder(Arc::new(lossy)).registry(registry![Once]).state(probe).concurrency(2);
+    let worker = Worker::builder(Arc::new(lossy)).registry(registry![Once]).state(probe).slots(2);
     let worker = Running::start(worker.poll(Duration::from_millis(50)).lease(LEASE));
     for id in ids {
         let (job, failures) = {
@@ -82,7 +82,7 @@ fn jobs_that_a_finish_has_claimed_run_although_its_answer_was_lost() {
         let ids = db.conn().await.enqueue_all((0..40).map(|_| OnceInTurn {})).await;
         let lossy = Lossy { claiming_finishes: 3.into(), ..Lossy::losing(&db, 0, 0) };
         let lossy = Arc::new(lossy);
-        let worker = Worker::builder(lossy.clone()).registry(registry![OnceInTurn]).state(probe).concurrency(2);
+        let worker = Worker::builder(lossy.clone()).registry(registry![OnceInTurn]).state(probe).slots(2);
         let worker = Running::start(worker.poll(Duration::from_millis(50)).lease(Duration::from_secs(30)));
         for id in ids {
             let job = db.await_state(id, JobState::Completed).await;
@@ -168,7 +168,7 @@ async fn refused_for_a_while(db: Db, lease: Duration) {
     let (probe, mut events) = Probe::new();
     let ids = db.conn().await.enqueue_all((0..20).map(|_| Once {})).await;
     let lossy = Lossy { refusals: 15.into(), ..Lossy::losing(&db, 0, 0) };
-    let worker = Worker::builder(Arc::new(lossy)).registry(registry![Once]).state(probe).concurrency(2);
+    let worker = Worker::builder(Arc::new(lossy)).registry(registry![Once]).state(probe).slots(2);
     let worker = Running::start(worker.poll(Duration::from_millis(50)).lease(lease));
     for id in ids {
         db.await_state(id, JobState::Completed).await;

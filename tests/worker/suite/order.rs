@@ -81,7 +81,7 @@ async fn higher_priorities_run_first_and_ties_in_the_order_of_their_time(db: Db)
     expected.sort_unstable();
     // After a slow statement a claim may read only the usual priority.
     let storage = db.storage_without_stopwatch().await;
-    let worker = Worker::builder(storage).registry(registry![Tells]).state(probe).concurrency(1).build().unwrap();
+    let worker = Worker::builder(storage).registry(registry![Tells]).state(probe).slots(1).build().unwrap();
     support::within(support::LIMIT, "all to run", worker.run_until_empty()).await.unwrap();
     let ran: Vec<_> = events.rest().into_iter().map(|event| event.job).collect();
     assert_eq!(ran, expected.into_iter().map(|(_, id)| id).collect::<Vec<_>>());
@@ -102,7 +102,7 @@ async fn one_worker_at_concurrency_1_runs_jobs_in_their_order(db: Db) {
     let mut conn = db.conn().await;
     // The first half waits already, the second half is enqueued while the worker runs.
     let mut ids = conn.enqueue_all((0..JOBS / 2).map(|_| Tells {})).await;
-    let worker = Running::start(db.worker(registry![Tells]).state(probe).concurrency(1));
+    let worker = Running::start(db.worker(registry![Tells]).state(probe).slots(1));
     for _ in JOBS / 2..JOBS {
         ids.push(conn.enqueue(Tells {}).await);
     }
@@ -127,7 +127,7 @@ async fn long(ctx: &JobContext, State(probe): State<Probe>) {
 async fn a_long_job_at_the_head_does_not_delay_the_others(db: Db) {
     let (probe, mut events) = Probe::new();
     let head = db.enqueue(Long {}.priority(100)).await;
-    let worker = Running::start(db.worker(registry![Tells, Long]).state(probe).concurrency(2));
+    let worker = Running::start(db.worker(registry![Tells, Long]).state(probe).slots(2));
     assert_eq!(events.expect("long").await.job, head);
     db.conn().await.enqueue_all((0..200).map(|_| Tells {})).await;
     // The long job ends only after this.

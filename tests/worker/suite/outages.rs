@@ -29,7 +29,7 @@ async fn ended_connections_lose_no_job_and_repeat_none(db: Db) {
     let (probe, mut events) = Probe::new();
     let mut conn = db.conn().await;
     conn.enqueue_all((0..JOBS).map(|_| Short {})).await;
-    let worker = Running::start(db.worker(registry![Short]).state(probe).concurrency(4).lease(Duration::from_secs(10)));
+    let worker = Running::start(db.worker(registry![Short]).state(probe).slots(4).lease(Duration::from_secs(10)));
     // Each time the worker has jobs, which it has just reported, and is connected again.
     let mut ended = 0;
     for _ in 0..8 {

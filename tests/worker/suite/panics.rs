@@ -72,7 +72,7 @@ async fn fine() {}
 async fn failure_of(db: &Db, registry: Registry, job: impl Into<diesel_jobs::JobBuilder>) -> AttemptError {
     let id: JobId = db.enqueue(job.into()).await;
     let after = db.enqueue(Fine {}.priority(-1)).await;
-    let worker = db.worker(registry.with::<Fine>()).concurrency(1).build().unwrap();
+    let worker = db.worker(registry.with::<Fine>()).slots(1).build().unwrap();
     let stats = support::within(support::LIMIT, "the worker to run dry", worker.run_until_empty()).await.unwrap();
     assert_eq!((stats.discarded, stats.completed), (1, 1), "the worker went on");
     assert_eq!(db.record(after).await.state, JobState::Completed);

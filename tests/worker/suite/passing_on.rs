@@ -35,7 +35,7 @@ fn finishes_claim_the_next_jobs_of_their_key() {
         db.conn().await.enqueue_all((0..400).map(|_| Busy {})).await;
         let storage = Lossy::losing(&db, 0, 0);
         let claimed_by_finishes = storage.claimed_by_finishes.clone();
-        let worker = Worker::builder(Arc::new(storage)).registry(registry![Busy]).concurrency(2);
+        let worker = Worker::builder(Arc::new(storage)).registry(registry![Busy]).slots(2);
         let worker = Running::start(worker.poll(Duration::from_secs(10)));
         db.await_number(400, COMPLETED).await;
         assert_eq!(worker.stop().await.completed, 400);
@@ -49,7 +49,7 @@ fn other_jobs_that_wait_come_before_the_next_jobs_of_a_key() {
     support::run(Db::postgres(), async |db| {
         const STARTED: &str = "select count(*) as number from jobs.job where kind = 'long' and attempt > 0";
         db.conn().await.enqueue_all((0..200).map(|_| Long {})).await;
-        let worker = Running::start(db.worker(registry![Long, Other]).concurrency(2));
+        let worker = Running::start(db.worker(registry![Long, Other]).slots(2));
         support::until("the first jobs", async || (db.number(STARTED).await > 10).then_some(())).await;
         db.conn().await.enqueue_all((0..60).map(|_| Other {})).await;
         let before = db.number(STARTED).await;
@@ -67,7 +67,7 @@ fn a_worker_that_stops_keeps_no_job_of_a_key() {
     support::run(Db::postgres(), async |db| {
         db.conn().await.enqueue_all((0..2000).map(|_| Busy {})).await;
         for round in 1..=8 {
-            let worker = Running::start(db.worker(registry![Busy]).concurrency(2));
+            let worker = Running::start(db.worker(registry![Busy]).slots(2));
             support::until("some jobs", async || (db.number(COMPLETED).await > round * 30).then_some(())).await;
             let stats = worker.stop().await;
             assert_eq!((stats.leases_lost, stats.discarded), (0, 0));

@@ -21,7 +21,7 @@ async fn held(ctx: &JobContext, State(probe): State<Probe>) {
 async fn stuck(db: &Db, probe: Probe) -> Running {
     let mut conn = db.conn().await;
     conn.enqueue_all((0..100).map(|_| Short {})).await;
-    let worker = Running::start(db.worker(registry![Short, Held]).state(probe).concurrency(1));
+    let worker = Running::start(db.worker(registry![Short, Held]).state(probe).slots(1));
     db.await_number(100, "select count(*) as number from jobs.job where state = 'completed'").await;
     conn.enqueue(Held {}).await;
     conn.enqueue_all((0..FEW).map(|_| Short {})).await;
@@ -40,7 +40,7 @@ async fn jobs_behind_a_long_job_run_on_other_workers(db: Db) {
     assert_eq!(db.number(waiting).await, FEW);
     let claims = "select cast(max(lease) as bigint) as number from jobs.job where state = 'available'";
     assert!(db.number(claims).await <= 1, "they are not taken and given back again and again");
-    let other = Running::start(db.worker(registry![Short]).concurrency(1));
+    let other = Running::start(db.worker(registry![Short]).slots(1));
     db.await_number(100 + FEW, "select count(*) as number from jobs.job where state = 'completed'").await;
     other.stop().await;
     events.open(1);

@@ -68,7 +68,7 @@ async fn a_job_after_many_on_its_thread_is_given_back_at_the_end_of_the_grace_pe
     let first = short_ones(&db).await;
     let long = db.enqueue(Stuck {}).await;
     let (probe, mut events) = Probe::new();
-    let worker = db.worker(registry![Short, Stuck]).state(probe).concurrency(1).grace(Duration::from_millis(50));
+    let worker = db.worker(registry![Short, Stuck]).state(probe).slots(1).grace(Duration::from_millis(50));
     let worker = Running::start(worker);
     for _ in &first {
         events.expect("short").await;
@@ -83,7 +83,7 @@ async fn a_job_after_many_on_its_thread_is_given_back_at_the_end_of_the_grace_pe
 
 async fn a_slot_that_a_function_keeps_after_its_timeout_is_logged(db: Db) {
     let id = db.enqueue(Outlive { millis: 600_000 }).await;
-    let mut worker = Process::worker(env!("CARGO_BIN_EXE_worker-app"), db.url(), ["run", "--concurrency", "1"]);
+    let mut worker = Process::worker(env!("CARGO_BIN_EXE_worker-app"), db.url(), ["run", "--slots", "1"]);
     worker.await_line(&format!(
         "job {id}: the attempt has ended, but its handler `outlive` continues and keeps a slot of queue `default`"
     ));
@@ -102,7 +102,7 @@ async fn failures_and_other_handlers_do_not_stop_the_jobs_after_them(db: Db) {
         ids.push((db.enqueue(Short {}).await, JobState::Completed));
     }
     let (probe, mut events) = Probe::new();
-    let worker = Running::start(db.worker(registry![Short, NotPlain, Panicking]).state(probe).concurrency(1));
+    let worker = Running::start(db.worker(registry![Short, NotPlain, Panicking]).state(probe).slots(1));
     for (id, state) in &ids {
         assert_eq!(db.await_state(*id, *state).await.attempt, 1);
     }

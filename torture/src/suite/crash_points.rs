@@ -109,14 +109,9 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
         }
         died += await_all(fixture, &mut rescuer, &mut alive).await?;
     }
-    let fleet = Fleet::start(
-        fixture,
-        fixture.worker_url(),
-        History::Quick,
-        &["--concurrency", "16", "--max-crashes", "1000"],
-        1,
-    )
-    .await?;
+    let fleet =
+        Fleet::start(fixture, fixture.worker_url(), History::Quick, &["--slots", "16", "--max-crashes", "1000"], 1)
+            .await?;
     let ledger = load.stop().await?.ledger();
     let drained = fixture.at_rest(REST).await?;
     let mut run = Run::check(fixture, &ledger, Promise::default()).await?;
@@ -142,7 +137,7 @@ fn doom(fixture: &Fixture<'_>, point: &'static str, line: Option<Proxy>, time: u
     let time = if matches!(point, "registered" | "admit" | "admitted" | "prune" | "pruned") { 1 } else { time };
     // A job may be in any number of crashes, so the limit is high. The grace period is shorter than a long job, for the
     // point `grace-over`.
-    let args = ["--concurrency", "4", "--poll", "100ms", "--grace", "100ms", "--max-crashes", "1000"];
+    let args = ["--slots", "4", "--poll", "100ms", "--grace", "100ms", "--max-crashes", "1000"];
     let plan = format!("{point}:{time}");
     let process = fixture.worker_with(&url, History::Quick, &args, &[("JOBS_CRASH_AT", &plan)])?;
     Ok(Doomed { point, process, _line: line })

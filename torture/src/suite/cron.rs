@@ -49,14 +49,9 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
         tokio::time::sleep(POLL_INTERVAL).await;
     }
     // The remaining workers may still die. This worker runs the remaining jobs.
-    let fleet = Fleet::start(
-        fixture,
-        fixture.worker_url(),
-        History::Quick,
-        &["--concurrency", "16", "--max-crashes", "1000"],
-        1,
-    )
-    .await?;
+    let fleet =
+        Fleet::start(fixture, fixture.worker_url(), History::Quick, &["--slots", "16", "--max-crashes", "1000"], 1)
+            .await?;
     tokio::time::sleep(Duration::from_secs(2)).await;
     conn.batch_execute("update jobs.schedule set paused = true").await?;
     let drained = fixture.at_rest(REST).await?;

@@ -39,7 +39,7 @@ const REST: Duration = Duration::from_secs(60);
 pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     let size = fixture.size(SHORT, LONG);
     let hold = if fixture.short { HOLD_SHORT } else { HOLD };
-    let fleet = Fleet::start(fixture, fixture.worker_url(), History::Quick, &["--concurrency", "16"], 1).await?;
+    let fleet = Fleet::start(fixture, fixture.worker_url(), History::Quick, &["--slots", "16"], 1).await?;
     let load = Load::start(fixture.url(), Workload::new(fixture.seed, Mix::default(), usize::MAX), CALM);
     let (conn, mut application) = (fixture.connect().await?, AsyncPgConnection::establish(&fixture.url()).await?);
     let (mut held, mut let_go) = (Vec::new(), Vec::new());

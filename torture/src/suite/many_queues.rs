@@ -69,7 +69,7 @@ async fn started(fixture: &Fixture<'_>, workers: usize, queues: i64) -> Result<V
         started.push(fixture.worker_with(
             &fixture.worker_url(),
             History::Quick,
-            &["--concurrency", "2"],
+            &["--slots", "2"],
             &[(QUEUES, &number)],
         )?);
     }

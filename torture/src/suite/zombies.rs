@@ -62,7 +62,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
         }
         stopped += zombies.len();
         let heirs =
-            Fleet::start(fixture, fixture.worker_url(), History::Quick, &["--concurrency", "16", "--poll", "200ms"], 1)
+            Fleet::start(fixture, fixture.worker_url(), History::Quick, &["--slots", "16", "--poll", "200ms"], 1)
                 .await?;
         tokio::time::sleep(3 * LEASE).await;
         for zombie in &zombies {
@@ -148,7 +148,7 @@ impl Stage<'_> {
         let url = line
             .as_ref()
             .map_or_else(|| self.fixture.worker_url(), |(proxy, _)| self.fixture.url_through(proxy.port()));
-        let process = self.fixture.worker(&url, History::Quick, &["--concurrency", SLOTS, "--poll", "100ms"])?;
+        let process = self.fixture.worker(&url, History::Quick, &["--slots", SLOTS, "--poll", "100ms"])?;
         Ok(Zombie { phase, process, line })
     }
 

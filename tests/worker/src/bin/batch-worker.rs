@@ -50,6 +50,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         _ => Registry::new().with::<OnSqlite>(),
     };
     let storage = Database::open(&url, 2).await?.storage;
-    let worker = Worker::builder(storage).registry(registry).lease(Duration::from_secs(10)).concurrency(1).build()?;
+    let worker = Worker::builder(storage).registry(registry).lease(Duration::from_secs(10)).slots(1).build()?;
     Ok(worker.run_until(std::future::pending()).await?)
 }
