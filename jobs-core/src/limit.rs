@@ -2,8 +2,9 @@
 //! one at a time in the order of their ids, and a rate how many of them start in a period.
 
 use serde::Serialize;
-use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
+
+use crate::canonical;
 
 mod bucket;
 mod flow;
@@ -34,48 +35,28 @@ pub use rules::{MOST_RULES, Rules};
 /// The most bytes of a key. A longer key is replaced by its hash.
 const LONGEST_KEY: usize = 200;
 
-/// The values of these arguments.
-fn values_of(names: &[&str], args: &str) -> Result<Vec<Value>, LimitProblem> {
+/// The key that these arguments make.
+pub(crate) fn key_of(names: &[&str], args: &str) -> Result<String, LimitProblem> {
     if names.is_empty() {
-        return Ok(Vec::new());
+        return Ok(key(&[]));
     }
-    let args: Map<String, Value> = serde_json::from_str(args).map_err(|_| LimitProblem::NoObject)?;
-    let value = |name: &&str| args.get(*name).cloned().ok_or_else(|| LimitProblem::Missing((*name).to_owned()));
-    names.iter().map(value).collect()
+    Ok(key(&canonical::fields(args, names)?))
 }
 
-fn value_of(value: impl Serialize) -> Result<Value, LimitProblem> {
-    serde_json::to_value(value).map_err(|error| LimitProblem::Unusable(error.to_string()))
+/// The canonical text of a value. Not by way of `serde_json::Value`, which keeps no number beyond 64 bits.
+fn value_of(value: impl Serialize) -> Result<String, LimitProblem> {
+    let json = serde_json::to_string(&value).map_err(|error| LimitProblem::Unserializable(error.to_string()))?;
+    canonical::canonical(&json)
 }
 
-/// The key of these values: the list of them as JSON, or the hash of this text if it is long. The SQL function `jobs.flow` makes the
-/// same key.
-pub(crate) fn key(values: &[Value]) -> Result<String, LimitProblem> {
-    if let Some(unusable) = values.iter().find(|value| !is_usable(value)) {
-        let mut text = unusable.to_string();
-        text.truncate(text.floor_char_boundary(100));
-        return Err(LimitProblem::Unusable(text));
-    }
-    let text = serde_json::to_string(values).map_err(|error| LimitProblem::Unusable(error.to_string()))?;
-    if text.len() <= LONGEST_KEY {
-        return Ok(text);
-    }
-    Ok(hashed(&text))
+/// The key of values with these canonical texts: their list, or the hash of its text if that is long.
+fn key(values: &[String]) -> String {
+    let text = format!("[{}]", values.join(","));
+    if text.len() <= LONGEST_KEY { text } else { hashed(&text) }
 }
 
 /// The hash that replaces this text.
 pub(crate) fn hashed(text: &str) -> String {
     let hash = Sha256::digest(text.as_bytes());
     hash.iter().fold("sha256:".to_owned(), |hex, byte| format!("{hex}{byte:02x}"))
-}
-
-/// A fraction has several texts in JSON, and so has an object. Both could make different keys in Rust and in SQL.
-fn is_usable(value: &Value) -> bool {
-    match value {
-        Value::Null | Value::Bool(_) => true,
-        // PostgreSQL stores no text with a NUL character.
-        Value::String(text) => !text.contains('\0'),
-        Value::Number(number) => !number.is_f64(),
-        Value::Array(_) | Value::Object(_) => false,
-    }
 }

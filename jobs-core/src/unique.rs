@@ -4,10 +4,9 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::Value;
 
-use crate::limit::{JobRule, LimitProblem, OnDiscard, Rule as JobsRule, Rules, hashed, key};
-use crate::named_values::named_values;
+use crate::canonical::canonical;
+use crate::limit::{JobRule, OnDiscard, Rule as JobsRule, Rules, hashed, key_of};
 
 mod problem;
 
@@ -150,11 +149,10 @@ impl Unique {
     pub(crate) fn of(self, kind: Cow<'static, str>, args: &str) -> Result<UniqueKey, UniqueProblem> {
         self.check()?;
         let key = if self.by.is_empty() {
-            let args: Value = serde_json::from_str(args).map_err(|_| LimitProblem::NoObject)?;
             // Always hashed, because the arguments may be long or secret.
-            hashed(&canonical(&args))
+            hashed(&canonical(args)?)
         } else {
-            key(&named_values(args, self.by)?)?
+            key_of(self.by, args)?
         };
         let name = match kind {
             // The jobs of a bulk need no copies of the name.
@@ -264,20 +262,6 @@ fn without_version(kind: &str) -> &str {
     match kind.rsplit_once(".v") {
         Some((name, version)) if !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => kind,
-    }
-}
-
-/// The same text for the same arguments: without spaces, and with sorted names. The SQL function `jobs.canonical` makes the same.
-fn canonical(value: &Value) -> String {
-    match value {
-        Value::Object(fields) => {
-            let mut names: Vec<&String> = fields.keys().collect();
-            names.sort_unstable();
-            let field = |name: &&String| format!("{}:{}", Value::String((*name).clone()), canonical(&fields[*name]));
-            format!("{{{}}}", names.iter().map(field).collect::<Vec<_>>().join(","))
-        }
-        Value::Array(items) => format!("[{}]", items.iter().map(canonical).collect::<Vec<_>>().join(",")),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.to_string(),
     }
 }
 

@@ -26,6 +26,7 @@ mod flow_control;
 mod freezing;
 mod history;
 mod hostile;
+mod keys;
 mod limiting;
 mod migrating;
 mod model;
@@ -125,6 +126,10 @@ conformance! {
         only_the_newest_failures_are_kept,
         endless_delays_are_only_long,
         a_listener_hears_of_an_enqueue,
+    }
+    keys {
+        equal_values_have_one_key_and_no_others,
+        a_value_of_the_builder_and_an_argument_make_one_key,
     }
     limiting {
         as_many_start_as_the_limit_allows,

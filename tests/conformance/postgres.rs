@@ -9,6 +9,7 @@ mod fair;
 mod floors;
 mod hostile_sql;
 mod joining;
+mod keys;
 mod late_outputs;
 mod limits;
 mod locked;

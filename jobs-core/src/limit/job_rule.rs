@@ -1,9 +1,8 @@
 //! A rule of one job, with its name and key.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use super::{LONGEST_KEY, LimitProblem, Rule, key};
+use super::{LONGEST_KEY, LimitProblem, Rule};
 use crate::flags;
 
 /// A rule as a job has it.
@@ -23,13 +22,7 @@ pub struct JobRule {
 }
 
 impl JobRule {
-    /// The rule with a key of these values.
-    pub(super) fn of(name: &str, rule: Rule, values: &[Value], tenant: Option<&[Value]>) -> Result<Self, LimitProblem> {
-        let tenant = tenant.map(key).transpose()?;
-        Self::new(name.to_owned(), key(values)?, rule, tenant)
-    }
-
-    /// The rule with this stored key. Fails if it may not be stored.
+    /// The rule with this key. Fails if it may not be stored.
     pub(crate) fn new(name: String, key: String, rule: Rule, tenant: Option<String>) -> Result<Self, LimitProblem> {
         let may_be_stored = |text: &str| !text.is_empty() && text.len() <= LONGEST_KEY && !text.contains('\0');
         if !may_be_stored(&name) {

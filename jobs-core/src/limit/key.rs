@@ -1,6 +1,6 @@
 //! Keys of limits, sequences and unique jobs, as people read and write them. A stored key is a list of values as JSON, or their hash.
 
-use serde_json::Value;
+use crate::canonical::{canonical, items};
 
 /// The key of jobs that all count together.
 const ALL: &str = "[]";
@@ -22,11 +22,12 @@ pub fn is_key(stored: &str, written: &str) -> bool {
     if written == stored || written == key_text(stored) {
         return true;
     }
-    let Ok(values) = serde_json::from_str::<Vec<Value>>(stored) else { return false };
-    if serde_json::from_str::<Vec<Value>>(written).is_ok_and(|list| list == values) {
+    let Ok(values) = items(stored) else { return false };
+    if canonical(written).is_ok_and(|written| written == stored) {
         return true;
     }
-    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    // A text is written without its quotes.
+    let text = |value: &String| serde_json::from_str(value).unwrap_or_else(|_| value.clone());
     match values.as_slice() {
         [] => false,
         [one] => text(one) == written,
@@ -58,10 +59,20 @@ mod tests {
             ("[]", "[]"),
             ("[]", "all jobs"),
             ("sha256:ab", "sha256:ab"),
+            ("[1.5]", "[1.50]"),
+            (r#"[{"a":1,"b":[]}]"#, r#"[ {"b": [], "a": 1.0} ]"#),
+            ("[18446744073709551616]", "18446744073709551616"),
         ] {
             assert!(is_key(stored, written), "{stored} {written}");
         }
-        for (stored, written) in [("[7]", "8"), ("[7]", "[\"7\"]"), ("[7,8]", "7"), ("[]", ""), ("sha256:ab", "ab")] {
+        for (stored, written) in [
+            ("[7]", "8"),
+            ("[7]", "[\"7\"]"),
+            ("[7,8]", "7"),
+            ("[]", ""),
+            ("sha256:ab", "ab"),
+            ("[18446744073709551616]", "[18446744073709551617]"),
+        ] {
             assert!(!is_key(stored, written), "{stored} {written}");
         }
     }

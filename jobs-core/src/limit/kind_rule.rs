@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{JobRule, LimitProblem, OnDiscard, OnFull, Rule, values_of};
+use super::{JobRule, LimitProblem, OnDiscard, OnFull, Rule, key, key_of};
 
 /// A rule of all jobs of a kind. The options `concurrency`, `sequence` and `rate` in `#[job]` make one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,14 +64,14 @@ impl KindRule {
 
     /// The rule of a job with these arguments, as JSON text.
     pub(crate) fn of(self, args: &str) -> Result<JobRule, LimitProblem> {
-        let tenant = if self.fair.is_empty() { None } else { Some(values_of(self.fair, args)?) };
-        JobRule::of(self.name, self.rule, &values_of(self.by, args)?, tenant.as_deref())
+        let tenant = if self.fair.is_empty() { None } else { Some(key_of(self.fair, args)?) };
+        JobRule::new(self.name.to_owned(), key_of(self.by, args)?, self.rule, tenant)
     }
 
     /// Like [`of`](Self::of). If arguments that `by` names are missing, the key is the empty list. `None` if the rule itself is invalid: then the
     /// attribute has reported it.
     pub(crate) fn of_any(self, args: &str) -> Option<JobRule> {
-        let tenant = (!self.fair.is_empty()).then_some(&[][..]);
-        self.of(args).or_else(|_| JobRule::of(self.name, self.rule, &[], tenant)).ok()
+        let tenant = || (!self.fair.is_empty()).then(|| key(&[]));
+        self.of(args).or_else(|_| JobRule::new(self.name.to_owned(), key(&[]), self.rule, tenant())).ok()
     }
 }

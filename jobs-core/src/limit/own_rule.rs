@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::Value;
 
-use super::{JobRule, KindRule, LimitProblem, OnDiscard, OnFull, Rule, value_of};
+use super::{JobRule, KindRule, LimitProblem, OnDiscard, OnFull, Rule, key, value_of};
 
 /// A [`Limit`], [`Sequence`] or [`Rate`] of one job.
 #[derive(Clone, Debug)]
 pub struct OwnRule {
     name: String,
     rule: Rule,
-    key: Vec<Result<Value, LimitProblem>>,
-    tenant: Vec<Result<Value, LimitProblem>>,
+    /// The canonical texts of the values.
+    key: Vec<Result<String, LimitProblem>>,
+    tenant: Vec<Result<String, LimitProblem>>,
 }
 
 impl OwnRule {
@@ -27,9 +27,10 @@ impl OwnRule {
     }
 
     pub(crate) fn of(self) -> Result<JobRule, LimitProblem> {
-        let key = self.key.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let values = self.key.into_iter().collect::<Result<Vec<_>, _>>()?;
         let tenant = self.tenant.into_iter().collect::<Result<Vec<_>, _>>()?;
-        JobRule::of(&self.name, self.rule, &key, (!tenant.is_empty()).then_some(&*tenant))
+        let tenant = if tenant.is_empty() { None } else { Some(key(&tenant)) };
+        JobRule::new(self.name, key(&values), self.rule, tenant)
     }
 }
 
@@ -44,8 +45,8 @@ impl Limit {
         Self(OwnRule::new(name.into(), Rule::concurrency(most)))
     }
 
-    /// Counts the jobs separately for each value. Several calls make a key of several values. A value is a text, a whole number, a
-    /// boolean or null. Default: all jobs of the limit have one key.
+    /// Counts the jobs separately for each value. Several calls make a key of several values. A value is anything that serde writes as JSON.
+    /// Default: all jobs of the limit have one key.
     pub fn key(mut self, value: impl Serialize) -> Self {
         self.0.key.push(value_of(value));
         self
@@ -58,7 +59,7 @@ impl Limit {
     }
 
     /// Lets the tenants of the key take turns, and sets that of this job. So a tenant with many waiting jobs does not delay the others.
-    /// Several calls make a tenant of several values. A value is a text, a whole number, a boolean or null. Default: no tenants.
+    /// Several calls make a tenant of several values. A value is anything that serde writes as JSON. Default: no tenants.
     ///
     /// ```
     /// # use diesel_jobs_core::Limit;
@@ -84,8 +85,8 @@ impl Sequence {
         Self(OwnRule::new(name.into(), Rule::Sequence { on_discard: OnDiscard::Halt }))
     }
 
-    /// The jobs with each value are a sequence of their own. Several calls make a key of several values. A value is a text, a whole
-    /// number, a boolean or null.
+    /// The jobs with each value are a sequence of their own. Several calls make a key of several values. A value is anything
+    /// that serde writes as JSON.
     pub fn key(mut self, value: impl Serialize) -> Self {
         self.0.key.push(value_of(value));
         self
@@ -116,8 +117,8 @@ impl Rate {
         self
     }
 
-    /// The jobs with each value have their own tokens. Several calls make a key of several values. A value is a text, a whole
-    /// number, a boolean or null.
+    /// The jobs with each value have their own tokens. Several calls make a key of several values. A value is anything
+    /// that serde writes as JSON.
     pub fn key(mut self, value: impl Serialize) -> Self {
         self.0.key.push(value_of(value));
         self

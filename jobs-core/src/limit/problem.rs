@@ -2,6 +2,7 @@
 
 use super::rule::{MOST_BURST, MOST_OF_RATE};
 use super::{LONGEST_KEY, MOST_AT_ONCE, MOST_RULES};
+use crate::json_depth::MAX_DEPTH;
 
 /// What is wrong with the limit of a job.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -21,9 +22,26 @@ pub enum LimitProblem {
         "`by` names the argument `{0}`, which the stored arguments do not have; a field that serde renames or leaves out cannot be a key"
     )]
     Missing(String),
-    /// The value cannot be a part of a key.
-    #[error("a key is made of texts, whole numbers, booleans and nulls, not of {0}")]
-    Unusable(String),
+    /// The arguments are no JSON.
+    #[error("its arguments are not JSON, so they have no key")]
+    NoJson,
+    /// A text of the key has a NUL character.
+    #[error("its key has a text with a NUL character (\\u0000), which databases do not store")]
+    Nul,
+    /// A number of the key is too long.
+    #[error(
+        "its key has a number with more than 1000 digits or an exponent beyond 1000; pass it as a text, or choose other arguments"
+    )]
+    LargeNumber,
+    /// The arguments contain an escape that is no character.
+    #[error("its arguments have an escape that is no character, such as half of a surrogate pair, so they have no key")]
+    Escape,
+    /// The key is nested too deep.
+    #[error("its key is nested more than {MAX_DEPTH} levels deep")]
+    Deep,
+    /// The value of a key cannot be written as JSON.
+    #[error("the value of its key cannot be written as JSON: {0}")]
+    Unserializable(String),
     /// The key that is stored with a job is not allowed.
     #[error("the stored key of a limit has 1 to {LONGEST_KEY} bytes and no NUL character")]
     StoredKey,

@@ -79,7 +79,12 @@ fn the_key_is_the_list_of_the_values() {
     assert_eq!(KindRule::concurrency("all", 1).of("[]").unwrap().key, "[]");
     assert_eq!(BY.of(r#"{"account": 1}"#), Err(LimitProblem::Missing("region".to_owned())));
     assert_eq!(BY.of("[1]"), Err(LimitProblem::NoObject));
+    let values = Limit::new("a", 1).key(u128::MAX).key(1.50).key((1, "x")).key(Some(Unset {}));
+    assert_eq!(rules(PLAIN.concurrency(values))[0].key, r#"[340282366920938463463374607431768211455,1.5,[1,"x"],{}]"#);
 }
+
+#[derive(Serialize)]
+struct Unset {}
 
 #[test]
 fn a_long_key_is_hashed() {
@@ -184,10 +189,12 @@ fn what_cannot_be_stored_is_refused() {
     assert_eq!(number, "job `plain`: a limit allows 1 to 10000 jobs at once, not 0");
     let rows = crate::without_arguments::<Charge>().into_new_job().unwrap_err().to_string();
     assert!(rows.contains("enqueue_each"), "{rows}");
-    for value in [serde_json::json!(1.5), serde_json::json!([1]), serde_json::json!({}), serde_json::json!("\0")] {
-        let problem = refused(PLAIN.concurrency(Limit::new("a", 1).key(&value)));
-        assert!(problem.contains("a key is made of texts"), "{value}: {problem}");
+    for limit in [Limit::new("a", 1).key("\0"), Limit::new("a", 1).fair_by("\0")] {
+        let nul = refused(PLAIN.concurrency(limit));
+        assert!(nul.starts_with("job `plain`: its key has a text with a NUL character"), "{nul}");
     }
+    let no_json = refused(PLAIN.concurrency(Limit::new("a", 1).key(std::collections::BTreeMap::from([((), 1)]))));
+    assert!(no_json.contains("cannot be written as JSON"), "{no_json}");
     let of = |name: &str, key: &str, tenant: Option<&str>| {
         let (rule, tenant) = (Rule::concurrency(1), tenant.map(str::to_owned));
         Rules::new(vec![JobRule { name: name.to_owned(), key: key.to_owned(), rule, tenant }]).map(drop)

@@ -1,4 +1,5 @@
 use super::*;
+use crate::limit::LimitProblem;
 
 const RULE: Unique = Unique::new().by(&["user", "region"]);
 
@@ -12,10 +13,6 @@ fn the_key_is_the_list_of_the_values_or_the_hash_of_all_arguments() {
     assert!(one.starts_with("sha256:"));
     assert_eq!(one, all(r#"{"a":"\u00e9\n","b":[1,{"c":2.5,"d":null}]}"#));
     assert_ne!(one, all(r#"{"a":"\u00e9\n","b":[{"c":2.5,"d":null},1]}"#));
-    assert_eq!(
-        canonical(&serde_json::json!({"b": [], "a": {"z": "\"", "y": true}})),
-        r#"{"a":{"y":true,"z":"\""},"b":[]}"#
-    );
 }
 
 #[test]
@@ -31,7 +28,7 @@ fn rules_that_cannot_be_are_refused() {
     let again = RULE.on_conflict(OnConflict::RunAgain);
     assert_eq!(of(again.until(Until::Started)), UniqueProblem::RunAgainStarted);
     assert_eq!(of(RULE.by(&["nobody"])), UniqueProblem::Key(LimitProblem::Missing("nobody".to_owned())));
-    assert_eq!(Unique::new().of("a".into(), "no json").unwrap_err(), UniqueProblem::Key(LimitProblem::NoObject));
+    assert_eq!(Unique::new().of("a".into(), "no json").unwrap_err(), UniqueProblem::Key(LimitProblem::NoJson));
 }
 
 #[derive(serde::Serialize, serde::Deserialize)]

@@ -163,11 +163,9 @@ fn sql_and_rust_make_the_same_key() {
             "concurrency => 10001",
             "by => '{x}'",
             "concurrency => 1, by => '{y}'",
-            "concurrency => 1, by => '{f}'",
-            "concurrency => 1, by => '{l}'",
             "concurrency => 1, limit_name => ''",
         ] {
-            let sql = format!("select jobs.enqueue('a', '{{\"x\": 1, \"f\": 1.5, \"l\": []}}', {wrong})");
+            let sql = format!("select jobs.enqueue('a', '{{\"x\": 1}}', {wrong})");
             assert!(client.execute(&sql).await.is_err(), "{wrong}");
         }
     });

@@ -1,7 +1,6 @@
 -- The limits and keys of a job that SQL enqueues.
 
--- The limit of a job, as in the column `flow`. Null without `most`. The key is the JSON of the arguments that `by` names. A long key
--- is replaced by its SHA-256. The function `key` in `jobs-core/src/limit.rs` makes the same key.
+-- The limit of a job, as in the column `flow`. Null without `most`.
 create function jobs.flow(
     kind text, args json, most integer, by text[], limit_name text, sequence text default null, rate integer default null,
     per interval default null, burst integer default null, on_full text default null
@@ -9,10 +8,6 @@ create function jobs.flow(
 language plpgsql immutable
 as $$
 declare
-    name text;
-    value json;
-    type text;
-    key text := '';
     per_us bigint;
 begin
     if flow.rate is null and (flow.per is not null or flow.burst is not null) then
@@ -73,27 +68,9 @@ begin
     if flow.limit_name = '' or octet_length(flow.limit_name) > 200 then
         raise exception 'jobs.enqueue: limit_name of job % must have 1 to 200 bytes', flow.kind using errcode = '22023';
     end if;
-    foreach name in array coalesce(by, '{}') loop
-        value := flow.args -> name;
-        type := json_typeof(value);
-        if type is null then
-            raise exception 'jobs.enqueue: `by` names the argument %, which job % does not have', name, flow.kind using errcode = '22023';
-        end if;
-        key := key || case when key = '' then '' else ',' end || case
-            when type = 'string' then to_json(flow.args ->> name)::text
-            when type = 'boolean' or type = 'null' or type = 'number' and value::text ~ '^(0|-?[1-9][0-9]*)$' then value::text
-            else '!' end;
-        if type is null or right(key, 1) = '!' then
-            raise exception 'jobs.enqueue: the argument % of job % is no key of a limit: it must be a text, a whole number, a boolean or null',
-                name, flow.kind using errcode = '22023';
-        end if;
-    end loop;
-    key := '[' || key || ']';
-    if octet_length(key) > 200 then
-        key := 'sha256:' || encode(sha256(convert_to(key, 'UTF8')), 'hex');
-    end if;
     return json_strip_nulls(json_build_object(
-        'limit', coalesce(flow.limit_name, regexp_replace(flow.kind, '\.v[0-9]+$', '')), 'key', key, 'most', coalesce(most, flow.rate),
+        'limit', coalesce(flow.limit_name, regexp_replace(flow.kind, '\.v[0-9]+$', '')),
+        'key', jobs.key(flow.kind, flow.args, coalesce(by, '{}')), 'most', coalesce(most, flow.rate),
         'sequence', flow.sequence, 'rate', case when flow.rate is not null then json_build_object('per', per_us, 'burst', burst) end,
         'on_full', nullif(flow.on_full, 'wait')
     ));
@@ -193,7 +170,7 @@ begin
             using errcode = '22023';
     end if;
     -- A tenant is made like a key.
-    return flow::jsonb || jsonb_build_object('fair', jobs.flow(fair_flow.kind, fair_flow.args, 1, fair_by, null) ->> 'key');
+    return flow::jsonb || jsonb_build_object('fair', jobs.key(fair_flow.kind, fair_flow.args, fair_by));
 end
 $$;
 
@@ -228,29 +205,110 @@ as $$
     ) t
 $$;
 
--- The same text for the same arguments: without spaces, and with sorted names. The function `canonical` in `jobs-core/src/unique.rs`
--- makes the same.
-create function jobs.canonical(value json) returns text
-language sql immutable
+-- The canonical text of JSON, of which keys are made: equal values have the same text. The names of an object are sorted by their bytes, and the last
+-- of two fields with the same name counts. Numbers are exact: they are written out, without zeros that change nothing. So 1.0 is 1. The module
+-- `canonical` in `jobs-core/src` makes the same text, and `jobs-core/src/canonical/cases.json` is tested against both.
+create function jobs.canonical(kind text, value json) returns text
+language plpgsql immutable
 as $$
-    select case json_typeof(value)
-        when 'object' then '{' || coalesce((
-            select string_agg(to_json(field.key)::text || ':' || jobs.canonical(field.value), ',' order by field.key collate "C")
-            from json_each(value) field), '') || '}'
-        when 'array' then '[' || coalesce((
-            select string_agg(jobs.canonical(item.value), ',' order by item.place)
-            from json_array_elements(value) with ordinality as item (value, place)), '') || ']'
-        when 'string' then to_json(value #>> '{}')::text
-        else value::text
-    end
+declare
+    written text;
+    exponent text;
+begin
+    case json_typeof(value)
+        when 'object' then
+            return (
+                select '{' || coalesce(string_agg(to_json(field.name)::text || ':' || field.text, ',' order by field.name collate "C"), '') || '}'
+                from (
+                    select distinct on (each.name collate "C") each.name, each.text
+                    from (
+                        select f.key as name, jobs.canonical(canonical.kind, f.value) as text, f.place
+                        from json_each(canonical.value) with ordinality as f (key, value, place) offset 0
+                    ) each
+                    order by each.name collate "C", each.place desc
+                ) field
+            );
+        when 'array' then
+            return (
+                select '[' || coalesce(string_agg(jobs.canonical(canonical.kind, item.value), ',' order by item.place), '') || ']'
+                from json_array_elements(canonical.value) with ordinality as item (value, place)
+            );
+        when 'string' then
+            return to_json(value #>> '{}')::text;
+        when 'number' then
+            written := btrim(value::text, E' \t\n\r');
+            if length(written) <= 18 and written ~ '^(0|-?[1-9][0-9]*)$' then
+                return written;
+            end if;
+            exponent := substring(written from '[eE][+-]?0*([0-9]+)$');
+            if length(translate(split_part(lower(written), 'e', 1), '-.', '')) > 1000 or length(exponent) > 4 or exponent::integer > 1000 then
+                raise exception 'jobs.enqueue: the key of job % has a number with more than 1000 digits or an exponent beyond 1000; pass it as a text, or choose other arguments',
+                    canonical.kind using errcode = '22023';
+            end if;
+            return trim_scale(written::numeric)::text;
+        else
+            return btrim(value::text, E' \t\n\r');
+    end case;
+end
+$$;
+
+-- The key of a job: the list of the arguments that `by` names, in their canonical text. A long one is replaced by its SHA-256. If `by` is null, the
+-- key is the SHA-256 of all arguments. The functions `key_of` in `jobs-core/src/limit.rs` and `Unique::of` make the same keys.
+create function jobs.key(kind text, args json, by text[]) returns text
+language plpgsql immutable
+as $$
+declare
+    nul constant text := '(?<!\\)((?:\\\\)*)\\u0000';
+    readable json := key.args;
+    -- The same with another character in the place of each NUL. Null if there is none.
+    other json;
+    named text;
+    part json;
+    parts text[] := '{}';
+    made text;
+begin
+    -- JSON that is stored may have escapes that no function reads. The arguments that make no key may have a NUL.
+    if position('\u' in key.args::text) > 0 then
+        if key.args::text ~ nul then
+            readable := regexp_replace(key.args::text, nul, '\1\\u0001', 'g');
+            other := regexp_replace(key.args::text, nul, '\1\\u0002', 'g');
+        end if;
+        begin
+            perform readable -> '';
+        exception when invalid_text_representation or untranslatable_character then
+            raise exception 'jobs.enqueue: the arguments of job % have an escape that is no character, such as half of a surrogate pair, so they have no key', key.kind
+                using errcode = '22023';
+        end;
+    end if;
+    if by is not null then
+        foreach named in array by loop
+            part := readable -> named;
+            if part is null then
+                raise exception 'jobs.enqueue: `by` names the argument %, which job % does not have', named, key.kind using errcode = '22023';
+            end if;
+            if other is not null and part::text is distinct from (other -> named)::text then
+                raise exception 'jobs.enqueue: the key of job % has a text with a NUL character (\u0000), which databases do not store', key.kind
+                    using errcode = '22023';
+            end if;
+            parts := array_append(parts, jobs.canonical(key.kind, part));
+        end loop;
+        made := '[' || array_to_string(parts, ',') || ']';
+        if octet_length(convert_to(made, 'UTF8')) <= 200 then
+            return made;
+        end if;
+    elsif other is not null then
+        raise exception 'jobs.enqueue: the key of job % has a text with a NUL character (\u0000), which databases do not store', key.kind using errcode = '22023';
+    else
+        made := jobs.canonical(key.kind, readable);
+    end if;
+    return 'sha256:' || encode(sha256(convert_to(made, 'UTF8')), 'hex');
+end
 $$;
 
 -- The rule of a unique job that SQL enqueues. Null without `by`.
 create function jobs.unique_rule(kind text, args json, by text[], within interval, until text, on_conflict text) returns json
 language plpgsql immutable
 as $$
-declare
-    key text;
 begin
     if by is null then
         if within is not null or until is not null or on_conflict is not null then
@@ -269,10 +327,9 @@ begin
     if within <= interval '0' or within > interval '100 years' then
         raise exception 'jobs.enqueue: `unique_within` of job % must be longer than 0 and at most a hundred years', unique_rule.kind using errcode = '22023';
     end if;
-    key := case cardinality(by) when 0 then 'sha256:' || encode(sha256(convert_to(jobs.canonical(unique_rule.args), 'UTF8')), 'hex')
-                else jobs.flow(unique_rule.kind, unique_rule.args, 1, by, null, null) ->> 'key' end;
     return json_build_object(
-        'name', regexp_replace(unique_rule.kind, '\.v[0-9]+$', ''), 'key', key, 'started', coalesce(until = 'started', false),
+        'name', regexp_replace(unique_rule.kind, '\.v[0-9]+$', ''), 'key', jobs.key(unique_rule.kind, unique_rule.args, nullif(by, '{}')),
+        'started', coalesce(until = 'started', false),
         'within', extract(epoch from within), 'error', coalesce(on_conflict = 'error', false),
         'again', coalesce(on_conflict = 'run_again', false), 'args', coalesce(on_conflict in ('replace', 'run_again'), false),
         'run_at', coalesce(on_conflict = 'replace', false), 'priority', coalesce(on_conflict = 'replace', false), 'quiet', null, 'max', null

@@ -154,10 +154,8 @@ begin
         raise exception 'jobs.enqueue: `expires` of job % must be from a millisecond to a hundred years', enqueue.kind using errcode = '22023';
     end if;
     -- JSON may contain an escaped NUL character, and no text may.
-    if (enqueue.by is not null or enqueue.limits is not null or enqueue.unique_by is not null or enqueue.fair_by is not null)
-       and position('\u0000' in concat(enqueue.args, enqueue.limits)) > 0 and concat(enqueue.args, enqueue.limits) ~ '(^|[^\\])(\\\\)*\\u0000' then
-        raise exception 'jobs.enqueue: job % has a limit or a key, so its arguments and `limits` must not contain the NUL character (\u0000)', enqueue.kind
-            using errcode = '22023';
+    if enqueue.limits::text ~ '(?<!\\)((?:\\\\)*)\\u0000' then
+        raise exception 'jobs.enqueue: `limits` of job % must not contain the NUL character (\u0000)', enqueue.kind using errcode = '22023';
     end if;
     flow := jobs.flow(enqueue.kind, enqueue.args, enqueue.concurrency, enqueue.by, enqueue.limit_name, enqueue.sequence, enqueue.rate, enqueue.per, enqueue.burst,
                       enqueue.on_full);
