@@ -58,12 +58,12 @@ pub use diesel_jobs_core::{
     Event, Failure, FailureKind, Freeze, Gauge, Handle, HandleBatch, HandleBatchIn, HandleBlocking,
     HandleBlockingBatchIn, HandleBlockingIn, HandleIn, Handled, HealthCheck, Installation, IntoInstant, IntoNewJob,
     InvalidJob, InvalidSchedule, Job, JobBuilder, JobContext, JobEnd, JobError, JobId, JobOptions, JobOutput,
-    JobRecord, JobRule, JobState, KindRule, KindStats, Layer, Lease, LeasedJob, Limit, LimitProblem, MetricsText,
-    NewJob, NoRuntime, OnConflict, OnDiscard, OnFull, Outcome, Output, OwnRule, Progress, QueueLoad, QueueStats, Rate,
-    Recorder, Registered, Registration, Registry, RegistryError, Replace, RescueOutcome, ResultExt, Retain, Retention,
-    Rule, Rules, RunAt, Sample, Schedule, Sequence, State, States, Stats, StorageError, TestContext, TraceLink,
-    TraceRelation, Traceparent, TypeKey, Unique, UniqueKey, UniqueProblem, UnknownQueue, Until, UntilEmpty, WaitError,
-    Worker, WorkerBuilder, WorkerError, WorkerHandle, WorkerId, WorkerRecord, WorkerStats, history, metrics,
+    JobRecord, JobRule, JobState, KeyProblem, KindRule, KindStats, Layer, Lease, LeasedJob, Limit, LimitProblem,
+    MetricsText, NewJob, NoRuntime, OnConflict, OnDiscard, OnFull, Outcome, Output, OwnRule, Progress, QueueLoad,
+    QueueStats, Rate, Recorder, Registered, Registration, Registry, RegistryError, Replace, RescueOutcome, ResultExt,
+    Retain, Retention, Rule, Rules, RunAt, Sample, Schedule, Sequence, State, States, Stats, StorageError, TestContext,
+    TraceLink, TraceRelation, Traceparent, TypeKey, Unique, UniqueKey, UniqueProblem, UnknownQueue, Until, UntilEmpty,
+    WaitError, Worker, WorkerBuilder, WorkerError, WorkerHandle, WorkerId, WorkerRecord, WorkerStats, history, metrics,
     record_actions, record_enqueues, set_trace_link, set_trace_source, storage,
 };
 #[cfg(all(feature = "testing", any(feature = "postgres", feature = "sqlite")))]

@@ -10,10 +10,10 @@ mod reader;
 
 use reader::Reader;
 
-use crate::limit::LimitProblem;
+use crate::key_problem::KeyProblem;
 
 /// The canonical text of this JSON.
-pub(crate) fn canonical(json: &str) -> Result<String, LimitProblem> {
+pub(crate) fn canonical(json: &str) -> Result<String, KeyProblem> {
     let mut reader = Reader::new(json);
     let mut text = String::with_capacity(json.len());
     reader.write(&mut text)?;
@@ -22,11 +22,11 @@ pub(crate) fn canonical(json: &str) -> Result<String, LimitProblem> {
 }
 
 /// The canonical texts of these fields of a JSON object, in the order of the names.
-pub(crate) fn fields(json: &str, names: &[&str]) -> Result<Vec<String>, LimitProblem> {
+pub(crate) fn fields(json: &str, names: &[&str]) -> Result<Vec<String>, KeyProblem> {
     let mut places: Vec<Option<usize>> = vec![None; names.len()];
     let mut reader = Reader::new(json);
     if !reader.is_object() {
-        return Err(LimitProblem::NoObject);
+        return Err(KeyProblem::NoObject);
     }
     reader.object(|reader, name| {
         for (place, wanted) in places.iter_mut().zip(names) {
@@ -38,7 +38,7 @@ pub(crate) fn fields(json: &str, names: &[&str]) -> Result<Vec<String>, LimitPro
     })?;
     reader.end()?;
     let field = |(place, name): (Option<usize>, &&str)| {
-        let place = place.ok_or_else(|| LimitProblem::Missing((*name).to_owned()))?;
+        let place = place.ok_or_else(|| KeyProblem::Missing((*name).to_owned()))?;
         let mut text = String::new();
         Reader::at(json, place).write(&mut text)?;
         Ok(text)
@@ -47,7 +47,7 @@ pub(crate) fn fields(json: &str, names: &[&str]) -> Result<Vec<String>, LimitPro
 }
 
 /// The canonical texts of the values of a JSON list.
-pub(crate) fn items(json: &str) -> Result<Vec<String>, LimitProblem> {
+pub(crate) fn items(json: &str) -> Result<Vec<String>, KeyProblem> {
     let mut items = Vec::new();
     let mut reader = Reader::new(json);
     reader.list(|reader| {

@@ -157,5 +157,5 @@ impl JobBuilder {
 /// A job with the defaults of its kind and no arguments. The statement that enqueues it provides them.
 #[doc(hidden)]
 pub fn without_arguments<J: Job>() -> JobBuilder {
-    JobBuilder::of(J::KIND, const { &J::OPTIONS }, &serde_json::Map::new()).of_rows()
+    JobBuilder::of(J::KIND, const { &J::OPTIONS }, &serde_json::Map::new())
 }

@@ -7,9 +7,11 @@ use serde::Serialize;
 
 use crate::instant::IntoInstant;
 use crate::job_options::JobOptions;
-use crate::limit::{Limit, LimitProblem, OwnRule, Rate, Rules, Sequence};
+use crate::jobs_of_rows::JobsOfRows;
+use crate::keyed_job::keyed;
+use crate::limit::{Limit, OwnRule, Rate, Rules, Sequence};
 use crate::new_job::{IntoNewJob, InvalidJob, NewJob, RunAt};
-use crate::unique::{Unique, UniqueProblem};
+use crate::unique::Unique;
 
 /// One job with some of its kind's defaults overridden. Made by the methods of [`Job`](crate::Job).
 ///
@@ -23,8 +25,6 @@ pub struct JobBuilder {
     options: &'static JobOptions,
     rules: Vec<OwnRule>,
     unique: Option<Box<Unique>>,
-    /// The arguments come from the rows of a query.
-    is_of_rows: bool,
 }
 
 impl JobBuilder {
@@ -48,12 +48,13 @@ impl JobBuilder {
             unique: None,
         };
         let unique = options.unique.map(Box::new);
-        Self { job, encode_error, options, rules: Vec::new(), unique, is_of_rows: false }
+        Self { job, encode_error, options, rules: Vec::new(), unique }
     }
 
-    pub(crate) fn of_rows(mut self) -> Self {
-        self.is_of_rows = true;
-        self
+    /// What the jobs of the rows of a query have in common. The arguments of this job are left out.
+    #[doc(hidden)]
+    pub fn of_rows(self) -> Result<JobsOfRows, InvalidJob> {
+        JobsOfRows::new(self.job, self.options, self.unique)
     }
 
     /// See [`Job::concurrency`](crate::Job::concurrency).
@@ -127,32 +128,10 @@ impl JobBuilder {
 
 impl IntoNewJob for JobBuilder {
     fn into_new_job(self) -> Result<NewJob, InvalidJob> {
-        let Self { mut job, encode_error, options, rules, unique, is_of_rows } = self;
+        let Self { job, encode_error, options, rules, unique } = self;
         if let Some(problem) = encode_error {
             return Err(InvalidJob::Encode { kind: job.kind.into_owned(), problem });
         }
-        if job.expires.is_some() && is_of_rows {
-            return Err(InvalidJob::ExpiresOfRows { kind: job.kind.into_owned() });
-        }
-        if let Some(rule) = unique {
-            if is_of_rows {
-                return Err(InvalidJob::Unique { kind: job.kind.into_owned(), problem: UniqueProblem::OfRows });
-            }
-            job = job.unique(*rule)?;
-        }
-        // Those of the enqueue replace those of the kind of the same sort.
-        let of_kind = options.rules.iter().filter(|of_kind| !rules.iter().any(|own| own.is_same_sort(of_kind)));
-        if rules.is_empty() && of_kind.clone().next().is_none() {
-            return job.into_new_job();
-        }
-        job.refuse_two_limits(job.runs_again())?;
-        job.refuse_deep_args()?;
-        let all = if is_of_rows {
-            Err(LimitProblem::OfRows)
-        } else {
-            Rules::of(of_kind.map(|rule| rule.of(&job.args)).chain(rules.iter().cloned().map(OwnRule::of)))
-        };
-        job.rules = all.map_err(|problem| InvalidJob::Limit { kind: job.kind.to_string(), problem })?;
-        job.into_new_job()
+        keyed(job, options, &rules, unique.as_deref())
     }
 }

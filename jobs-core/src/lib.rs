@@ -31,7 +31,10 @@ mod job_builder;
 mod job_event;
 mod job_id;
 mod job_options;
+mod jobs_of_rows;
 mod json_depth;
+mod key_problem;
+mod keyed_job;
 mod layer;
 mod lease;
 mod limit;
@@ -95,6 +98,7 @@ pub use job_builder::JobBuilder;
 pub use job_event::{Events, EventsSince, Happened, JobEvent};
 pub use job_id::JobId;
 pub use job_options::{JobOptions, Retain};
+pub use key_problem::KeyProblem;
 pub use layer::{Layer, Layers};
 pub use lease::{ClaimedJob, Lease, WorkerId};
 pub use limit::{
@@ -137,6 +141,7 @@ pub mod __private {
     pub use crate::batch::{handle_batch, handle_batch_in, handle_blocking_batch_in};
     pub use crate::crash_point::{crash_point, crash_soon};
     pub use crate::expiry::{EXPIRED, expired, is_expired};
+    pub use crate::jobs_of_rows::JobsOfRows;
     pub use crate::sending::{sending, sending_all, sending_each, sent_each};
     pub use futures_util::future::BoxFuture;
     pub use inventory;

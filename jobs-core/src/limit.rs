@@ -46,7 +46,7 @@ pub(crate) fn key_of(names: &[&str], args: &str) -> Result<String, LimitProblem>
 /// The canonical text of a value. Not by way of `serde_json::Value`, which keeps no number beyond 64 bits.
 fn value_of(value: impl Serialize) -> Result<String, LimitProblem> {
     let json = serde_json::to_string(&value).map_err(|error| LimitProblem::Unserializable(error.to_string()))?;
-    canonical::canonical(&json)
+    Ok(canonical::canonical(&json)?)
 }
 
 /// The key of values with these canonical texts: their list, or the hash of its text if that is long.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tracing::Span;
 
+use crate::jobs_of_rows::JobsOfRows;
 use crate::new_job::{InvalidJob, NewJob};
 use crate::of_process::OfProcess;
 use crate::recorder::{Event, Recorder};
@@ -32,9 +33,10 @@ pub fn sending_all(jobs: &mut [NewJob]) -> Span {
     span
 }
 
-/// The same for a job that stands for the rows of a query. How many these are is known afterwards: see [`sent_each`].
-pub fn sending_each(job: &mut Result<NewJob, InvalidJob>) -> Span {
-    let Ok(job) = job else { return Span::none() };
+/// The same for the jobs of the rows of a query. How many these are is known afterwards: see [`sent_each`].
+pub fn sending_each(jobs: &mut Result<JobsOfRows, InvalidJob>) -> Span {
+    let Ok(jobs) = jobs else { return Span::none() };
+    let job = jobs.common_mut();
     let span = telemetry::send_span(&job.queue, 1);
     trace(&span, std::slice::from_mut(job));
     span
@@ -50,7 +52,8 @@ fn trace(span: &Span, jobs: &mut [NewJob]) {
 }
 
 /// After the jobs of a query's rows were inserted.
-pub fn sent_each(job: &NewJob, jobs: usize) {
+pub fn sent_each(rows: &JobsOfRows, jobs: usize) {
+    let job = rows.common();
     if jobs > 0 {
         ENQUEUES.record(|recorders| {
             recorders.record(|| Event::Sent { queue: &job.queue, kind: &job.kind, jobs });

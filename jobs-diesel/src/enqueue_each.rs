@@ -1,4 +1,5 @@
-//! `query.enqueue_each(conn, columns)`: one job per row of a query, with one `INSERT .. SELECT`.
+//! `query.enqueue_each(conn, columns)`: one job per row of a query, with one `INSERT .. SELECT`. Jobs with a limit or a key, or that expire, are
+//! enqueued as `enqueue_all` does it: the keys are made in one place only.
 
 mod argument;
 mod columns;
@@ -6,8 +7,8 @@ mod columns;
 use diesel::Expression;
 use diesel::dsl::Select;
 use diesel::query_dsl::methods::SelectDsl;
-use diesel_jobs_core::__private::sending_each;
-use diesel_jobs_core::{IntoNewJob, InvalidJob, NewJob};
+use diesel_jobs_core::__private::{JobsOfRows, sending_each};
+use diesel_jobs_core::InvalidJob;
 
 pub use argument::{ColumnArgument, IntoColumn};
 pub use columns::JobColumns;
@@ -21,6 +22,9 @@ pub trait EnqueueEach: Sized {
     /// Inserts one job per row, and returns how many. Sync connections return a `Result<usize, EnqueueError>`, async ones a future
     /// of it. The database inserts the jobs with one `INSERT .. SELECT`, so no row comes to the client. If the connection is in a
     /// transaction, the jobs are a part of it. The jobs have the order of the query.
+    ///
+    /// If the kind has a limit, a sequence, a rate or a unique key, or expires, the arguments do come to the client, some hundred at a time, and the
+    /// jobs are inserted in a transaction of their own, or in a savepoint of yours. Of unique jobs, the number is that of the new ones.
     ///
     /// `#[job]` gives each job with arguments the function `columns`: an expression of the query, or a value, for each argument.
     /// The expression's SQL type must be that of the argument ([`ColumnArgument`] has the table). The arguments of a job may take
@@ -69,9 +73,9 @@ pub trait EnqueueEach: Sized {
         Select<Self, E>: 'c,
     {
         let JobColumns { job, expressions, keys, .. } = columns;
-        let mut job = job.into_new_job();
+        let mut jobs = job.of_rows();
         let rows = Rows { query: SelectDsl::select(self, expressions), keys };
-        sending_each(&mut job).in_scope(|| conn.insert_each(job, rows))
+        sending_each(&mut jobs).in_scope(|| conn.insert_each(jobs, rows))
     }
 }
 
@@ -92,10 +96,10 @@ pub struct Rows<Q> {
     note = "every expression of the query must be one of this database; `Timestamptz`, `Uuid` and arrays are PostgreSQL's"
 )]
 pub trait InsertEach<M, Q>: EnqueueConnection<M> {
-    /// Inserts a job like this one for each row, and returns how many.
+    /// Inserts one of these jobs for each row, and returns how many are new.
     fn insert_each<'c>(
         &'c mut self,
-        job: Result<NewJob, InvalidJob>,
+        jobs: Result<JobsOfRows, InvalidJob>,
         rows: Rows<Q>,
     ) -> Self::Output<'c, usize, EnqueueError>
     where
@@ -112,4 +116,10 @@ pub(crate) fn names(columns: usize) -> String {
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) fn name(column: usize) -> String {
     format!("c{column}")
+}
+
+/// How many of these jobs were inserted.
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub(crate) fn count_new(enqueued: &[diesel_jobs_core::Enqueued]) -> usize {
+    enqueued.iter().filter(|answer| answer.is_new()).count()
 }

@@ -71,7 +71,7 @@ pub(crate) async fn a_value_of_the_builder_and_an_argument_make_one_key<F: Fixtu
         let job = NewJob::raw("a", "{}").rule(Limit::new("x", 1).key(&value).fair_by(value)).unwrap();
         let limit = job.rules[0].clone();
         assert_eq!(limit.key == format!("[{canonical}]"), canonical.len() <= 198, "{json}: {}", limit.key);
-        assert_eq!(limit.fair.as_ref(), Some(&limit.key), "{json}");
+        assert_eq!(limit.tenant.as_ref(), Some(&limit.key), "{json}");
         client.answer(job).await.unwrap();
         if let Ok(of_argument) = NewJob::raw("a", format!(r#"{{"k":{json}}}"#)).unique(BY) {
             assert_eq!(of_argument.unique.unwrap().key, limit.key, "{json}");

@@ -14,6 +14,7 @@ mod each;
 mod given_up;
 mod guide;
 mod jobs;
+mod keys;
 mod layers;
 mod loaded;
 #[path = "../page/mod.rs"]

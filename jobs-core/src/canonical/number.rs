@@ -1,6 +1,6 @@
 //! The canonical text of a number: its exact digits.
 
-use crate::limit::LimitProblem;
+use crate::key_problem::KeyProblem;
 
 /// The most digits of a number in a key, as it is written.
 const MOST_DIGITS: usize = 1000;
@@ -8,13 +8,13 @@ const MOST_DIGITS: usize = 1000;
 const MOST_EXPONENT: i64 = 1000;
 
 /// Writes the number, which is given as valid JSON.
-pub(super) fn write(written: &str, out: &mut String) -> Result<(), LimitProblem> {
+pub(super) fn write(written: &str, out: &mut String) -> Result<(), KeyProblem> {
     let (minus, unsigned) = written.strip_prefix('-').map_or(("", written), |unsigned| ("-", unsigned));
     let (mantissa, exponent) = unsigned.split_once(['e', 'E']).unwrap_or((unsigned, "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let exponent: i64 = exponent.parse().map_err(|_| LimitProblem::LargeNumber)?;
+    let exponent: i64 = exponent.parse().map_err(|_| KeyProblem::LargeNumber)?;
     if exponent.abs() > MOST_EXPONENT || whole.len() + fraction.len() > MOST_DIGITS {
-        return Err(LimitProblem::LargeNumber);
+        return Err(KeyProblem::LargeNumber);
     }
     let digits = format!("{whole}{fraction}");
     let significant = digits.trim_start_matches('0');

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::number;
 use crate::json_depth::MAX_DEPTH;
-use crate::limit::LimitProblem;
+use crate::key_problem::KeyProblem;
 
 pub(super) struct Reader<'a> {
     json: &'a str,
@@ -32,12 +32,12 @@ impl<'a> Reader<'a> {
     }
 
     /// Fails if anything but spaces is left.
-    pub(super) fn end(mut self) -> Result<(), LimitProblem> {
-        if self.peek().is_none() { Ok(()) } else { Err(LimitProblem::NoJson) }
+    pub(super) fn end(mut self) -> Result<(), KeyProblem> {
+        if self.peek().is_none() { Ok(()) } else { Err(KeyProblem::NoJson) }
     }
 
     /// Writes the canonical text of the next value.
-    pub(super) fn write(&mut self, out: &mut String) -> Result<(), LimitProblem> {
+    pub(super) fn write(&mut self, out: &mut String) -> Result<(), KeyProblem> {
         match self.peek() {
             Some(b'{') => {
                 let mut fields = BTreeMap::new();
@@ -74,7 +74,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Passes over the next value.
-    pub(super) fn pass_over(&mut self) -> Result<(), LimitProblem> {
+    pub(super) fn pass_over(&mut self) -> Result<(), KeyProblem> {
         match self.peek() {
             Some(b'{') => self.object(|reader, _| reader.pass_over()),
             Some(b'[') => self.list(Self::pass_over),
@@ -87,8 +87,8 @@ impl<'a> Reader<'a> {
     /// Reads an object. `field` reads the value of the field with this name.
     pub(super) fn object(
         &mut self,
-        mut field: impl FnMut(&mut Self, Cow<'a, str>) -> Result<(), LimitProblem>,
-    ) -> Result<(), LimitProblem> {
+        mut field: impl FnMut(&mut Self, Cow<'a, str>) -> Result<(), KeyProblem>,
+    ) -> Result<(), KeyProblem> {
         self.members([b'{', b'}'], |reader| {
             let name = reader.text()?;
             reader.expect(b':')?;
@@ -97,19 +97,19 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a list. `item` reads one of its values.
-    pub(super) fn list(&mut self, item: impl FnMut(&mut Self) -> Result<(), LimitProblem>) -> Result<(), LimitProblem> {
+    pub(super) fn list(&mut self, item: impl FnMut(&mut Self) -> Result<(), KeyProblem>) -> Result<(), KeyProblem> {
         self.members([b'[', b']'], item)
     }
 
     fn members(
         &mut self,
         [open, close]: [u8; 2],
-        mut member: impl FnMut(&mut Self) -> Result<(), LimitProblem>,
-    ) -> Result<(), LimitProblem> {
+        mut member: impl FnMut(&mut Self) -> Result<(), KeyProblem>,
+    ) -> Result<(), KeyProblem> {
         self.expect(open)?;
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return Err(LimitProblem::Deep);
+            return Err(KeyProblem::Deep);
         }
         if self.peek() != Some(close) {
             member(self)?;
@@ -123,7 +123,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a text, without its quotes and escapes.
-    fn text(&mut self) -> Result<Cow<'a, str>, LimitProblem> {
+    fn text(&mut self) -> Result<Cow<'a, str>, KeyProblem> {
         self.expect(b'"')?;
         let begin = self.place;
         let bytes = self.json.as_bytes();
@@ -136,7 +136,7 @@ impl<'a> Reader<'a> {
                     self.place += 2;
                 }
                 Some(0x20..) => self.place += 1,
-                _ => return Err(LimitProblem::NoJson),
+                _ => return Err(KeyProblem::NoJson),
             }
         }
         let text = &self.json[begin..self.place];
@@ -145,10 +145,10 @@ impl<'a> Reader<'a> {
             return Ok(Cow::Borrowed(text));
         }
         // Every escape of four digits is one, and the only other fault is half of a surrogate pair.
-        serde_json::from_str(&self.json[begin - 1..self.place]).map(Cow::Owned).map_err(|_| LimitProblem::Escape)
+        serde_json::from_str(&self.json[begin - 1..self.place]).map(Cow::Owned).map_err(|_| KeyProblem::Escape)
     }
 
-    fn number(&mut self) -> Result<&'a str, LimitProblem> {
+    fn number(&mut self) -> Result<&'a str, KeyProblem> {
         let begin = self.place;
         self.take(b'-');
         if !self.take(b'0') {
@@ -164,17 +164,17 @@ impl<'a> Reader<'a> {
         Ok(&self.json[begin..self.place])
     }
 
-    fn digits(&mut self) -> Result<(), LimitProblem> {
+    fn digits(&mut self) -> Result<(), KeyProblem> {
         let rest = &self.json.as_bytes()[self.place..];
         let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
         self.place += digits;
-        if digits > 0 { Ok(()) } else { Err(LimitProblem::NoJson) }
+        if digits > 0 { Ok(()) } else { Err(KeyProblem::NoJson) }
     }
 
-    fn word(&mut self) -> Result<&'static str, LimitProblem> {
+    fn word(&mut self) -> Result<&'static str, KeyProblem> {
         let rest = &self.json.as_bytes()[self.place..];
         let word = ["null", "true", "false"].into_iter().find(|word| rest.starts_with(word.as_bytes()));
-        let word = word.ok_or(LimitProblem::NoJson)?;
+        let word = word.ok_or(KeyProblem::NoJson)?;
         self.place += word.len();
         Ok(word)
     }
@@ -187,8 +187,8 @@ impl<'a> Reader<'a> {
         rest.get(spaces).copied()
     }
 
-    fn expect(&mut self, byte: u8) -> Result<(), LimitProblem> {
-        if self.peek() == Some(byte) && self.take(byte) { Ok(()) } else { Err(LimitProblem::NoJson) }
+    fn expect(&mut self, byte: u8) -> Result<(), KeyProblem> {
+        if self.peek() == Some(byte) && self.take(byte) { Ok(()) } else { Err(KeyProblem::NoJson) }
     }
 
     fn take(&mut self, byte: u8) -> bool {
@@ -198,9 +198,9 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn write_text(text: &str, out: &mut String) -> Result<(), LimitProblem> {
+fn write_text(text: &str, out: &mut String) -> Result<(), KeyProblem> {
     if text.contains('\0') {
-        return Err(LimitProblem::Nul);
+        return Err(KeyProblem::Nul);
     }
     // A text can always be written as JSON.
     out.push_str(&serde_json::to_string(text).unwrap_or_default());

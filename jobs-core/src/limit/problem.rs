@@ -2,7 +2,7 @@
 
 use super::rule::{MOST_BURST, MOST_OF_RATE};
 use super::{LONGEST_KEY, MOST_AT_ONCE, MOST_RULES};
-use crate::json_depth::MAX_DEPTH;
+use crate::key_problem::KeyProblem;
 
 /// What is wrong with the limit of a job.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -14,31 +14,9 @@ pub enum LimitProblem {
     /// The name is not allowed.
     #[error("the name of a limit has 1 to {LONGEST_KEY} bytes and no NUL character")]
     Name,
-    /// The arguments have no names.
-    #[error("`by` names arguments, but the arguments are not stored as a JSON object")]
-    NoObject,
-    /// There is no such argument.
-    #[error(
-        "`by` names the argument `{0}`, which the stored arguments do not have; a field that serde renames or leaves out cannot be a key"
-    )]
-    Missing(String),
-    /// The arguments are no JSON.
-    #[error("its arguments are not JSON, so they have no key")]
-    NoJson,
-    /// A text of the key has a NUL character.
-    #[error("its key has a text with a NUL character (\\u0000), which databases do not store")]
-    Nul,
-    /// A number of the key is too long.
-    #[error(
-        "its key has a number with more than 1000 digits or an exponent beyond 1000; pass it as a text, or choose other arguments"
-    )]
-    LargeNumber,
-    /// The arguments contain an escape that is no character.
-    #[error("its arguments have an escape that is no character, such as half of a surrogate pair, so they have no key")]
-    Escape,
-    /// The key is nested too deep.
-    #[error("its key is nested more than {MAX_DEPTH} levels deep")]
-    Deep,
+    /// The values cannot be a key.
+    #[error(transparent)]
+    Key(#[from] KeyProblem),
     /// The value of a key cannot be written as JSON.
     #[error("the value of its key cannot be written as JSON: {0}")]
     Unserializable(String),
@@ -83,7 +61,4 @@ pub enum LimitProblem {
     /// The rate is too high.
     #[error("a rate allows at most 10000 starts in a second")]
     TooFast,
-    /// The statement that makes the arguments cannot make a key.
-    #[error("`enqueue_each` cannot enqueue jobs with a limit; read the rows, and pass the jobs to `enqueue_all`")]
-    OfRows,
 }

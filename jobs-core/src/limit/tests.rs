@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::*;
+use crate::key_problem::KeyProblem;
 use crate::storage::ScheduledJob;
 use crate::{IntoNewJob as _, Job, JobBuilder, JobOptions, RunAt, flags};
 
@@ -77,8 +78,8 @@ fn the_key_is_the_list_of_the_values() {
     let rule = BY.of(r#"{"region": "e\u0075 \"1\"", "x": 1.5, "account": -7}"#).unwrap();
     assert_eq!((&*rule.name, &*rule.key, rule.rule.most()), ("stripe", r#"[-7,"eu \"1\""]"#, Some(2)));
     assert_eq!(KindRule::concurrency("all", 1).of("[]").unwrap().key, "[]");
-    assert_eq!(BY.of(r#"{"account": 1}"#), Err(LimitProblem::Missing("region".to_owned())));
-    assert_eq!(BY.of("[1]"), Err(LimitProblem::NoObject));
+    assert_eq!(BY.of(r#"{"account": 1}"#), Err(KeyProblem::Missing("region".to_owned()).into()));
+    assert_eq!(BY.of("[1]"), Err(KeyProblem::NoObject.into()));
     let values = Limit::new("a", 1).key(u128::MAX).key(1.50).key((1, "x")).key(Some(Unset {}));
     assert_eq!(rules(PLAIN.concurrency(values))[0].key, r#"[340282366920938463463374607431768211455,1.5,[1,"x"],{}]"#);
 }
@@ -150,6 +151,15 @@ fn the_order_of_the_rules_does_not_change_the_lane() {
     assert!(long.starts_with("sha256:") && long.len() == 71, "{long}");
 }
 
+#[test]
+fn the_jobs_of_rows_have_the_rules_of_their_kind() {
+    let rows = crate::without_arguments::<Charge>().of_rows().unwrap();
+    let jobs = rows.with_args(vec![r#"{"account":7}"#.to_owned(), r#"{"account":8}"#.to_owned()]).unwrap();
+    let keys: Vec<_> = jobs.iter().map(|job| &*job.rules[0].key).collect();
+    assert_eq!((rows.need_more(), keys), (true, vec!["[7]", "[8]"]));
+    assert!(rows.with_args(vec!["{}".to_owned()]).unwrap_err().to_string().contains("`account`"));
+}
+
 /// The job of a schedule has no arguments. All such jobs have one key, and one tenant.
 #[test]
 fn the_job_of_a_schedule_has_the_rules_of_its_kind() {
@@ -187,8 +197,6 @@ fn what_cannot_be_combined_is_refused() {
 fn what_cannot_be_stored_is_refused() {
     let number = refused(PLAIN.concurrency(Limit::new("bank", 0)));
     assert_eq!(number, "job `plain`: a limit allows 1 to 10000 jobs at once, not 0");
-    let rows = crate::without_arguments::<Charge>().into_new_job().unwrap_err().to_string();
-    assert!(rows.contains("enqueue_each"), "{rows}");
     for limit in [Limit::new("a", 1).key("\0"), Limit::new("a", 1).fair_by("\0")] {
         let nul = refused(PLAIN.concurrency(limit));
         assert!(nul.starts_with("job `plain`: its key has a text with a NUL character"), "{nul}");

@@ -77,14 +77,6 @@ pub enum InvalidJob {
         /// The kind of the job.
         kind: String,
     },
-    /// The statement that makes the arguments cannot make jobs that expire.
-    #[error(
-        "job `{kind}`: `enqueue_each` cannot enqueue jobs that expire; read the rows, and pass the jobs to `enqueue_all`"
-    )]
-    ExpiresOfRows {
-        /// The kind of the job.
-        kind: String,
-    },
     /// Its limit cannot be stored.
     #[error("job `{kind}`: {problem}")]
     Limit {

@@ -29,7 +29,4 @@ pub enum UniqueProblem {
     /// Two jobs of one call have the same key, and the rule says `error`.
     #[error("two of the jobs have the unique key {0}")]
     Twice(String),
-    /// The statement that makes the arguments cannot make a key.
-    #[error("`enqueue_each` cannot enqueue unique jobs; read the rows, and pass the jobs to `enqueue_all`")]
-    OfRows,
 }

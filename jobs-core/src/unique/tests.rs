@@ -1,5 +1,5 @@
 use super::*;
-use crate::limit::LimitProblem;
+use crate::key_problem::KeyProblem;
 
 const RULE: Unique = Unique::new().by(&["user", "region"]);
 
@@ -27,8 +27,8 @@ fn rules_that_cannot_be_are_refused() {
     }
     let again = RULE.on_conflict(OnConflict::RunAgain);
     assert_eq!(of(again.until(Until::Started)), UniqueProblem::RunAgainStarted);
-    assert_eq!(of(RULE.by(&["nobody"])), UniqueProblem::Key(LimitProblem::Missing("nobody".to_owned())));
-    assert_eq!(Unique::new().of("a".into(), "no json").unwrap_err(), UniqueProblem::Key(LimitProblem::NoJson));
+    assert_eq!(of(RULE.by(&["nobody"])), UniqueProblem::Key(KeyProblem::Missing("nobody".to_owned()).into()));
+    assert_eq!(Unique::new().of("a".into(), "no json").unwrap_err(), UniqueProblem::Key(KeyProblem::NoJson.into()));
 }
 
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -51,7 +51,9 @@ fn a_job_has_the_rule_of_its_kind_or_its_own() {
     assert_eq!(job.run_at, RunAt::Now);
     let refused = Index { user: 7 }.unique(RULE).into_new_job().unwrap_err().to_string();
     assert!(refused.starts_with("job `index`: `by` names the argument `region`"), "{refused}");
-    assert!(crate::without_arguments::<Index>().into_new_job().unwrap_err().to_string().contains("enqueue_each"));
+    let rows = crate::without_arguments::<Index>().of_rows().unwrap();
+    let of_row = rows.with_args(vec![r#"{"user":7}"#.to_owned()]).unwrap().remove(0);
+    assert_eq!((rows.need_more(), of_row), (true, Index { user: 7 }.into_new_job().unwrap()));
     let again = Unique::new().by(&["user"]).on_conflict(OnConflict::RunAgain);
     let job = Index { user: 7 }.unique(again).into_new_job().unwrap();
     let [sequence] = &*job.rules else { panic!("{:?}", job.rules) };

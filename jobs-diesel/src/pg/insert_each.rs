@@ -3,14 +3,16 @@
 use diesel::pg::Pg;
 use diesel::query_builder::QueryFragment;
 use diesel_async::{AsyncConnection, TransactionManager};
-use diesel_jobs_core::__private::sent_each;
-use diesel_jobs_core::{InvalidJob, NewJob};
+use diesel_jobs_core::__private::{JobsOfRows, sent_each};
+use diesel_jobs_core::InvalidJob;
 use futures_util::future::BoxFuture;
 use tracing::Instrument as _;
 
+use super::enqueue_connection::insert_many;
 use super::queries::enqueue_each::EnqueueEachQuery;
+use super::queries::read_rows::{CloseRows, FetchRows, ReadRows};
 use crate::enqueue_connection::PgAsync;
-use crate::enqueue_each::{InsertEach, Rows};
+use crate::enqueue_each::{InsertEach, Rows, count_new};
 use crate::error::EnqueueError;
 
 impl<C, Q> InsertEach<PgAsync, Q> for C
@@ -21,7 +23,7 @@ where
 {
     fn insert_each<'c>(
         &'c mut self,
-        job: Result<NewJob, InvalidJob>,
+        jobs: Result<JobsOfRows, InvalidJob>,
         rows: Rows<Q>,
     ) -> BoxFuture<'c, Result<usize, EnqueueError>>
     where
@@ -29,9 +31,15 @@ where
     {
         Box::pin(
             async move {
-                let job = job?;
-                let inserted = diesel_async::RunQueryDsl::execute(EnqueueEachQuery::new(&job, rows), self).await?;
-                sent_each(&job, inserted);
+                let jobs = jobs?;
+                let inserted = match jobs.need_more() {
+                    true => insert_read(self, &jobs, rows).await?,
+                    false => {
+                        let query = EnqueueEachQuery::new(jobs.common(), rows);
+                        diesel_async::RunQueryDsl::execute(query, self).await?
+                    }
+                };
+                sent_each(&jobs, inserted);
                 Ok(inserted)
             }
             .in_current_span(),
@@ -39,27 +47,78 @@ where
     }
 }
 
+/// Reads the arguments a few at a time, and inserts their jobs.
+async fn insert_read<C, Q>(conn: &mut C, jobs: &JobsOfRows, rows: Rows<Q>) -> Result<usize, EnqueueError>
+where
+    C: AsyncConnection<Backend = Pg>,
+    Q: QueryFragment<Pg> + Send,
+{
+    use diesel_async::RunQueryDsl;
+    conn.transaction(async move |conn| {
+        RunQueryDsl::execute(ReadRows::new(rows), conn).await?;
+        let mut inserted = 0;
+        loop {
+            let args: Vec<String> = RunQueryDsl::load(FetchRows, conn).await?;
+            if args.is_empty() {
+                break;
+            }
+            inserted += count_new(&insert_many(conn, jobs.with_args(args)?).await?);
+        }
+        RunQueryDsl::execute(CloseRows, conn).await?;
+        Ok(inserted)
+    })
+    .await
+}
+
 #[cfg(feature = "postgres-sync")]
 mod sync {
+    use diesel::RunQueryDsl;
     use diesel::connection::LoadConnection;
     use diesel::query_dsl::methods::ExecuteDsl;
 
     use super::*;
-    use crate::enqueue_connection::PgSync;
+    use crate::enqueue_connection::{EnqueueConnection, PgSync};
 
     impl<C, Q> InsertEach<PgSync, Q> for C
     where
         C: LoadConnection<Backend = Pg>,
         Q: QueryFragment<Pg>,
     {
-        fn insert_each<'c>(&'c mut self, job: Result<NewJob, InvalidJob>, rows: Rows<Q>) -> Result<usize, EnqueueError>
+        fn insert_each<'c>(
+            &'c mut self,
+            jobs: Result<JobsOfRows, InvalidJob>,
+            rows: Rows<Q>,
+        ) -> Result<usize, EnqueueError>
         where
             Q: 'c,
         {
-            let job = job?;
-            let inserted = ExecuteDsl::execute(EnqueueEachQuery::new(&job, rows), self)?;
-            sent_each(&job, inserted);
+            let jobs = jobs?;
+            let inserted = match jobs.need_more() {
+                true => insert_read(self, &jobs, rows)?,
+                false => ExecuteDsl::execute(EnqueueEachQuery::new(jobs.common(), rows), self)?,
+            };
+            sent_each(&jobs, inserted);
             Ok(inserted)
         }
+    }
+
+    fn insert_read<C, Q>(conn: &mut C, jobs: &JobsOfRows, rows: Rows<Q>) -> Result<usize, EnqueueError>
+    where
+        C: LoadConnection<Backend = Pg>,
+        Q: QueryFragment<Pg>,
+    {
+        conn.transaction(|conn| {
+            ExecuteDsl::execute(ReadRows::new(rows), conn)?;
+            let mut inserted = 0;
+            loop {
+                let args: Vec<String> = RunQueryDsl::load(FetchRows, conn)?;
+                if args.is_empty() {
+                    break;
+                }
+                inserted += count_new(&EnqueueConnection::<PgSync>::insert_all(conn, jobs.with_args(args))?);
+            }
+            ExecuteDsl::execute(CloseRows, conn)?;
+            Ok(inserted)
+        })
     }
 }

@@ -112,7 +112,8 @@ impl<C: AsyncConnection<Backend = Sqlite>> TransactionConnection<SqliteAsync> fo
     }
 }
 
-async fn insert_all<C>(conn: &mut C, jobs: &[NewJob]) -> Result<Vec<Enqueued>, EnqueueError>
+/// Inserts all of these jobs, which are [merged]. The caller's transaction is open.
+pub(super) async fn insert_all<C>(conn: &mut C, jobs: &[NewJob]) -> Result<Vec<Enqueued>, EnqueueError>
 where
     C: AsyncConnection<Backend = Sqlite>,
 {

@@ -37,7 +37,7 @@ fn sql_and_rust_make_the_same_key_of_each_case_or_both_refuse_it() {
         let conn = &mut session(&f).await;
         for Case { json, refused, .. } in cases() {
             for (kind, args, rule) in forms(&json) {
-                let by = (!rule.by.is_empty()).then_some("{k}").unwrap_or("{}");
+                let by = if rule.by.is_empty() { "{}" } else { "{k}" };
                 let ours = NewJob::raw(kind, args.clone()).unique(rule);
                 let enqueue = format!("select jobs.enqueue('{kind}', $1::json, unique_by => '{by}') as number");
                 let theirs: Result<Number, _> =

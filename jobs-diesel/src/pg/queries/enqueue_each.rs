@@ -35,22 +35,19 @@ use crate::pg::native::sql;
 /// PostgreSQL cuts longer names, unless it was compiled with another limit.
 const LONGEST_NAME: usize = 63;
 
-pub(crate) struct EnqueueEachQuery<'a, Q> {
-    queue: &'a str,
-    values: Values<'a>,
+/// The rows of the application's query, each with its arguments. As a fragment: the part of a statement after `from`.
+pub(crate) struct ArgsOfRows<Q> {
     /// The names of the query's columns.
     names: String,
     /// The columns, named as the arguments.
     fields: String,
     /// The JSON of one row.
-    args: Cow<'static, str>,
+    pub(super) args: Cow<'static, str>,
     query: Q,
-    trace: TraceColumn,
-    traceparent: TraceValue<'a>,
 }
 
-impl<'a, Q> EnqueueEachQuery<'a, Q> {
-    pub(crate) fn new(job: &'a NewJob, Rows { query, keys }: Rows<Q>) -> Self {
+impl<Q> ArgsOfRows<Q> {
+    pub(super) fn new(Rows { query, keys }: Rows<Q>) -> Self {
         let row: Vec<(String, &str)> = keys.iter().enumerate().map(|(column, (key, _))| (name(column), *key)).collect();
         // Names of arguments are Rust identifiers, so they contain no quote.
         let joined = |of: fn(&(String, &str)) -> String| row.iter().map(of).collect::<Vec<_>>().join(", ");
@@ -63,13 +60,30 @@ impl<'a, Q> EnqueueEachQuery<'a, Q> {
             Cow::Borrowed(_) => joined(|(column, key)| format!("{column} as \"{key}\"")),
             Cow::Owned(_) => names(keys.len()),
         };
+        Self { names: names(keys.len()), fields, args, query }
+    }
+}
+
+impl<Q: QueryFragment<Pg>> QueryFragment<Pg> for ArgsOfRows<Q> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        sql!(out, "(select " (&self.fields) " from (" {self.query} ") as source (" (&self.names) ")) as args")
+    }
+}
+
+pub(crate) struct EnqueueEachQuery<'a, Q> {
+    queue: &'a str,
+    values: Values<'a>,
+    rows: ArgsOfRows<Q>,
+    trace: TraceColumn,
+    traceparent: TraceValue<'a>,
+}
+
+impl<'a, Q> EnqueueEachQuery<'a, Q> {
+    pub(crate) fn new(job: &'a NewJob, rows: Rows<Q>) -> Self {
         Self {
             queue: &job.queue,
             values: Values::new(job),
-            names: names(keys.len()),
-            fields,
-            args,
-            query,
+            rows: ArgsOfRows::new(rows),
             trace: TraceColumn::of(std::slice::from_ref(job)),
             traceparent: TraceValue::of(job),
         }
@@ -81,8 +95,8 @@ impl<Q: QueryFragment<Pg>> QueryFragment<Pg> for EnqueueEachQuery<'_, Q> {
         sql!(
             out,
             "insert into jobs.ready (" COLUMNS {self.trace} ")
-select " {self.values} ", " (&self.args) {self.traceparent} "
-from (select " (&self.fields) " from (" {self.query} ") as source (" (&self.names) ")) as args
+select " {self.values} ", " (&self.rows.args) {self.traceparent} "
+from " {self.rows} "
 where (select count(pg_notify('jobs', queue)) from (select " [self.queue => Text] "::text as queue) woken where " A_WORKER_IS_IDLE ") is not null"
         )
     }

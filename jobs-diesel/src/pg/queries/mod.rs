@@ -75,6 +75,7 @@ pub(crate) mod prune;
 pub(crate) mod queue_depths;
 pub(crate) mod queue_rates;
 pub(crate) mod rate_keys;
+pub(crate) mod read_rows;
 pub(crate) mod record_history;
 pub(crate) mod release;
 mod released;

@@ -8,8 +8,8 @@ use diesel_jobs_core::NewJob;
 use super::enqueue::Row;
 use crate::enqueue_each::{Rows, name, names};
 
-pub(crate) struct EnqueueEachQuery<'a, Q> {
-    row: Row<'a>,
+/// The rows of the application's query, each with its arguments.
+pub(crate) struct ArgsOfRows<Q> {
     /// The names of the query's columns.
     names: String,
     /// The arguments of `json_object`.
@@ -17,31 +17,59 @@ pub(crate) struct EnqueueEachQuery<'a, Q> {
     query: Q,
 }
 
-impl<'a, Q> EnqueueEachQuery<'a, Q> {
-    pub(crate) fn new(job: &'a NewJob, Rows { query, keys }: Rows<Q>) -> Self {
+impl<Q> ArgsOfRows<Q> {
+    pub(super) fn new(Rows { query, keys }: Rows<Q>) -> Self {
         // Names of arguments are Rust identifiers, so they contain no quote.
         let fields: Vec<String> = keys
             .iter()
             .enumerate()
             .map(|(column, (key, value))| format!("'{key}', {}", value(&name(column))))
             .collect();
-        Self { row: Row::of(job), names: names(keys.len()), fields: fields.join(", "), query }
+        Self { names: names(keys.len()), fields: fields.join(", "), query }
+    }
+
+    /// Adds the rows as a common table expression with the name `source`.
+    pub(super) fn push_source<'b>(&'b self, out: &mut AstPass<'_, 'b, Sqlite>) -> QueryResult<()>
+    where
+        Q: QueryFragment<Sqlite>,
+    {
+        out.push_sql("with source (");
+        out.push_sql(&self.names);
+        out.push_sql(") as (");
+        self.query.walk_ast(out.reborrow())?;
+        out.push_sql(")");
+        Ok(())
+    }
+
+    /// Adds the arguments of a row of `source`.
+    pub(super) fn push_args(&self, out: &mut AstPass<'_, '_, Sqlite>) {
+        out.push_sql("json_object(");
+        out.push_sql(&self.fields);
+        out.push_sql(")");
+    }
+}
+
+pub(crate) struct EnqueueEachQuery<'a, Q> {
+    row: Row<'a>,
+    rows: ArgsOfRows<Q>,
+}
+
+impl<'a, Q> EnqueueEachQuery<'a, Q> {
+    pub(crate) fn new(job: &'a NewJob, rows: Rows<Q>) -> Self {
+        Self { row: Row::of(job), rows: ArgsOfRows::new(rows) }
     }
 }
 
 impl<Q: QueryFragment<Sqlite>> QueryFragment<Sqlite> for EnqueueEachQuery<'_, Q> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Sqlite>) -> QueryResult<()> {
-        out.push_sql("with source (");
-        out.push_sql(&self.names);
-        out.push_sql(") as (");
-        self.query.walk_ast(out.reborrow())?;
-        out.push_sql(") insert into jobs_job (");
+        self.rows.push_source(&mut out)?;
+        out.push_sql(" insert into jobs_job (");
         self.row.push_names(&mut out);
         out.push_sql(") select ");
         self.row.push_values(&mut out)?;
-        out.push_sql(", json_object(");
-        out.push_sql(&self.fields);
-        out.push_sql(") from source");
+        out.push_sql(", ");
+        self.rows.push_args(&mut out);
+        out.push_sql(" from source");
         Ok(())
     }
 }

@@ -52,6 +52,7 @@ pub(super) mod prune;
 pub(super) mod queue_depths;
 pub(crate) mod rate;
 pub(crate) mod rate_keys;
+pub(super) mod read_rows;
 pub(super) mod release;
 pub(super) mod rescue;
 pub(super) mod retention;
