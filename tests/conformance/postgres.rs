@@ -7,6 +7,7 @@ mod encoding;
 mod expiring;
 mod fair;
 mod floors;
+mod full_queue;
 mod hostile_sql;
 mod joining;
 mod keys;

@@ -7,10 +7,10 @@ use chrono::{DateTime, Utc};
 use diesel::sql_types::Text;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::health_checks;
-use diesel_jobs_core::storage::{Doctor, Finding, Objectives, Schedules as _, StorageResult};
+use diesel_jobs_core::storage::{Doctor, Finding, Objectives, Schedules as _, Severity, StorageResult};
 use futures_util::StreamExt as _;
 
-use super::queries::doctor::{CHECKS, examine, schema_objects::schema_objects};
+use super::queries::doctor::{CHECKS, NOTIFICATIONS, examine, schema_objects::schema_objects};
 use super::queries::session;
 use super::{PgStorage, drift, language, migrate, run, unavailable};
 
@@ -82,9 +82,12 @@ impl Doctor for PgStorage {
             Ok((schedules, now)) => findings.extend(health_checks::schedules(&schedules, now, removal)),
             Err(problem) => findings.push(skipped("schedule", problem)),
         }
-        match listens(self, &mut conn).await {
-            Ok(found) => findings.extend(found),
-            Err(problem) => findings.push(skipped("listen", problem)),
+        // Workers are not notified while that queue is well filled, and when it is full nobody can notify.
+        if !findings.iter().any(|one| one.check == NOTIFICATIONS && one.severity == Severity::Error) {
+            match listens(self, &mut conn).await {
+                Ok(found) => findings.extend(found),
+                Err(problem) => findings.push(skipped("listen", problem)),
+            }
         }
         match run!(self, "language", conn => language::examine(conn)) {
             Ok(found) => findings.extend(found),

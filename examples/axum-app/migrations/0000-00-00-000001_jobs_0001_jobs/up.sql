@@ -476,6 +476,17 @@ create table jobs.sample (
 -- is off, such a scan counts as so expensive that the server compiles the statement at each execution.
 create index worker_idle on jobs.worker (id) where idle;
 
+-- All notifications of workers are sent here. The server keeps notifications until every session that listens has read them, and a session reads none
+-- while it is in a transaction. If its queue is full (8 GB), every transaction that has notified fails at its commit. So none is sent while a
+-- quarter of the queue is in use: workers find the jobs at their next poll, and the applications' own notifications have the rest.
+--
+-- The server replaces calls of this function by its body. So it names the schema of each function and operator: the caller's `search_path` applies.
+create function jobs.notify_workers(queue text) returns void
+language sql volatile
+as $$
+    select case when pg_catalog.pg_notification_queue_usage() operator(pg_catalog.<) 0.25 then pg_catalog.pg_notify('jobs', queue) end
+$$;
+
 -- Held jobs, which wait for a limit, for their turn in a sequence or for a token of a rate, and the tables from which admission learns when
 -- they may start.
 
@@ -1433,7 +1444,7 @@ create function jobs.wake(queue text) returns void
 language plpgsql volatile
 as $$
 begin
-    perform pg_notify('jobs', wake.queue)
+    perform jobs.notify_workers(wake.queue)
     where current_setting('jobs.notify', true) is distinct from 'off'
       and exists (select from jobs.worker where idle and get_bit(queue_filter, hashtext(wake.queue) & 1023) = 1);
 end
@@ -1445,7 +1456,7 @@ create function jobs.wake_admission() returns void
 language plpgsql volatile
 as $$
 begin
-    perform pg_notify('jobs', '')
+    perform jobs.notify_workers('')
     where current_setting('jobs.notify', true) is distinct from 'off' and exists (select from jobs.worker where idle);
 end
 $$;
@@ -1717,7 +1728,7 @@ begin
         when coalesce(pg_catalog.current_setting('jobs.notify', true), '') operator(pg_catalog.<>) 'off' and exists (
             select from jobs.worker w
             where w.idle and pg_catalog.get_bit(w.queue_filter, pg_catalog.hashtext(queue) operator(pg_catalog.&) 1023) operator(pg_catalog.=) 1
-        ) then pg_catalog.pg_notify('jobs', queue) is not null end
+        ) then jobs.notify_workers(queue) is not null end
     into id, woken;
     outcome := 0;
     if not found then
@@ -2516,7 +2527,7 @@ begin
     )
     select count(*), array_agg(distinct m.queue) into admitted, queues from made m;
     -- The text of jobs.wake: the server would plan a call anew in each pass.
-    perform pg_notify('jobs', q.queue) from unnest(queues) as q (queue)
+    perform jobs.notify_workers(q.queue) from unnest(queues) as q (queue)
     where current_setting('jobs.notify', true) is distinct from 'off'
       and exists (select from jobs.worker where idle and get_bit(queue_filter, hashtext(q.queue) & 1023) = 1);
     return admitted;

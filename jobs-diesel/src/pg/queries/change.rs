@@ -70,7 +70,7 @@ impl QueryFragment<Pg> for ChangeQuery {
 ), returned as (
     select id from available union all select id from held_again
 ), woken as (
-    select pg_notify('jobs', queue) from (select distinct queue from available) available where " A_WORKER_IS_IDLE "
+    select jobs.notify_workers(queue) from (select distinct queue from available) available where " A_WORKER_IS_IDLE "
     union all select " ADMISSION_WOKEN " where exists (select from held)
 )" {self.audited} "
 select id from returned where (select count(*) from woken) >= 0"

@@ -158,7 +158,7 @@ impl QueryFragment<Pg> for EnqueueQuery<'_> {
         sql!(
             out,
             "insert into jobs.ready (" COLUMNS ") values (" {self.values} ", " [self.args => Json]
-            ") returning id, case when " A_WORKER_IS_IDLE " then pg_notify('jobs', queue) is not null end"
+            ") returning id, case when " A_WORKER_IS_IDLE " then jobs.notify_workers(queue) is not null end"
         )
     }
 }

@@ -42,7 +42,7 @@ impl QueryFragment<Pg> for EnqueueAlikeQuery<'_> {
             "insert into jobs.ready (" COLUMNS {self.trace} ")
 select " {self.values} ", args" {self.traceparent} "
 from unnest(" [self.args => Array<Json>] ") as job (args)
-returning id + (select count(pg_notify('jobs', queue)) * 0 from (select " [self.queue => Text] "::text as queue) woken where " A_WORKER_IS_IDLE ")"
+returning id + (select count(jobs.notify_workers(queue)) * 0 from (select " [self.queue => Text] "::text as queue) woken where " A_WORKER_IS_IDLE ")"
         )
     }
 }

@@ -97,7 +97,7 @@ impl<Q: QueryFragment<Pg>> QueryFragment<Pg> for EnqueueEachQuery<'_, Q> {
             "insert into jobs.ready (" COLUMNS {self.trace} ")
 select " {self.values} ", " (&self.rows.args) {self.traceparent} "
 from " {self.rows} "
-where (select count(pg_notify('jobs', queue)) from (select " [self.queue => Text] "::text as queue) woken where " A_WORKER_IS_IDLE ") is not null"
+where (select count(jobs.notify_workers(queue)) from (select " [self.queue => Text] "::text as queue) woken where " A_WORKER_IS_IDLE ") is not null"
         )
     }
 }

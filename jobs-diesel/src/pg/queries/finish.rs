@@ -142,7 +142,7 @@ impl<'a> FinishQuery<'a> {
 ), emptied as (
     delete from jobs.payload where job_id = any(array(select id from moved where args is null and keep = -1))
 ), woken as (
-    select pg_notify('jobs', queue) from moved where verb = 6 and " A_WORKER_IS_IDLE "
+    select jobs.notify_workers(queue) from moved where verb = 6 and " A_WORKER_IS_IDLE "
 )" gone followed
         )?;
         if adds.slots() {

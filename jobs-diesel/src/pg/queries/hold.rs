@@ -96,7 +96,7 @@ impl QueryFragment<Pg> for HoldQuery<'_> {
     insert into jobs.nudge (limit_name, limit_key, place, run_at)
     select *, (select min(~priority) from job where flow is not null), statement_timestamp() from unnest(" [self.nudged_names => Array<Text>] ", " [self.nudged_keys => Array<Text>] ")
 ), woken as (
-    select pg_notify('jobs', queue) from (select distinct queue from plain) plain where " A_WORKER_IS_IDLE "
+    select jobs.notify_workers(queue) from (select distinct queue from plain) plain where " A_WORKER_IS_IDLE "
     union all select " ADMISSION_WOKEN "
 )
 select true, id from held where (select count(*) from woken) >= 0 union all select false, id from plain"

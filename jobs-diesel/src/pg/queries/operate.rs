@@ -68,7 +68,7 @@ impl QueryFragment<Pg> for RetryQuery {
 ), returned as (
     select id from available union all select id from held_again
 ), " {RETRIED} ", woken as (
-    select pg_notify('jobs', queue) from (select distinct queue from available) available where " A_WORKER_IS_IDLE "
+    select jobs.notify_workers(queue) from (select distinct queue from available) available where " A_WORKER_IS_IDLE "
     union all select " ADMISSION_WOKEN " where exists (select from limited)
 )" {self.audited} "
 select id from returned where (select count(*) from woken) >= 0"

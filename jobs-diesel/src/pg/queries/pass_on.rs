@@ -141,7 +141,7 @@ impl QueryFragment<Pg> for PassOn<'_> {
     where cardinality(places) < slots or (select count(*) from admitted) < (select sum(cardinality(places)) from chosen)
     returning 1
 ), woken as (
-    select pg_notify('jobs', q.queue) from (select distinct queue from made) as q
+    select jobs.notify_workers(q.queue) from (select distinct queue from made) as q
     where current_setting('jobs.notify', true) is distinct from 'off'
       and exists (select from jobs.worker where idle and get_bit(queue_filter, hashtext(q.queue) & 1023) = 1)
 )"

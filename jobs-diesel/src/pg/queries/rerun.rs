@@ -47,7 +47,7 @@ impl QueryFragment<Pg> for RerunQuery {
 ), nudged as (
     insert into jobs.nudge (limit_name, limit_key) select distinct limit_name, limit_key from held
 ), woken as (
-    select pg_notify('jobs', queue) from (select distinct queue from returned) returned where " A_WORKER_IS_IDLE "
+    select jobs.notify_workers(queue) from (select distinct queue from returned) returned where " A_WORKER_IS_IDLE "
     union all select " ADMISSION_WOKEN " where exists (select from held)
 )" {self.audited} "
 select id, new_id from ended where (select count(*) from returned) + (select count(*) from woken) >= 0"

@@ -132,7 +132,7 @@ impl QueryFragment<Pg> for RescueQuery {
 ), gone as (
     select * from decided where discard_reason is not null
 ), " FOLLOWED ", " {LEAVES} ", " {RELEASED} ", woken as (
-    select pg_notify('jobs', queue) from decided where discard_reason is null group by queue
+    select jobs.notify_workers(queue) from decided where discard_reason is null group by queue
 )
 select j.id, j.queue, j.kind, j.killed, j.discard_reason is not null, (select count(*) from woken) + (select count(*) from followed),
        exists (select from decided where discard_reason is null and crashed >= " [self.quarantined_at => Integer] ")

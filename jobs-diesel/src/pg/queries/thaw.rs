@@ -23,7 +23,7 @@ impl QueryFragment<Pg> for ThawQuery {
 ), audited as (
     insert into jobs.audit (actor, action, target) select " [self.actor => Text] ", 'thaw', 'the database' from thawed
 )
-select count(pg_notify('jobs', served.queue)) * 0 + (select count(*) from thawed)
+select count(jobs.notify_workers(served.queue)) * 0 + (select count(*) from thawed)
 from (select distinct unnest(queues) as queue from jobs.worker) served"
         )
     }

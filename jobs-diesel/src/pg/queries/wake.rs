@@ -1,5 +1,6 @@
 //! Notifications of idle workers when their queues have jobs. None is sent while no worker of the queue is idle,
-//! because `NOTIFY` takes a lock that all committing transactions of the server share.
+//! because `NOTIFY` takes a lock that all committing transactions of the server share. The function `jobs.notify_workers` sends all of them,
+//! and none while much of the server's queue of notifications is in use.
 
 /// The channel of the notifications.
 pub(crate) const CHANNEL: &str = "jobs";
@@ -13,7 +14,7 @@ pub(crate) const A_WORKER_IS_IDLE: &str = "current_setting('jobs.notify', true) 
 /// Notifies the workers that admit held jobs, if any worker is idle. A notification without a queue is for them. The value is null if
 /// none was sent.
 pub(crate) const ADMISSION_WOKEN: &str = "case when current_setting('jobs.notify', true) is distinct from 'off' \
-    and exists (select from jobs.worker where idle) then pg_notify('jobs', '') end";
+    and exists (select from jobs.worker where idle) then jobs.notify_workers('') end";
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used)]
@@ -31,6 +32,18 @@ mod tests {
     struct Line {
         #[diesel(sql_type = Text, column_name = "QUERY PLAN")]
         line: String,
+    }
+
+    /// So that all of them stop while the server's queue is well filled. For the functions in SQL, a test of the conformance suite says so.
+    #[test]
+    fn no_statement_notifies_by_itself() {
+        for file in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/pg/queries")).unwrap() {
+            let path = file.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "rs") {
+                let found = std::fs::read_to_string(&path).unwrap().contains(concat!("pg_", "notify("));
+                assert!(!found, "{}: call jobs.notify_workers", path.display());
+            }
+        }
     }
 
     /// The look is part of each enqueue, on connections with the application's own settings.

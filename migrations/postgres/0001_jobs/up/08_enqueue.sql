@@ -37,7 +37,7 @@ create function jobs.wake(queue text) returns void
 language plpgsql volatile
 as $$
 begin
-    perform pg_notify('jobs', wake.queue)
+    perform jobs.notify_workers(wake.queue)
     where current_setting('jobs.notify', true) is distinct from 'off'
       and exists (select from jobs.worker where idle and get_bit(queue_filter, hashtext(wake.queue) & 1023) = 1);
 end
@@ -49,7 +49,7 @@ create function jobs.wake_admission() returns void
 language plpgsql volatile
 as $$
 begin
-    perform pg_notify('jobs', '')
+    perform jobs.notify_workers('')
     where current_setting('jobs.notify', true) is distinct from 'off' and exists (select from jobs.worker where idle);
 end
 $$;

@@ -56,7 +56,7 @@ begin
         when coalesce(pg_catalog.current_setting('jobs.notify', true), '') operator(pg_catalog.<>) 'off' and exists (
             select from jobs.worker w
             where w.idle and pg_catalog.get_bit(w.queue_filter, pg_catalog.hashtext(queue) operator(pg_catalog.&) 1023) operator(pg_catalog.=) 1
-        ) then pg_catalog.pg_notify('jobs', queue) is not null end
+        ) then jobs.notify_workers(queue) is not null end
     into id, woken;
     outcome := 0;
     if not found then

@@ -42,7 +42,7 @@ begin
     )
     select count(*), array_agg(distinct m.queue) into admitted, queues from made m;
     -- The text of jobs.wake: the server would plan a call anew in each pass.
-    perform pg_notify('jobs', q.queue) from unnest(queues) as q (queue)
+    perform jobs.notify_workers(q.queue) from unnest(queues) as q (queue)
     where current_setting('jobs.notify', true) is distinct from 'off'
       and exists (select from jobs.worker where idle and get_bit(queue_filter, hashtext(q.queue) & 1023) = 1);
     return admitted;

@@ -21,7 +21,7 @@ enum Origin {
     Printed(String),
     /// No command of the fixture can print it. It is in the sources, with these fixed parts.
     Sources(&'static str),
-    /// SQLite itself.
+    /// The database itself.
     Database,
 }
 
@@ -78,7 +78,7 @@ fn origin(message: &str) -> Origin {
         text if text.ends_with("was built for SQLite only") => {
             Origin::Sources("the database URL means .., and this program was built for .. only")
         }
-        "database is locked (SQLite)" => Origin::Database,
+        "database is locked (SQLite)" | "too many notifications in the NOTIFY queue" => Origin::Database,
         text => panic!("say in this test where this message comes from: {text}"),
     }
 }

@@ -11,6 +11,7 @@ mod heartbeats;
 mod indexes;
 mod kinds;
 mod leases;
+mod notifications;
 mod oldest;
 mod oldest_held;
 mod orphans;
@@ -23,6 +24,7 @@ mod settings;
 mod transactions;
 mod wraparound;
 
+pub(crate) use self::notifications::NOTIFICATIONS;
 use diesel::prelude::*;
 use diesel::sql_query;
 use diesel::sql_types::Text;
@@ -51,6 +53,7 @@ pub(crate) const CHECKS: &[Check] = &[
     halted::CHECK,
     autovacuum::CHECK,
     transactions::CHECK,
+    notifications::CHECK,
     wraparound::CHECK,
     connections::CHECK,
     claim_index::CHECK,
