@@ -40,9 +40,14 @@ pub enum EnqueueError {
 /// Advice for errors whose cause is known. Empty for all others.
 fn advice(error: &DieselError) -> &'static str {
     match Meaning::of(error) {
+        Meaning::Conflict => {
+            "; another transaction got in the way, such as one that has enqueued the same unique key since this transaction began to read: roll \
+             this transaction back and repeat all of it"
+        }
         Meaning::Locked => {
-            "; another process writes to this SQLite file: make this connection wait with `pragma busy_timeout = 5000`, and \
-             begin transactions that read before they enqueue with `immediate_transaction`"
+            "; another process writes to this SQLite file, or has written to it since this transaction began to read: roll this transaction back \
+             and repeat all of it; make this connection wait with `pragma busy_timeout = 5000`, and begin transactions that read before they \
+             enqueue with `immediate_transaction`"
         }
         Meaning::NoPrivilege => {
             "; a role that enqueues needs the privileges that `worker migrate roles` prints for the role jobs_enqueuer"
@@ -61,6 +66,16 @@ impl EnqueueError {
     /// Whether another job has the unique key. Then nothing was enqueued, and the transaction can continue.
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Exists { .. })
+    }
+
+    /// Whether another transaction got in the way: a serialization failure or a deadlock on PostgreSQL, a locked database on SQLite. Roll
+    /// the transaction back and repeat all of it, also what came before the enqueue: the same transaction may then succeed.
+    ///
+    /// In a `repeatable read` or `serializable` transaction this is the result if another transaction has enqueued the same unique key, and
+    /// has committed after this one began to read: no statement of this transaction can see that job. In `read committed`, the default, the
+    /// enqueue finds the job.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Database(error) if matches!(Meaning::of(error), Meaning::Conflict | Meaning::Locked))
     }
 
     #[cfg(any(feature = "postgres", feature = "postgres-sync", feature = "sqlite"))]
@@ -184,7 +199,7 @@ impl From<MigrateError> for StorageError {
 /// `Refused` otherwise.
 pub(crate) fn storage_error(error: DieselError) -> StorageError {
     match Meaning::of(&error) {
-        Meaning::Transient | Meaning::Locked => StorageError::Unavailable(Box::new(error)),
+        Meaning::Conflict | Meaning::Transient | Meaning::Locked => StorageError::Unavailable(Box::new(error)),
         Meaning::NoTables => StorageError::Schema(format!(
             "the tables of `diesel-jobs` are missing in this database; run `worker migrate` (the database said: {error})"
         )),
@@ -232,6 +247,31 @@ mod tests {
         ];
         for error in errors {
             assert_eq!(chain(error).matches("it broke").count(), 1, "{}", chain(error));
+        }
+    }
+
+    #[test]
+    fn only_what_another_transaction_has_caused_is_to_be_repeated() {
+        let of = |kind, text: &str| EnqueueError::from(DieselError::DatabaseError(kind, Box::new(text.to_owned())));
+        for (kind, text) in [
+            (DatabaseErrorKind::SerializationFailure, "konnte Zugriff nicht serialisieren"),
+            (DatabaseErrorKind::Unknown, "deadlock detected"),
+            (DatabaseErrorKind::Unknown, "database is locked"),
+        ] {
+            let error = of(kind, text);
+            assert!(error.is_retryable() && error.to_string().contains("repeat all of it"), "{error}");
+        }
+        for (kind, text) in [
+            (DatabaseErrorKind::UniqueViolation, "duplicate key value violates unique constraint \"ready_pkey\""),
+            (DatabaseErrorKind::ClosedConnection, "server closed the connection unexpectedly"),
+            (
+                DatabaseErrorKind::Unknown,
+                "current transaction is aborted, commands ignored until end of transaction block",
+            ),
+            (DatabaseErrorKind::Unknown, "no such table: jobs_job"),
+        ] {
+            let error = of(kind, text);
+            assert!(!error.is_retryable() && !error.to_string().contains("repeat"), "{error}");
         }
     }
 

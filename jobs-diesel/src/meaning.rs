@@ -20,6 +20,8 @@ use self::names::{Name, names};
 /// What an error means, for the one who is told of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
+    /// Another transaction got in the way. The same transaction may succeed if all of it is repeated.
+    Conflict,
     /// The same statement may succeed later.
     Transient,
     /// The tables of `diesel-jobs` are missing.
@@ -28,7 +30,8 @@ pub(crate) enum Meaning {
     NoPrivilege,
     /// This server takes no writes.
     ReadOnly,
-    /// Another process holds the lock of the SQLite file.
+    /// Another connection holds the lock of the SQLite file, or has written since this transaction began to read. SQLite says the same of
+    /// both, and Diesel passes on no more.
     Locked,
     /// The statement was prepared in another session.
     MixedUp,
@@ -43,7 +46,8 @@ impl Meaning {
         };
         match error {
             Error::BrokenTransactionManager | Error::RollbackErrorOnCommit { .. } => Self::Transient,
-            Error::DatabaseError(ClosedConnection | SerializationFailure | UnableToSendCommand, _) => Self::Transient,
+            Error::DatabaseError(SerializationFailure, _) => Self::Conflict,
+            Error::DatabaseError(ClosedConnection | UnableToSendCommand, _) => Self::Transient,
             Error::DatabaseError(ReadOnlyTransaction, _) => Self::ReadOnly,
             Error::DatabaseError(Unknown, info) => Self::of_unknown(&**info),
             _ => Self::Other,
@@ -57,7 +61,9 @@ impl Meaning {
             Self::Locked
         } else if is_missing_table(info) {
             Self::NoTables
-        } else if is_deadlock(info) || is_transient(text) {
+        } else if is_deadlock(info) {
+            Self::Conflict
+        } else if is_transient(text) {
             Self::Transient
         } else if lacks_privilege(info) {
             Self::NoPrivilege

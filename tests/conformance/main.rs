@@ -26,6 +26,7 @@ mod flow_control;
 mod freezing;
 mod history;
 mod hostile;
+mod isolation;
 mod keys;
 mod limiting;
 mod migrating;
@@ -283,6 +284,11 @@ conformance! {
         a_debounced_job_has_the_newest_arguments,
         one_of_many_rivals_wins,
         bulks_with_the_same_keys_all_succeed,
+    }
+    isolation {
+        a_transaction_that_cannot_see_the_job_with_the_key_is_to_be_repeated,
+        a_transaction_that_sees_an_older_state_of_the_job_is_to_be_repeated,
+        jobs_without_a_key_meet_nobody,
     }
     running_again {
         a_job_runs_again_after_the_running_one,

@@ -9,6 +9,7 @@ mod fair;
 mod floors;
 mod full_queue;
 mod hostile_sql;
+mod isolation;
 mod joining;
 mod keys;
 mod late_outputs;

@@ -4,6 +4,7 @@ use diesel::result::{DatabaseErrorKind, Error as DieselError};
 use diesel_jobs_core::JobError;
 
 use super::is_deadlock;
+use crate::error::EnqueueError;
 
 /// Parts of the server's messages in English. Nothing else shows that a lock was not available. The first two also recognize an error that
 /// only repeats the message.
@@ -39,10 +40,10 @@ pub(crate) fn of_handler(error: &JobError) -> Option<&'static str> {
     if error.says_what_follows() {
         return None;
     }
-    error.causes().find_map(|cause| match cause.downcast_ref::<DieselError>() {
-        Some(error) => of_statement(error),
+    error.causes().find_map(|cause| match (cause.downcast_ref(), cause.downcast_ref()) {
+        (Some(error), _) | (_, Some(EnqueueError::Database(error))) => of_statement(error),
         // A transparent error hides Diesel's error, but repeats its text.
-        None => conflict_in(&cause.to_string()),
+        _ => conflict_in(&cause.to_string()),
     })
 }
 
@@ -66,6 +67,8 @@ mod tests {
         let translated = refused(DatabaseErrorKind::SerializationFailure, "konnte Zugriff nicht serialisieren");
         let behind = JobError::new(translated).noted("while booking");
         assert_eq!(of_handler(&behind), Some(SERIALIZATION));
+        let translated = refused(DatabaseErrorKind::SerializationFailure, "konnte Zugriff nicht serialisieren");
+        assert_eq!(of_handler(&JobError::new(EnqueueError::from(translated))), Some(SERIALIZATION));
         assert_eq!(of_handler(&JobError::new(refused(DatabaseErrorKind::UniqueViolation, "duplicate key"))), None);
     }
 

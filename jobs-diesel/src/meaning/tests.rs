@@ -77,7 +77,7 @@ fn an_error_means_the_same_in_every_language() {
     let details = "Prozess 7 wartet auf ShareLock-Sperre auf Transaktion 811; blockiert von Prozess 9.\n\
         Prozess 9 wartet auf AccessExclusiveLock-Sperre auf Relation 16402 der Datenbank 5; blockiert von Prozess 7.";
     let message = "Verklemmung (Deadlock) entdeckt";
-    assert_eq!(meaning(Said { message, details: Some(details), ..Said::default() }), Meaning::Transient);
+    assert_eq!(meaning(Said { message, details: Some(details), ..Said::default() }), Meaning::Conflict);
 }
 
 #[test]

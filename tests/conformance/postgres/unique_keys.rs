@@ -21,7 +21,7 @@ async fn session(f: &Postgres) -> AsyncPgConnection {
 }
 
 /// Waits until a session of this database waits for a lock.
-async fn one_waits(f: &Postgres) {
+pub(super) async fn one_waits(f: &Postgres) {
     many_wait(f, 1).await;
 }
 

@@ -476,16 +476,6 @@ create table jobs.sample (
 -- is off, such a scan counts as so expensive that the server compiles the statement at each execution.
 create index worker_idle on jobs.worker (id) where idle;
 
--- All notifications of workers are sent here. The server keeps notifications until every session that listens has read them, and a session reads none
--- while it is in a transaction. If its queue is full (8 GB), every transaction that has notified fails at its commit. So none is sent while a
--- quarter of the queue is in use: workers find the jobs at their next poll, and the applications' own notifications have the rest.
---
--- The server replaces calls of this function by its body. So it names the schema of each function and operator: the caller's `search_path` applies.
-create function jobs.notify_workers(queue text) returns void
-language sql volatile
-as $$
-    select case when pg_catalog.pg_notification_queue_usage() operator(pg_catalog.<) 0.25 then pg_catalog.pg_notify('jobs', queue) end
-$$;
 
 -- Held jobs, which wait for a limit, for their turn in a sequence or for a token of a rate, and the tables from which admission learns when
 -- they may start.
@@ -1406,6 +1396,17 @@ end
 $$;
 
 -- The functions with which SQL enqueues jobs, and the notifications that they send to idle workers.
+
+-- All notifications of workers are sent here. The server keeps notifications until every session that listens has read them, and a session reads none
+-- while it is in a transaction. If its queue is full (8 GB), every transaction that has notified fails at its commit. So none is sent while a
+-- quarter of the queue is in use: workers find the jobs at their next poll, and the applications' own notifications have the rest.
+--
+-- The server replaces calls of this function by its body. So it names the schema of each function and operator: the caller's `search_path` applies.
+create function jobs.notify_workers(queue text) returns void
+language sql volatile
+as $$
+    select case when pg_catalog.pg_notification_queue_usage() operator(pg_catalog.<) 0.25 then pg_catalog.pg_notify('jobs', queue) end
+$$;
 
 -- Enqueues the job of a rule for a job that is discarded by the same statement. If the database refuses it, because of a
 -- trigger of the application or a rule that was changed by hand, the job is discarded without it, and a failure of the job

@@ -198,13 +198,3 @@ create table jobs.sample (
 -- is off, such a scan counts as so expensive that the server compiles the statement at each execution.
 create index worker_idle on jobs.worker (id) where idle;
 
--- All notifications of workers are sent here. The server keeps notifications until every session that listens has read them, and a session reads none
--- while it is in a transaction. If its queue is full (8 GB), every transaction that has notified fails at its commit. So none is sent while a
--- quarter of the queue is in use: workers find the jobs at their next poll, and the applications' own notifications have the rest.
---
--- The server replaces calls of this function by its body. So it names the schema of each function and operator: the caller's `search_path` applies.
-create function jobs.notify_workers(queue text) returns void
-language sql volatile
-as $$
-    select case when pg_catalog.pg_notification_queue_usage() operator(pg_catalog.<) 0.25 then pg_catalog.pg_notify('jobs', queue) end
-$$;

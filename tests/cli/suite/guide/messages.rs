@@ -78,7 +78,9 @@ fn origin(message: &str) -> Origin {
         text if text.ends_with("was built for SQLite only") => {
             Origin::Sources("the database URL means .., and this program was built for .. only")
         }
-        "database is locked (SQLite)" | "too many notifications in the NOTIFY queue" => Origin::Database,
+        "database is locked (SQLite)"
+        | "could not serialize access; deadlock detected"
+        | "too many notifications in the NOTIFY queue" => Origin::Database,
         text => panic!("say in this test where this message comes from: {text}"),
     }
 }
