@@ -2,6 +2,7 @@
 //! tests. Some tests are for PostgreSQL only.
 
 mod atomic;
+mod collation;
 mod doctor;
 mod encoding;
 mod expiring;

@@ -4,15 +4,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use diesel::sql_types::Text;
+use diesel::sql_types::{Bool, Text};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::health_checks;
 use diesel_jobs_core::storage::{Doctor, Finding, Objectives, Schedules as _, Severity, StorageResult};
 use futures_util::StreamExt as _;
 
-use super::queries::doctor::{CHECKS, NOTIFICATIONS, examine, schema_objects::schema_objects};
+use super::queries::doctor::{CHECKS, CHECKS_FROM_15, NOTIFICATIONS, examine, schema_objects::schema_objects};
 use super::queries::session;
 use super::{PgStorage, drift, language, migrate, run, unavailable};
+use crate::error::storage_error;
 
 /// How long one check may take.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -60,7 +61,8 @@ impl Doctor for PgStorage {
         }
         let mut findings = Vec::new();
         let mut conn = self.connector.connect().await.map_err(unavailable)?;
-        for check in CHECKS {
+        let from_15 = if is_15_or_newer(&mut conn).await.map_err(storage_error)? { CHECKS_FROM_15 } else { &[] };
+        for check in CHECKS.iter().chain(from_15) {
             match tokio::time::timeout(self.stopwatch().limit(LIMIT), examine(&mut conn, check, objectives)).await {
                 Ok(Ok(found)) => findings.extend(found),
                 Ok(Err(problem)) => findings.push(skipped(check.name, problem)),
@@ -96,6 +98,11 @@ impl Doctor for PgStorage {
         findings.sort_by_key(|finding| finding.severity);
         Ok(findings)
     }
+}
+
+async fn is_15_or_newer(conn: &mut AsyncPgConnection) -> diesel::QueryResult<bool> {
+    let is_newer = diesel::dsl::sql::<Bool>("current_setting('server_version_num')::integer >= 150000");
+    diesel::select(is_newer).get_result(conn).await
 }
 
 async fn clock(conn: &mut AsyncPgConnection) -> diesel::QueryResult<Option<Finding>> {

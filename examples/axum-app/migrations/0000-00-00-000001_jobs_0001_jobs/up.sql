@@ -45,8 +45,8 @@ create table jobs.ready (
     attempt jobs.smallint_from_0 not null default 0,
     max_attempts jobs.smallint_from_1 not null default 25,
     crashes jobs.smallint_from_0 not null default 0,
-    kind text not null,
-    queue text not null default 'default',
+    kind text collate "C" not null,
+    queue text collate "C" not null default 'default',
     tags jobs.tags,
     args json,
     -- The trace context of the enqueue, as `traceparent` of the W3C says it. Null if there is none.
@@ -106,8 +106,8 @@ create table jobs.running (
     max_attempts smallint not null,
     crashes smallint not null,
     worker uuid not null,
-    kind text not null,
-    queue text not null,
+    kind text collate "C" not null,
+    queue text collate "C" not null,
     tags text[],
     args json,
     traceparent text,
@@ -138,8 +138,8 @@ create table jobs.finished (
     max_attempts smallint not null,
     crashes smallint not null,
     worker uuid,
-    kind text not null,
-    queue text not null,
+    kind text collate "C" not null,
+    queue text collate "C" not null,
     tags text[],
     args json,
     traceparent text,
@@ -227,8 +227,8 @@ create table jobs.job_error (
 create table jobs.dead_letter (
     number bigint generated always as identity primary key,
     id bigint not null,
-    kind text not null,
-    queue text not null,
+    kind text collate "C" not null,
+    queue text collate "C" not null,
     reason text not null,
     at timestamptz not null default now(),
     -- The whole row, as JSON.
@@ -262,10 +262,10 @@ create table jobs.output (
 -- worker that does not know the kind can so enqueue the job, too, when it discards a job of a dead worker.
 create table jobs.on_discarded (
     -- The kind of the discarded job.
-    kind text primary key,
+    kind text collate "C" primary key,
     -- The kind of the job that is enqueued, and its options.
-    enqueues text not null,
-    queue text not null,
+    enqueues text collate "C" not null,
+    queue text collate "C" not null,
     priority smallint not null,
     max_attempts jobs.smallint_from_1 not null,
     -- Its arguments without the discarded job, and the name of the argument that gets the discarded job.
@@ -320,7 +320,7 @@ create table jobs.worker (
 
 -- Settings of queues at run time. A queue without a row has the defaults.
 create table jobs.queue (
-    name text primary key,
+    name text collate "C" primary key,
     paused boolean not null default false,
     -- Who paused a queue, when and why. `slots` is how many jobs of the queue each worker runs at once, instead of the number that
     -- the worker was started with. Null: as started.
@@ -341,8 +341,8 @@ create table jobs.installation (
 );
 
 create table jobs.schedule (
-    name text primary key,
-    kind text not null,
+    name text collate "C" primary key,
+    kind text collate "C" not null,
     expression text not null,
     timezone text not null,
     catch_up text not null check (catch_up in ('skip', 'last', 'all')),
@@ -354,7 +354,7 @@ create table jobs.schedule (
     -- declares is then in `declared`, and the row has the flag 1.
     args json,
     -- Null: the default of the kind.
-    queue text,
+    queue text collate "C",
     priority smallint,
     max_attempts jobs.smallint_from_1,
     added_by text,
@@ -369,7 +369,7 @@ create table jobs.schedule (
 -- Settings of kinds at run time. A kind without a row has the defaults. Workers claim no jobs of a paused kind. They read the
 -- table once a second.
 create table jobs.kind (
-    name text primary key,
+    name text collate "C" primary key,
     paused boolean not null default false,
     paused_at timestamptz,
     paused_by text,
@@ -379,7 +379,7 @@ create table jobs.kind (
 -- How long ended jobs are kept, instead of the time that the worker's code says. It applies to jobs that end from now on.
 create table jobs.retention (
     -- The empty text stands for all kinds that have no row of their own.
-    kind text not null,
+    kind text collate "C" not null,
     -- As in jobs.finished.
     state smallint not null check (state between 1 and 3),
     -- Null: for ever. Zero: not at all.
@@ -436,8 +436,8 @@ create table jobs.history (
     minutes smallint not null default 1 check (minutes in (1, 15, 60)),
     -- The rows that a worker has written together. It repeats the statement if the reply was lost, and then finds them.
     batch uuid,
-    queue text not null,
-    kind text not null,
+    queue text collate "C" not null,
+    kind text collate "C" not null,
     completed bigint not null default 0,
     retried bigint not null default 0,
     discarded bigint not null default 0,
@@ -512,8 +512,8 @@ create table jobs.held (
     later boolean not null default false,
     -- Whether admission has found its queue or its kind paused. After a resume, an index finds such jobs.
     paused boolean not null default false,
-    kind text not null,
-    queue text not null default 'default',
+    kind text collate "C" not null,
+    queue text collate "C" not null default 'default',
     limit_name text collate "C" not null,
     limit_key text collate "C" not null,
     tags jobs.tags,
@@ -552,7 +552,7 @@ create index held_later on jobs.held (run_at, id) where later;
 
 -- The jobs with several limits. The second index has those that wait at one of their limits: the first jobs of their lanes.
 create index held_several on jobs.held (id) where flags & 128 <> 0;
-create index held_from_lane on jobs.held ((coalesce(flow ->> 'lane', flow ->> 'key'))) where flags & 132 = 128 and limit_name <> '';
+create index held_from_lane on jobs.held ((coalesce(flow ->> 'lane', flow ->> 'key') collate "C")) where flags & 132 = 128 and limit_name <> '';
 
 -- The jobs that do not wait if their limit is full, before their first attempt. The limits and the rates have ranges of their own.
 create index held_on_full on jobs.held (limit_name, limit_key, (flags & 8), (~priority), run_at, id)
@@ -743,7 +743,7 @@ create index expiry_time on jobs.expiry (start_by);
 
 -- What operators have set: how many jobs of each key of a limit run at once, instead of what the jobs say. It has few rows.
 create table jobs.limit_setting (
-    name text primary key,
+    name text collate "C" primary key,
     most integer not null check (most between 0 and 10000),
     set_at timestamptz not null default now(),
     set_by text not null,
@@ -2244,7 +2244,7 @@ create function jobs.waits_at_limit(lane text) returns boolean
 language sql stable
 as $$
     select exists (
-        select from jobs.held h where h.flags & 132 = 128 and h.limit_name <> '' and coalesce(h.flow ->> 'lane', h.flow ->> 'key') = lane
+        select from jobs.held h where h.flags & 132 = 128 and h.limit_name <> '' and coalesce(h.flow ->> 'lane', h.flow ->> 'key') collate "C" = lane
           and not h.later and not h.paused
     )
 $$;
@@ -2255,7 +2255,7 @@ language sql stable
 as $$
     select case when job.limit_name = '' then (
         select r.next_at from jobs.held h join jobs.rate r on r.limit_name = h.limit_name and r.limit_key = h.limit_key
-        where h.flags & 132 = 128 and h.limit_name <> '' and coalesce(h.flow ->> 'lane', h.flow ->> 'key') = job.limit_key and h.flags & 8 <> 0
+        where h.flags & 132 = 128 and h.limit_name <> '' and coalesce(h.flow ->> 'lane', h.flow ->> 'key') collate "C" = job.limit_key and h.flags & 8 <> 0
         limit 1
     ) when job.flags & 8 <> 0 then (
         select r.next_at from jobs.rate r where r.limit_name = job.limit_name and r.limit_key = job.limit_key

@@ -29,8 +29,8 @@ create table jobs.job_error (
 create table jobs.dead_letter (
     number bigint generated always as identity primary key,
     id bigint not null,
-    kind text not null,
-    queue text not null,
+    kind text collate "C" not null,
+    queue text collate "C" not null,
     reason text not null,
     at timestamptz not null default now(),
     -- The whole row, as JSON.
@@ -64,10 +64,10 @@ create table jobs.output (
 -- worker that does not know the kind can so enqueue the job, too, when it discards a job of a dead worker.
 create table jobs.on_discarded (
     -- The kind of the discarded job.
-    kind text primary key,
+    kind text collate "C" primary key,
     -- The kind of the job that is enqueued, and its options.
-    enqueues text not null,
-    queue text not null,
+    enqueues text collate "C" not null,
+    queue text collate "C" not null,
     priority smallint not null,
     max_attempts jobs.smallint_from_1 not null,
     -- Its arguments without the discarded job, and the name of the argument that gets the discarded job.

@@ -42,7 +42,7 @@ create table jobs.worker (
 
 -- Settings of queues at run time. A queue without a row has the defaults.
 create table jobs.queue (
-    name text primary key,
+    name text collate "C" primary key,
     paused boolean not null default false,
     -- Who paused a queue, when and why. `slots` is how many jobs of the queue each worker runs at once, instead of the number that
     -- the worker was started with. Null: as started.
@@ -63,8 +63,8 @@ create table jobs.installation (
 );
 
 create table jobs.schedule (
-    name text primary key,
-    kind text not null,
+    name text collate "C" primary key,
+    kind text collate "C" not null,
     expression text not null,
     timezone text not null,
     catch_up text not null check (catch_up in ('skip', 'last', 'all')),
@@ -76,7 +76,7 @@ create table jobs.schedule (
     -- declares is then in `declared`, and the row has the flag 1.
     args json,
     -- Null: the default of the kind.
-    queue text,
+    queue text collate "C",
     priority smallint,
     max_attempts jobs.smallint_from_1,
     added_by text,
@@ -91,7 +91,7 @@ create table jobs.schedule (
 -- Settings of kinds at run time. A kind without a row has the defaults. Workers claim no jobs of a paused kind. They read the
 -- table once a second.
 create table jobs.kind (
-    name text primary key,
+    name text collate "C" primary key,
     paused boolean not null default false,
     paused_at timestamptz,
     paused_by text,
@@ -101,7 +101,7 @@ create table jobs.kind (
 -- How long ended jobs are kept, instead of the time that the worker's code says. It applies to jobs that end from now on.
 create table jobs.retention (
     -- The empty text stands for all kinds that have no row of their own.
-    kind text not null,
+    kind text collate "C" not null,
     -- As in jobs.finished.
     state smallint not null check (state between 1 and 3),
     -- Null: for ever. Zero: not at all.
@@ -158,8 +158,8 @@ create table jobs.history (
     minutes smallint not null default 1 check (minutes in (1, 15, 60)),
     -- The rows that a worker has written together. It repeats the statement if the reply was lost, and then finds them.
     batch uuid,
-    queue text not null,
-    kind text not null,
+    queue text collate "C" not null,
+    kind text collate "C" not null,
     completed bigint not null default 0,
     retried bigint not null default 0,
     discarded bigint not null default 0,

@@ -33,8 +33,8 @@ create table jobs.held (
     later boolean not null default false,
     -- Whether admission has found its queue or its kind paused. After a resume, an index finds such jobs.
     paused boolean not null default false,
-    kind text not null,
-    queue text not null default 'default',
+    kind text collate "C" not null,
+    queue text collate "C" not null default 'default',
     limit_name text collate "C" not null,
     limit_key text collate "C" not null,
     tags jobs.tags,
@@ -73,7 +73,7 @@ create index held_later on jobs.held (run_at, id) where later;
 
 -- The jobs with several limits. The second index has those that wait at one of their limits: the first jobs of their lanes.
 create index held_several on jobs.held (id) where flags & 128 <> 0;
-create index held_from_lane on jobs.held ((coalesce(flow ->> 'lane', flow ->> 'key'))) where flags & 132 = 128 and limit_name <> '';
+create index held_from_lane on jobs.held ((coalesce(flow ->> 'lane', flow ->> 'key') collate "C")) where flags & 132 = 128 and limit_name <> '';
 
 -- The jobs that do not wait if their limit is full, before their first attempt. The limits and the rates have ranges of their own.
 create index held_on_full on jobs.held (limit_name, limit_key, (flags & 8), (~priority), run_at, id)
@@ -264,7 +264,7 @@ create index expiry_time on jobs.expiry (start_by);
 
 -- What operators have set: how many jobs of each key of a limit run at once, instead of what the jobs say. It has few rows.
 create table jobs.limit_setting (
-    name text primary key,
+    name text collate "C" primary key,
     most integer not null check (most between 0 and 10000),
     set_at timestamptz not null default now(),
     set_by text not null,

@@ -5,7 +5,7 @@ create function jobs.waits_at_limit(lane text) returns boolean
 language sql stable
 as $$
     select exists (
-        select from jobs.held h where h.flags & 132 = 128 and h.limit_name <> '' and coalesce(h.flow ->> 'lane', h.flow ->> 'key') = lane
+        select from jobs.held h where h.flags & 132 = 128 and h.limit_name <> '' and coalesce(h.flow ->> 'lane', h.flow ->> 'key') collate "C" = lane
           and not h.later and not h.paused
     )
 $$;
@@ -16,7 +16,7 @@ language sql stable
 as $$
     select case when job.limit_name = '' then (
         select r.next_at from jobs.held h join jobs.rate r on r.limit_name = h.limit_name and r.limit_key = h.limit_key
-        where h.flags & 132 = 128 and h.limit_name <> '' and coalesce(h.flow ->> 'lane', h.flow ->> 'key') = job.limit_key and h.flags & 8 <> 0
+        where h.flags & 132 = 128 and h.limit_name <> '' and coalesce(h.flow ->> 'lane', h.flow ->> 'key') collate "C" = job.limit_key and h.flags & 8 <> 0
         limit 1
     ) when job.flags & 8 <> 0 then (
         select r.next_at from jobs.rate r where r.limit_name = job.limit_name and r.limit_key = job.limit_key

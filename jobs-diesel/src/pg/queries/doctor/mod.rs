@@ -4,6 +4,7 @@
 
 mod autovacuum;
 mod claim_index;
+mod collation;
 mod connections;
 mod crashes;
 mod halted;
@@ -62,6 +63,9 @@ pub(crate) const CHECKS: &[Check] = &[
     pruner::CHECK,
     orphans::CHECK,
 ];
+
+/// The checks for PostgreSQL 15 and newer.
+pub(crate) const CHECKS_FROM_15: &[Check] = &[collation::CHECK];
 
 #[derive(QueryableByName)]
 struct Row {

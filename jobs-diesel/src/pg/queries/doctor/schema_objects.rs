@@ -9,13 +9,16 @@ use serde::{Deserialize, Serialize};
 const OBJECTS: &str = r"
 select 'column' as kind, format('jobs.%I.%I', c.relname, a.attname) as name,
        case when c.relkind = 'v' then format('column %I %s of the view jobs.%I', a.attname, format_type(a.atttypid, a.atttypmod), c.relname)
-       else format('alter table jobs.%I add column %I %s%s%s', c.relname, a.attname, format_type(a.atttypid, a.atttypmod),
+       else format('alter table jobs.%I add column %I %s%s%s%s', c.relname, a.attname, format_type(a.atttypid, a.atttypmod),
+                   case when a.attcollation not in (0, t.typcollation) then format(' collate %I', l.collname) else '' end,
                    case when a.attnotnull then ' not null' else '' end,
                    case when a.attidentity <> '' then ' generated always as identity'
                         when a.attgenerated <> '' then format(' generated always as (%s) stored', pg_get_expr(d.adbin, d.adrelid))
                         when d.adbin is not null then ' default ' || pg_get_expr(d.adbin, d.adrelid) else '' end) end as definition,
        case when c.relkind = 'v' then '' else format('alter table jobs.%I drop column %I', c.relname, a.attname) end as removal
 from pg_attribute a join pg_class c on c.oid = a.attrelid join pg_namespace n on n.oid = c.relnamespace
+join pg_type t on t.oid = a.atttypid
+left join pg_collation l on l.oid = a.attcollation
 left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
 where n.nspname = 'jobs' and c.relkind in ('r', 'p', 'v') and a.attnum > 0 and not a.attisdropped
 union all
