@@ -1,7 +1,9 @@
 //! The job that is enqueued when a job is discarded: its argument, and the rule that the database stores for each kind.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::value::{RawValue, to_raw_value};
 
 use crate::context::JobContext;
 use crate::error::{Failure, FailureKind};
@@ -112,6 +114,9 @@ pub enum InvalidDiscardRule {
 
 crate::debug_as_display!(InvalidDiscardRule);
 
+/// The arguments, each as its text: `serde_json::Value` keeps no number beyond 64 bits.
+type Fields = BTreeMap<String, Box<RawValue>>;
+
 /// The limit for the arguments without the discarded job. An error of 8 KiB takes up to 48 KiB as JSON, and the two
 /// names up to 2.4 KiB. If the database refused the arguments, it would refuse the discard, too.
 const MAX_BYTES: usize = MAX_ARGS_BYTES - 64 * 1024;
@@ -169,31 +174,33 @@ impl DiscardRule {
             return Err(InvalidDiscardRule::Expires);
         }
         let NewJob { kind: enqueues, queue, priority, max_attempts, args, .. } = job;
-        let mut fields: Map<String, Value> = match serde_json::from_str(&args) {
+        let mut fields: Fields = match serde_json::from_str(&args) {
             Ok(fields) => fields,
             Err(_) => return Err(InvalidDiscardRule::NoArgument(args)),
         };
-        let is_example = |value: &Value| Discarded::deserialize(value).is_ok_and(|found| found == example);
+        let is_example =
+            |value: &RawValue| serde_json::from_str(value.get()).is_ok_and(|found: Discarded| found == example);
         let Some(argument) = fields.iter().find(|(_, value)| is_example(value)).map(|(name, _)| name.clone()) else {
             return Err(InvalidDiscardRule::NoArgument(args));
         };
         fields.remove(&argument);
+        let Ok(other_args) = serde_json::to_string(&fields) else { return Err(InvalidDiscardRule::NoArgument(args)) };
         Ok(Self {
             kind: kind.to_owned(),
             enqueues: enqueues.into_owned(),
             queue: queue.into_owned(),
             priority,
             max_attempts,
-            args: Value::Object(fields).to_string(),
+            args: other_args,
             argument,
         })
     }
 
     /// The job for this discarded one.
     pub fn job(&self, discarded: &Discarded) -> Result<NewJob, serde_json::Error> {
-        let mut args: Map<String, Value> = serde_json::from_str(&self.args)?;
-        args.insert(self.argument.clone(), serde_json::to_value(discarded)?);
-        let mut job = NewJob::raw(self.enqueues.clone(), Value::Object(args).to_string());
+        let mut args: Fields = serde_json::from_str(&self.args)?;
+        args.insert(self.argument.clone(), to_raw_value(discarded)?);
+        let mut job = NewJob::raw(self.enqueues.clone(), serde_json::to_string(&args)?);
         (job.queue, job.priority) = (self.queue.clone().into(), self.priority);
         job.max_attempts = self.max_attempts;
         Ok(job)
@@ -211,6 +218,35 @@ mod tests {
 
     impl crate::Job for Alert {
         const KIND: &'static str = "alert";
+    }
+
+    #[derive(Serialize, Deserialize, PartialEq, Debug)]
+    struct Ticket {
+        account: u128,
+        about: Discarded,
+    }
+
+    impl crate::Job for Ticket {
+        const KIND: &'static str = "ticket";
+    }
+
+    #[test]
+    fn no_digit_of_another_argument_is_lost() {
+        let account = u128::from(u64::MAX) + 2;
+        let ticket: OnDiscarded = |about| JobBuilder::new(Ticket { account: u128::from(u64::MAX) + 2, about });
+        let rule = DiscardRule::new("charge", ticket).unwrap();
+        assert_eq!((&*rule.args, &*rule.argument), (r#"{"account":18446744073709551617}"#, "about"));
+        let about = Discarded {
+            id: JobId(7),
+            kind: "charge".to_owned(),
+            queue: "default".to_owned(),
+            attempt: 1,
+            max_attempts: 1,
+            failure: FailureKind::Error,
+            error: "never".to_owned(),
+        };
+        let job = rule.job(&about).unwrap();
+        assert_eq!(serde_json::from_str::<Ticket>(&job.args).unwrap(), Ticket { account, about });
     }
 
     #[test]
