@@ -1078,7 +1078,8 @@ begin
         if flow.rate not between 1 and 1000000 then
             raise exception 'jobs.enqueue: rate of job % must be from 1 to 1000000', flow.kind using errcode = '22023';
         end if;
-        if flow.per is null or flow.per < interval '1 millisecond' or flow.per > interval '366 days' then
+        -- Not a comparison of intervals, for which a year has 360 days.
+        if (extract(epoch from flow.per) between 0.001 and 31622400) is not true then
             raise exception 'jobs.enqueue: job % with `rate` needs `per`, from a millisecond to 366 days', flow.kind using errcode = '22023';
         end if;
         per_us := (extract(epoch from flow.per) * 1000000)::bigint;
@@ -1382,7 +1383,7 @@ begin
         raise exception 'jobs.enqueue: job % has `on_conflict` run_again, which waits for the end of the running job, and `unique_until` started', unique_rule.kind
             using errcode = '22023';
     end if;
-    if within <= interval '0' or within > interval '100 years' then
+    if extract(epoch from within) <= 0 or extract(epoch from within) > extract(epoch from interval '100 years') then
         raise exception 'jobs.enqueue: `unique_within` of job % must be longer than 0 and at most a hundred years', unique_rule.kind using errcode = '22023';
     end if;
     return json_build_object(
@@ -1558,7 +1559,7 @@ begin
         raise exception 'jobs.enqueue: the arguments of job % are nested more than 127 levels deep, and no worker could read them', enqueue.kind
             using errcode = '22023';
     end if;
-    if enqueue.expires < interval '1 millisecond' or enqueue.expires > interval '100 years' then
+    if extract(epoch from enqueue.expires) not between 0.001 and extract(epoch from interval '100 years') then
         raise exception 'jobs.enqueue: `expires` of job % must be from a millisecond to a hundred years', enqueue.kind using errcode = '22023';
     end if;
     -- JSON may contain an escaped NUL character, and no text may.

@@ -161,7 +161,7 @@ begin
         raise exception 'jobs.enqueue: the arguments of job % are nested more than 127 levels deep, and no worker could read them', enqueue.kind
             using errcode = '22023';
     end if;
-    if enqueue.expires < interval '1 millisecond' or enqueue.expires > interval '100 years' then
+    if extract(epoch from enqueue.expires) not between 0.001 and extract(epoch from interval '100 years') then
         raise exception 'jobs.enqueue: `expires` of job % must be from a millisecond to a hundred years', enqueue.kind using errcode = '22023';
     end if;
     -- JSON may contain an escaped NUL character, and no text may.
