@@ -206,3 +206,43 @@ fn a_job_that_sql_enqueues_runs_again() {
         assert_eq!(crate::limiting::admit(f.database()).await, 0, "the first one runs");
     });
 }
+
+/// What the session of an application executes costs the same with all settings of the planner. Compiling a statement takes longer than an enqueue.
+#[test]
+fn no_statement_of_an_enqueue_in_sql_is_compiled() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let mut client = f.client().await;
+        let version = client.number("select current_setting('server_version_num')::bigint as number").await;
+        let loaded = "select count(*) as number from pg_settings where name = 'pg_stat_statements.track'";
+        if version < 150_000 || client.number(loaded).await == 0 {
+            // Only this extension tells, from PostgreSQL 15 on, and where the server has loaded it: that of most tests has.
+            return;
+        }
+        client.execute("create extension if not exists pg_stat_statements").await.unwrap();
+        let hostile =
+            "set pg_stat_statements.track = 'all'; set jit = on; set jit_above_cost = 0; set enable_seqscan = off;
+            set enable_indexscan = off; set plan_cache_mode = force_generic_plan";
+        client.execute(hostile).await.unwrap();
+        for enqueue in [
+            "select jobs.enqueue('a')",
+            "select jobs.enqueue('a', concurrency => 1)",
+            "select jobs.enqueue('a', unique_by => '{}', on_conflict => 'replace', run_at => now() + interval '1 hour')",
+            "select jobs.enqueue('a', '[1]', unique_by => '{}', on_conflict => 'replace', concurrency => 1)",
+            "select jobs.enqueue('a', expires => '1 hour')",
+            "select jobs.enqueue_unique_free('n', 'k', false, null, '{\"started\":false,\"error\":false,\"args\":false,\"run_at\":false,\"priority\":false}', 'a', 'default', 0::smallint, now(), 3::smallint, null, '{}', null)",
+            "select jobs.enqueue_unique_alike('n', array['k', 'l'], false, null, '{\"started\":false,\"error\":false,\"args\":false,\"run_at\":false,\"priority\":false}', 'a', 'default', 0::smallint, now(), 3::smallint, null, array['1', '2']::json[], null)",
+        ] {
+            for _ in 0..2 {
+                client.execute(enqueue).await.unwrap_or_else(|error| panic!("{enqueue}: {error}"));
+            }
+        }
+        let of_ours = "from pg_stat_statements where dbid = (select oid from pg_database where datname = current_database()) and not toplevel";
+        assert!(
+            client.number(&format!("select count(*) as number {of_ours} and query like '%jobs.unique_key%'")).await > 0
+        );
+        assert_eq!(
+            client.number(&format!("select coalesce(sum(jit_functions), 0)::bigint as number {of_ours}")).await,
+            0
+        );
+    });
+}

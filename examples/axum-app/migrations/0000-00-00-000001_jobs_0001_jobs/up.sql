@@ -851,7 +851,7 @@ $$;
 create function jobs.take_key(
     name text, key text, rule json, args json, run_at timestamptz, priority smallint, out id bigint, out outcome smallint
 )
-language plpgsql volatile set enable_seqscan = off
+language plpgsql volatile set enable_seqscan = off set jit = off
 as $$
 declare
     own_name constant text := take_key.name;
@@ -1501,6 +1501,8 @@ $$;
 -- arguments, time and priority are replaced if it waits. 'run_again': its arguments are replaced if it waits; otherwise one more job is inserted, which starts
 -- after it has ended. 'error': an exception with the code JU001.
 -- `expires`: the job is cancelled if its first attempt has not started within this time after it is due. Default: it does not expire.
+--
+-- Whatever the planner settings of the application's session are, its statements are not compiled: that would take longer than they do.
 create function jobs.enqueue(
     kind text,
     args json default '{}',
@@ -1525,7 +1527,7 @@ create function jobs.enqueue(
     on_full text default null,
     fair_by text[] default null
 ) returns bigint
-language plpgsql volatile
+language plpgsql volatile set jit = off
 as $$
 declare
     new_id bigint;
@@ -1682,7 +1684,7 @@ create function jobs.enqueue_unique_one(
     name text, key text, rule json, kind text, queue text, priority smallint, run_at timestamptz, max_attempts smallint, tags text[], args json,
     traceparent text, flow json, out id bigint, out outcome smallint
 )
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set jit = off
 as $$
 #variable_conflict use_variable
 begin
@@ -1712,7 +1714,7 @@ create function jobs.enqueue_unique_free(
     name text, key text, started boolean, within float8, rule text, kind text, queue text, priority smallint, run_at timestamptz,
     max_attempts smallint, tags text[], args json, traceparent text, out id bigint, out outcome smallint
 )
-language plpgsql volatile security definer
+language plpgsql volatile security definer set jit = off
 as $$
 #variable_conflict use_variable
 declare
@@ -1748,7 +1750,7 @@ create function jobs.enqueue_unique_alike(
     name text, keys text[], started boolean, within float8, rule text, kind text, queue text, priority smallint, run_at timestamptz,
     max_attempts smallint, tags text[], args json[], traceparent text, out ids bigint[], out outcomes smallint[]
 )
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set jit = off
 as $$
 #variable_conflict use_variable
 declare
@@ -1785,7 +1787,7 @@ create function jobs.enqueue_unique(
     names text[], keys text[], started boolean[], within float8[], rules json[], kinds text[], queues text[], priorities smallint[],
     delays interval[], not_before timestamptz[], max_attempts smallint[], tags text[], args json[], traceparents text[], flows json[], expires interval[]
 ) returns table (place bigint, id bigint, outcome smallint)
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set jit = off
 as $$
 #variable_conflict use_column
 declare

@@ -92,7 +92,7 @@ $$;
 create function jobs.take_key(
     name text, key text, rule json, args json, run_at timestamptz, priority smallint, out id bigint, out outcome smallint
 )
-language plpgsql volatile set enable_seqscan = off
+language plpgsql volatile set enable_seqscan = off set jit = off
 as $$
 declare
     own_name constant text := take_key.name;

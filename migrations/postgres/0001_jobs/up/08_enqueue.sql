@@ -103,6 +103,8 @@ $$;
 -- arguments, time and priority are replaced if it waits. 'run_again': its arguments are replaced if it waits; otherwise one more job is inserted, which starts
 -- after it has ended. 'error': an exception with the code JU001.
 -- `expires`: the job is cancelled if its first attempt has not started within this time after it is due. Default: it does not expire.
+--
+-- Whatever the planner settings of the application's session are, its statements are not compiled: that would take longer than they do.
 create function jobs.enqueue(
     kind text,
     args json default '{}',
@@ -127,7 +129,7 @@ create function jobs.enqueue(
     on_full text default null,
     fair_by text[] default null
 ) returns bigint
-language plpgsql volatile
+language plpgsql volatile set jit = off
 as $$
 declare
     new_id bigint;

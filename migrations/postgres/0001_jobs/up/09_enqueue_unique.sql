@@ -8,7 +8,7 @@ create function jobs.enqueue_unique_one(
     name text, key text, rule json, kind text, queue text, priority smallint, run_at timestamptz, max_attempts smallint, tags text[], args json,
     traceparent text, flow json, out id bigint, out outcome smallint
 )
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set jit = off
 as $$
 #variable_conflict use_variable
 begin
@@ -38,7 +38,7 @@ create function jobs.enqueue_unique_free(
     name text, key text, started boolean, within float8, rule text, kind text, queue text, priority smallint, run_at timestamptz,
     max_attempts smallint, tags text[], args json, traceparent text, out id bigint, out outcome smallint
 )
-language plpgsql volatile security definer
+language plpgsql volatile security definer set jit = off
 as $$
 #variable_conflict use_variable
 declare
@@ -74,7 +74,7 @@ create function jobs.enqueue_unique_alike(
     name text, keys text[], started boolean, within float8, rule text, kind text, queue text, priority smallint, run_at timestamptz,
     max_attempts smallint, tags text[], args json[], traceparent text, out ids bigint[], out outcomes smallint[]
 )
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set jit = off
 as $$
 #variable_conflict use_variable
 declare
@@ -111,7 +111,7 @@ create function jobs.enqueue_unique(
     names text[], keys text[], started boolean[], within float8[], rules json[], kinds text[], queues text[], priorities smallint[],
     delays interval[], not_before timestamptz[], max_attempts smallint[], tags text[], args json[], traceparents text[], flows json[], expires interval[]
 ) returns table (place bigint, id bigint, outcome smallint)
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set jit = off
 as $$
 #variable_conflict use_column
 declare
