@@ -21,7 +21,9 @@ pub enum LimitProblem {
     #[error("the value of its key cannot be written as JSON: {0}")]
     Unserializable(String),
     /// The key that is stored with a job is not allowed.
-    #[error("the stored key of a limit has 1 to {LONGEST_KEY} bytes and no NUL character")]
+    #[error(
+        "the key of a rule is stored as a list of values in JSON of at most {LONGEST_KEY} bytes, or as `sha256:` and its hash"
+    )]
     StoredKey,
     /// The job has too many limits.
     #[error("a job has at most {MOST_RULES} limits, not {0}")]

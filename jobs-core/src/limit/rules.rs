@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{JobRule, LONGEST_KEY, LimitProblem, hashed};
+use crate::canonical::canonical;
 use crate::flags;
 
 /// The most rules of one job.
@@ -24,7 +25,10 @@ impl Rules {
     /// These rules. Fails if one of them may not be stored, or if they do not fit together. For rules that another program has written, such as
     /// an export.
     pub fn new(rules: Vec<JobRule>) -> Result<Self, LimitProblem> {
-        Self::of(rules.into_iter().map(|JobRule { name, key, rule, tenant }| JobRule::new(name, key, rule, tenant)))
+        Self::of(rules.into_iter().map(|JobRule { name, key, rule, tenant }| {
+            let are_keys = std::iter::once(&key).chain(&tenant).all(|key| is_stored_key(key));
+            if are_keys { JobRule::new(name, key, rule, tenant) } else { Err(LimitProblem::StoredKey) }
+        }))
     }
 
     /// All of these rules.
@@ -98,6 +102,14 @@ impl Deref for Rules {
     fn deref(&self) -> &[JobRule] {
         &self.0
     }
+}
+
+/// Whether it is the canonical text of a list, or a hash. An enqueue makes no other keys, and a job with another one would not count together with
+/// those of its key.
+fn is_stored_key(key: &str) -> bool {
+    let is_hash = |hash: &str| hash.len() == 64 && hash.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
+    key.strip_prefix("sha256:").is_some_and(is_hash)
+        || key.starts_with('[') && canonical(key).is_ok_and(|text| text == key)
 }
 
 fn fit_together(rules: &[JobRule]) -> Result<(), LimitProblem> {

@@ -208,11 +208,13 @@ fn what_cannot_be_stored_is_refused() {
         Rules::new(vec![JobRule { name: name.to_owned(), key: key.to_owned(), rule, tenant }]).map(drop)
     };
     assert_eq!(of("", "[]", None), Err(LimitProblem::Name));
-    for key in [String::new(), "x".repeat(201), "\0".to_owned()] {
-        assert_eq!(of("a", &key, None), Err(LimitProblem::StoredKey));
-        assert_eq!(of("a", "[]", Some(&key)), Err(LimitProblem::StoredKey));
+    let long = format!("[\"{}\"]", "x".repeat(197));
+    for key in ["", &long, "\0", "x", "{}", "[1.0]", "[ 1]", "sha256:ab"] {
+        assert_eq!(of("a", key, None), Err(LimitProblem::StoredKey));
+        assert_eq!(of("a", "[]", Some(key)), Err(LimitProblem::StoredKey));
     }
-    assert_eq!(of("a", "[]", Some("[7]")), Ok(()));
+    let hash = format!("sha256:{}", "0a".repeat(32));
+    assert_eq!((of("a", "[]", Some("[7]")), of("a", &hash, None)), (Ok(()), Ok(())));
 }
 
 #[test]

@@ -167,6 +167,9 @@ mod tests {
 
     #[test]
     fn a_hostile_line_is_refused_with_the_reason() {
+        let rule = |name: &str, key: &str, rule: &str| {
+            format!(r#"{{"kind":"a","args":{{}},"rules":[{{"name":"{name}","key":"{key}","rule":{rule}}}]}}"#)
+        };
         let deep = format!(r#"{{"kind":"a","args":{}{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
         let large = format!(r#"{{"kind":"a","args":"{}"}}"#, "x".repeat(300_000));
         for (line, part) in [
@@ -189,9 +192,18 @@ mod tests {
             (r#"{"kind":"a","args":{},"state":"completed"}"#, "--others skip"),
             (r#"{"kind":"a","args":{},"state":"dead"}"#, "unknown variant"),
             (r#"{"kind":"a","args":{},"redacted":true}"#, "secret arguments"),
-            (r#"{"kind":"a","args":{},"limit":{"limit":"l","key":"[]","most":0}}"#, "limit: a limit allows 1 to"),
-            (r#"{"kind":"a","args":{},"limit":{"limit":"","key":"[]","most":1}}"#, "limit: the name"),
-            (r#"{"kind":"a","args":{},"limit":{"limit":"l","key":"","most":1}}"#, "limit: the stored key"),
+            (&rule("l", "[]", r#"{"concurrency":{"most":0}}"#), "rules: a limit allows 1 to"),
+            (&rule("", "[]", r#"{"concurrency":{"most":1}}"#), "rules: the name"),
+            (&rule("l", "", r#"{"concurrency":{"most":1}}"#), "rules: the key"),
+            (&rule("l", "seven", r#"{"concurrency":{"most":1}}"#), "rules: the key"),
+            (&rule("l", "{}", r#"{"concurrency":{"most":1}}"#), "rules: the key"),
+            (&rule("l", "[1.0]", r#"{"concurrency":{"most":1}}"#), "rules: the key"),
+            (&rule("l", "sha256:7", r#"{"concurrency":{"most":1}}"#), "rules: the key"),
+            (&rule("l", "[]", r#"{"concurrency":{"most":1,"max":2}}"#), "unknown field `max`"),
+            (&rule("l", "[]", r#"{"rate":{"limit":1,"per":60000000,"burst":1,"bust":2}}"#), "unknown field `bust`"),
+            (&rule("l", "[]", r#"{"concurrency":{"most":1}},"x":2"#), "unknown field `x`"),
+            (&rule("l", "[]", r#"{"limit":{"most":1}}"#), "unknown variant `limit`"),
+            (r#"{"kind":"a","args":{},"rules":{}}"#, "expected a sequence"),
             (&deep, "recursion limit"),
             (&large, "the limit is"),
         ] {
