@@ -1,7 +1,7 @@
 //! What a command did with one job.
 
 use diesel_jobs_core::storage::{Action, Operated};
-use diesel_jobs_core::{JobId, JobState};
+use diesel_jobs_core::{JobId, JobRecord, JobState, Rule};
 use serde::Serialize;
 
 use super::super::{output, words};
@@ -71,6 +71,25 @@ impl Answer {
                 ),
             },
         }
+    }
+
+    pub(super) const fn job(&self) -> JobId {
+        JobId(self.id)
+    }
+
+    /// The job is due now, and held.
+    pub(super) fn waits_for(&mut self, job: &JobRecord) {
+        let [first, others @ ..] = &*job.rules else { return };
+        let what = match first.rule {
+            Rule::Sequence { .. } => format!("its turn in the sequence `{}`", first.name),
+            _ if !others.is_empty() => "its limits".to_owned(),
+            Rule::Rate { .. } => format!("a token of the rate `{}`", first.name),
+            _ => format!("the limit `{}`", first.name),
+        };
+        let id = job.id;
+        self.text = output::printable(&format!(
+            "job {id}: due now, and held: it waits for {what}; `worker why {id}` says more"
+        ));
     }
 
     /// Whether the job was changed, or would be.

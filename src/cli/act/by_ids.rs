@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 
 use diesel_jobs_core::storage::{Action, Operator};
-use diesel_jobs_core::{JobId, JobState};
+use diesel_jobs_core::{JobId, JobRecord, JobState};
 
 use super::super::app::App;
 use super::super::confirm::confirm;
@@ -47,10 +47,34 @@ pub(super) async fn act(
                 }
             }
         }
+        say_what_they_wait_for(operator, action, &mut answers).await?;
         answers
     };
     print(app, &answers, how)?;
     Ok(if answers.iter().all(Answer::is_done) { Exit::Fine } else { Exit::Failed })
+}
+
+/// A retry makes a job with a limit due, and not available. If each job is named, it says so.
+async fn say_what_they_wait_for(
+    operator: &dyn Operator,
+    action: &Action,
+    answers: &mut [Answer],
+) -> Result<(), CliError> {
+    if !matches!(action, Action::Retry | Action::RunNow) || answers.len() > answer::MOST_LINES {
+        return Ok(());
+    }
+    let done: Vec<JobId> = answers.iter().filter(|answer| answer.is_done()).map(Answer::job).collect();
+    if done.is_empty() {
+        return Ok(());
+    }
+    let shown: HashMap<JobId, JobRecord> =
+        operator.show_many(&done).await?.into_iter().map(|(job, _)| (job.id, job)).collect();
+    for answer in answers {
+        if let Some(job) = shown.get(&answer.job()).filter(|job| job.state == JobState::Held) {
+            answer.waits_for(job);
+        }
+    }
+    Ok(())
 }
 
 fn print(app: &App<'_>, answers: &[Answer], how: &How) -> io::Result<()> {

@@ -38,6 +38,10 @@ on_each_database! {
             db.await_state(db.enqueue(Ship { order_id, fails: false }), "completed");
             db.await_state(id, "held");
         }
+        for command in ["retry", "run-now"] {
+            let answer = text(&db, &[command, &number]);
+            assert_eq!(answer, format!("job {number}: due now, and held: it waits for the limit `stripe`; `worker why {number}` says more\n"));
+        }
         let why = text(&db, &["why", &number]);
         assert!(why.contains("limit `stripe` allows 0 at once for all jobs ") && why.contains("(set by ada to 0 at ") && why.contains("worker limits reset stripe"), "{why}");
         let shown = text(&db, &["show", &number]);
@@ -55,8 +59,10 @@ on_each_database! {
         let audit = json(&db, &["audit"]);
         let told = |place: usize| (audit[place]["action"].clone(), audit[place]["actor"].clone(), audit[place]["target"].clone());
         assert_eq!(told(0), (json!("reset_limit"), json!("anna"), json!("limit stripe")));
-        assert_eq!(told(1), (json!("set_limit"), json!("ada"), json!("limit stripe")));
-        assert_eq!(audit.as_array().unwrap().len(), 2, "what changed nothing is not in the audit");
+        assert_eq!(told(1), (json!("run_now"), json!("anna"), json!(format!("job {number}"))));
+        assert_eq!(told(2), (json!("retry"), json!("anna"), json!(format!("job {number}"))));
+        assert_eq!(told(3), (json!("set_limit"), json!("ada"), json!("limit stripe")));
+        assert_eq!(audit.as_array().unwrap().len(), 4, "what changed nothing is not in the audit");
     }
 
     fn numbers_and_names_that_no_limit_can_have_are_refused(db) {
