@@ -282,6 +282,7 @@ conformance! {
         a_bulk_has_an_answer_for_each_job_in_order,
         without_by_all_arguments_are_the_key,
         a_debounced_job_has_the_newest_arguments,
+        a_job_that_is_scheduled_again_takes_no_slot,
         one_of_many_rivals_wins,
         bulks_with_the_same_keys_all_succeed,
     }

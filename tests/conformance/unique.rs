@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use diesel_jobs_core::storage::{Action, Operated};
 use diesel_jobs_core::{
-    Enqueued, JobId, JobState, Keep, Limit, NewJob, OnConflict, Replace, RunAt, Transition, Unique, Until,
+    Enqueued, JobId, JobState, Keep, Limit, NewJob, OnConflict, Replace, RunAt, Sequence, Transition, Unique, Until,
 };
 use diesel_jobs_storage::EnqueueError;
 use futures_util::future::join_all;
@@ -308,6 +308,58 @@ pub(crate) async fn a_debounced_job_has_the_newest_arguments<F: Fixture>(f: F) {
     let job = claimed.iter().find(|job| job.lease.job == first.id()).expect("it is due");
     assert!(String::from_utf8(job.args.clone()).unwrap().contains("\"2\""));
     assert!(answer(&f, with_note("x", "3", rule)).await.is_new(), "it has started");
+}
+
+/// A limit counts the jobs that are about to run. So a job that was admitted, and then got a later time, gives back what it took.
+pub(crate) async fn a_job_that_is_scheduled_again_takes_no_slot<F: Fixture>(f: F) {
+    let db = f.database();
+    let slots = async || f.client().await.number(&format!("select count(*) as number from {}", F::table("slot"))).await;
+    let one = |limits: &[(&str, bool)], note: &str, rule: Unique| {
+        limits.iter().fold(with_note(note, note, rule), |job, (name, is_sequence)| match is_sequence {
+            true => job.rule(Sequence::new(*name)).unwrap(),
+            false => job.rule(Limit::new(*name, 1)).unwrap(),
+        })
+    };
+    let again = Unique::debounce(10 * MINUTE, HOUR).by(&["user"]);
+    for (limits, rule, keeps) in [
+        (&[("one", false)][..], again, 0),
+        (&[("one", false)], REPLACE, 0),
+        (&[("left", false), ("right", false)], again, 0),
+        // It is still its turn.
+        (&[("turns", true)], again, 1),
+        (&[("turns", true), ("beside", false)], again, 1),
+    ] {
+        let first = answer(&f, one(limits, "x", rule)).await;
+        let second = answer(&f, one(limits, "y", rule)).await;
+        f.client().await.execute(&F::passed(11 * MINUTE)).await.unwrap();
+        let mut admitted = 0;
+        for _ in 0..3 {
+            admitted += db.storage.admit(true).await.unwrap().admitted;
+        }
+        assert_eq!((admitted, state(db, first.id()).await), (1, JobState::Available), "{limits:?}");
+        let mut later = one(limits, "x", rule);
+        later.run_at = RunAt::After(MINUTE);
+        assert!(answer(&f, later).await.is_replaced());
+        assert_eq!(state(db, first.id()).await, JobState::Scheduled, "{limits:?}");
+        assert_eq!(slots().await, keeps, "{limits:?}");
+        let mut admitted = 0;
+        for _ in 0..3 {
+            admitted += admit(db).await;
+        }
+        assert_eq!(admitted, if keeps == 0 { 1 } else { 0 }, "{limits:?}");
+        assert_eq!(state(db, second.id()).await == JobState::Available, keeps == 0, "{limits:?}");
+        // When it is due, it waits for the other one, or is the next one.
+        f.client().await.execute(&F::passed(11 * MINUTE)).await.unwrap();
+        let mut admitted = 0;
+        for _ in 0..3 {
+            admitted += db.storage.admit(true).await.unwrap().admitted;
+        }
+        assert_eq!(admitted, if keeps == 0 { 0 } else { 1 }, "{limits:?}");
+        for id in [first.id(), second.id()] {
+            db.operator.cancel(id).await.unwrap();
+        }
+        assert_eq!(slots().await, 0, "{limits:?}");
+    }
 }
 
 /// Races of many connections. SQLite lets them in one by one.

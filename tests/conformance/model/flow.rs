@@ -109,6 +109,7 @@ impl ModelState {
     /// Enqueues a job that gets this id if it is new, and returns the answer.
     pub(super) fn take_key(&mut self, new: &New, args: String, id: JobId) -> Enqueued {
         let run_at = self.now + new.delay();
+        let is_later = run_at > self.now;
         let Some(user) = new.unique else {
             self.jobs.insert(id, self.newborn(new, args));
             return Enqueued::new(id);
@@ -121,6 +122,8 @@ impl ModelState {
             if waits && user == User::Replaced {
                 (job.args, job.priority) = (args, new.priority);
                 (job.run_at, job.run_at_is_exact) = (run_at, false);
+                // A job that was admitted and is scheduled again gives its slot back. In a sequence it keeps its turn.
+                job.held |= is_later && job.flow != Flow::Free;
                 return Enqueued::replaced(holder);
             }
             if waits || runs {

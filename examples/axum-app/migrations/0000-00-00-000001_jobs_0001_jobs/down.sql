@@ -29,7 +29,7 @@ begin
 
     drop view jobs.job;
     drop function
-        jobs.limits_are_possible, jobs.allowed, jobs.replace_waiting, jobs.take_key, jobs.take_keys, jobs.flow, jobs.flow_of_all,
+        jobs.limits_are_possible, jobs.allowed, jobs.hold_again, jobs.replace_waiting, jobs.take_key, jobs.take_keys, jobs.flow, jobs.flow_of_all,
         jobs.fair_flow, jobs.flow_flags, jobs.limit_of, jobs.lane, jobs.key, jobs.canonical, jobs.unique_rule, jobs.enqueue_for_discarded, jobs.notify_workers, jobs.wake,
         jobs.wake_admission, jobs.is_too_deep, jobs.enqueue, jobs.put_back, jobs.enqueue_unique_one, jobs.enqueue_unique_free,
         jobs.enqueue_unique_alike, jobs.enqueue_unique, jobs.next_in_sequence, jobs.heads, jobs.free_jobs, jobs.free_in_sequence,

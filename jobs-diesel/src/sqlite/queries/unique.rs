@@ -8,9 +8,10 @@ use diesel::query_builder::{BoxedSqlQuery, SqlQuery};
 use diesel::sql_query;
 use diesel::sql_types::{BigInt, Bool, Integer, Nullable, Text};
 use diesel::sqlite::Sqlite;
+use diesel_jobs_core::flags::{HELD, LIMITED};
 use diesel_jobs_core::{JobId, NewJob, OnConflict, Replace, UniqueKey, Until};
 
-use crate::sqlite::time::{NOW, micros};
+use crate::sqlite::time::{FAR, NOW, micros};
 
 pub(crate) type Statement<'a> = BoxedSqlQuery<'a, Sqlite, SqlQuery>;
 
@@ -90,7 +91,8 @@ pub(crate) fn give(unique: &UniqueKey, job: JobId) -> Statement<'_> {
     .bind::<Nullable<BigInt>, _>(unique.rule.within.map(micros))
 }
 
-/// Changes the waiting job that has the key. A held job keeps its place in `run_at`, and its key is nudged.
+/// Changes the waiting job that has the key. A held job keeps its place in `run_at`, and its key is nudged. A job that was admitted and is now
+/// scheduled is held again, and triggers free its slots.
 pub(crate) fn replace<'a>(job: JobId, new: &'a NewJob, on_conflict: OnConflict) -> Statement<'a> {
     let (what, quiet, max) = match on_conflict {
         OnConflict::Replace(what) => (what, None, None),
@@ -103,9 +105,11 @@ pub(crate) fn replace<'a>(job: JobId, new: &'a NewJob, on_conflict: OnConflict) 
     let due = format!(
         "case when ?5 is not null then min({NOW} + ?5, enqueued_at + ?6) when ?7 then max({NOW} + ?8, ?9) else coalesce(due_at, run_at) end"
     );
+    let is_held = format!("(flags & {HELD} or flags & {LIMITED} and {due} > {NOW})");
     sql_query(format!(
         "update jobs_job set args = case when ?2 then ?3 else args end, priority = coalesce(?4, priority),
-                due_at = case when flags & 2 then {due} end, start_by = {due} + start_after, held_back = case when flags & 2 then {due} > {NOW} else held_back end, run_at = case when flags & 2 then run_at else {due} end, flags = flags
+                due_at = case when {is_held} then {due} end, start_by = {due} + start_after, held_back = case when {is_held} then {due} > {NOW} else held_back end,
+                run_at = case when {is_held} then {FAR} else {due} end, flags = case when {is_held} then flags | {HELD} else flags end
          where id = ?1"
     ))
     .into_boxed()

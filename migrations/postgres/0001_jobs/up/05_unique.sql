@@ -22,6 +22,30 @@ create table jobs.unique_key (
 
 create index unique_key_job on jobs.unique_key (job_id);
 
+-- A part of jobs.take_key: a job that was admitted, and now has another time. It waits for its limit again: a job that is scheduled has no slot. In
+-- a sequence it keeps its turn. The row was deleted from jobs.ready.
+create function jobs.hold_again(job jobs.ready, at timestamptz) returns void
+language plpgsql volatile
+as $$
+declare
+    flow constant json := job.flow;
+begin
+    if job.flags & 32 <> 0 then
+        update jobs.expiry e set start_by = at + e.after where e.job_id = job.id;
+    end if;
+    delete from jobs.slot s where s.job_id = job.id and (flow ->> 'sequence' is null or s.limit_name <> flow ->> 'limit');
+    insert into jobs.held (id, run_at, enqueued_at, lease, flags, priority, attempt, max_attempts, crashes, most, later, kind, queue, limit_name, limit_key,
+                           tags, args, traceparent, flow)
+    values (job.id, at, job.enqueued_at, job.lease, job.flags, job.priority, job.attempt, job.max_attempts, job.crashes, (flow ->> 'most')::integer,
+            at > clock_timestamp(), job.kind, job.queue, flow ->> 'limit', flow ->> 'key', job.tags, job.args, job.traceparent, flow);
+    insert into jobs.nudge (limit_name, limit_key)
+    select flow ->> 'limit', flow ->> 'key'
+    union select l ->> 'limit', l ->> 'key' from json_array_elements(case when job.flags & 128 <> 0 then flow -> 'limits' else '[]' end) l
+    union select '', coalesce(flow ->> 'lane', flow ->> 'key') where job.flags & 128 <> 0;
+    perform jobs.wake_admission();
+end
+$$;
+
 -- A part of jobs.take_key: changes the job that has the key, if it waits. The row is deleted and inserted again, because no
 -- statement updates the row of a job. So a claim passes over the job until this transaction ends, and then it has the new arguments.
 create function jobs.replace_waiting(holder jobs.unique_key, rule json, args json, run_at timestamptz, priority smallint) returns boolean
@@ -35,6 +59,7 @@ declare
     with_priority constant boolean := (rule ->> 'priority')::boolean;
     quiet constant interval := make_interval(secs => (rule ->> 'quiet')::float8);
     longest constant interval := make_interval(secs => (rule ->> 'max')::float8);
+    at timestamptz;
 begin
     -- First the table from which admission moves a job to the other one.
     delete from jobs.held h where h.id = holder.job_id and (h.attempt = 0 or not holder.started) returning h.* into held;
@@ -68,9 +93,14 @@ begin
         ready.args := replace_waiting.args;
     end if;
     ready.priority := case when with_priority then replace_waiting.priority else ready.priority end;
+    at := case when quiet is not null then least(clock_timestamp() + quiet, ready.enqueued_at + longest)
+               when with_run_at then replace_waiting.run_at else ready.run_at end;
+    if ready.flow is not null and at > clock_timestamp() then
+        perform jobs.hold_again(ready, at);
+        return true;
+    end if;
     -- A claim would find an earlier time than now only after a rescan.
-    ready.run_at := greatest(clock_timestamp(), case when quiet is not null then least(clock_timestamp() + quiet, ready.enqueued_at + longest)
-                                                     when with_run_at then replace_waiting.run_at else ready.run_at end);
+    ready.run_at := greatest(clock_timestamp(), at);
     if ready.flags & 32 <> 0 and (quiet is not null or with_run_at) then
         update jobs.expiry e set start_by = ready.run_at + e.after where e.job_id = ready.id;
     end if;
