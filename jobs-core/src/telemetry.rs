@@ -49,6 +49,18 @@ pub(crate) fn thawed() {
     info!(target: "diesel_jobs", "the database was thawed: jobs are claimed again");
 }
 
+/// Logs when the number of jobs and keys that admission leaves out changes from or to 0. Returns this number.
+pub(crate) fn left_out(before: i64, now: Option<i64>) -> i64 {
+    match now {
+        Some(now) if now > 0 && before == 0 => warn!(
+            target: "diesel_jobs", { left_out = now },
+            "admission has failed for {now} of the jobs and keys of limits. It tries them again, and the others continue. `worker doctor` says why"),
+        Some(0) if before > 0 => info!(target: "diesel_jobs", "admission does not fail any more"),
+        _ => {}
+    }
+    now.unwrap_or(before)
+}
+
 pub(crate) fn asked(asked: Asked) {
     match asked {
         Asked::Quiet => {

@@ -8,7 +8,7 @@ use diesel_jobs_storage::Database;
 use tokio_util::sync::CancellationToken;
 
 use crate::bench::*;
-use crate::examining::{none, one};
+use crate::examining::{found, none, one};
 use crate::fixture::{Act, Fixture};
 
 /// A job of kind `a` with this key, of which two may run at once.
@@ -585,6 +585,54 @@ pub(crate) async fn a_job_that_the_database_refuses_stops_no_other<F: Fixture>(f
             assert!(letters.newest.unwrap().reason.contains("not this one"));
         }
     }
+    check(&f).await;
+}
+
+pub(crate) async fn an_error_that_is_not_about_the_job_stops_no_other<F: Fixture>(f: F) {
+    let db = f.database();
+    let (refuse, repair) = match F::TABLES.contains(&"ready") {
+        true => (
+            "create function refuse() returns trigger language plpgsql as $$ begin
+                if new.kind = 'b' then perform from nowhere; end if; return new; end $$;
+            create trigger refuse before insert on jobs.ready for each row execute function refuse()",
+            "drop trigger refuse on jobs.ready",
+        ),
+        false => (
+            "create trigger refuse before update of run_at on jobs_job when new.kind = 'b' and not new.flags & 2 and new.state = 'available'
+             begin select raise(abort, 'the account is locked'); end",
+            "drop trigger refuse",
+        ),
+    };
+    f.client().await.execute(refuse).await.unwrap();
+    let one = |kind: &'static str, limit: &str| NewJob::raw(kind, "{}").rule(Limit::new(limit, 1)).unwrap();
+    let ids = enqueue_all(&f, vec![one("b", "own"), one("b", "both"), one("a", "both"), limited("y")]).await;
+    // The next try is moved by most of the minute below, so that it does not matter how long the test takes.
+    let put_off = match F::TABLES.contains(&"ready") {
+        true => {
+            "update jobs.admission_failure set next_at = next_at + interval '50 seconds';
+             update jobs.held set run_at = run_at + interval '50 seconds' where id in (select job_id from jobs.admission_failure)"
+        }
+        false => {
+            "update jobs_admission_failure set next_at = next_at + 50000000;
+             update jobs_job set due_at = due_at + 50000000 where id in (select job_id from jobs_admission_failure)"
+        }
+    };
+    let mut admitted = admit(db).await;
+    f.client().await.execute(put_off).await.unwrap();
+    admitted += admit(db).await;
+    assert_eq!(admitted, 2, "the other keys go on, and the rest of the key");
+    assert_eq!(states(db, &ids).await, [Scheduled, Scheduled, Available, Available]);
+    assert_eq!(db.storage.admit(true).await.unwrap().failures, Some(2));
+    let findings = found(db, "admission").await;
+    let what = format!("admission of job {} (b) in queue `default` has failed", ids[0]);
+    assert!(findings.iter().any(|finding| finding.what.starts_with(&what)), "{findings:?}");
+    check(&f).await;
+    f.client().await.execute(repair).await.unwrap();
+    f.client().await.execute(&F::passed(MINUTE)).await.unwrap();
+    assert_eq!(db.storage.admit(true).await.unwrap().admitted, 1);
+    assert_eq!(states(db, &ids).await, [Available, Held, Available, Available]);
+    db.storage.admit(true).await.unwrap();
+    none(db, "admission").await;
     check(&f).await;
 }
 

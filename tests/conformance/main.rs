@@ -152,6 +152,7 @@ conformance! {
         jobs_that_may_not_start_delay_no_other,
         a_resume_finds_all_keys_at_once,
         a_job_that_the_database_refuses_stops_no_other,
+        an_error_that_is_not_about_the_job_stops_no_other,
         at_no_time_are_there_more_than_the_limit,
     }
     expiring {
@@ -198,6 +199,7 @@ conformance! {
         why_counts_the_jobs_before_one_of_any_priority,
         the_starts_keep_to_the_rate,
         rates_are_listed_with_the_time_of_their_next_token,
+        no_pass_follows_at_once_where_nothing_may_start,
     }
     fair {
         each_way_of_enqueueing_stores_the_tenant,

@@ -1,6 +1,7 @@
 //! PostgreSQL: each test has a database of its own, cloned from a migrated template, on a server that belongs to the
 //! tests. Some tests are for PostgreSQL only.
 
+mod admission_failing;
 mod atomic;
 mod collation;
 mod doctor;
@@ -212,6 +213,7 @@ impl Fixture for Postgres {
         "nudge",
         "rate",
         "fair_turn",
+        "admission_failure",
         "expiry",
         "unique_key",
     ];
@@ -233,6 +235,7 @@ impl Fixture for Postgres {
              update jobs.unique_key set until = until - {passed};
              update jobs.expiry set start_by = start_by - {passed};
              update jobs.rate set full_at = full_at - {passed}, next_at = next_at - {passed};
+             update jobs.admission_failure set next_at = next_at - {passed};
              update jobs.worker set started_at = started_at - {passed}, heartbeat_at = heartbeat_at - {passed}"
         )
     }

@@ -330,3 +330,34 @@ pub(crate) async fn rates_are_listed_with_the_time_of_their_next_token<F: Fixtur
     assert_eq!(db.operator.rate_keys(None, 1).await.unwrap(), keys[..1]);
     assert!(db.operator.limit_keys(None, 10).await.unwrap().is_empty());
 }
+
+/// A worker sleeps until the time that a pass returns. Where nothing may start, this must not be now.
+pub(crate) async fn no_pass_follows_at_once_where_nothing_may_start<F: Fixture>(f: F) {
+    let db = f.database();
+    enqueue_all(&f, vec![rated("x"); 6]).await;
+    enqueue_all(&f, vec![limited("y"); 6]).await;
+    assert_eq!(admit(db).await, 5);
+    let_pass(&f, HOUR).await;
+    // How many passes a worker makes before it sleeps, and whether it then waits for a token.
+    let passes = async || {
+        for number in 0..9 {
+            let found = db.storage.admit(number == 0).await.unwrap();
+            assert_eq!(found.admitted, 0);
+            if !found.more && found.next_token.is_none_or(|time| !time.is_zero()) {
+                return (number, found.next_token);
+            }
+        }
+        panic!("a worker would not sleep");
+    };
+    assert!(db.operator.freeze("anna", "for a test").await.unwrap());
+    assert_eq!(passes().await, (0, None), "frozen");
+    assert!(db.operator.thaw("anna").await.unwrap());
+    db.operator.pause_kind("a", "anna", None).await.unwrap();
+    assert!(passes().await.0 <= 3, "a paused kind");
+    db.operator.resume_kind("a", "anna").await.unwrap();
+    db.operator.pause_queue("default", "anna", None).await.unwrap();
+    assert!(passes().await.0 <= 3, "a paused queue");
+    db.operator.resume_queue("default", "anna").await.unwrap();
+    assert_eq!(db.storage.admit(true).await.unwrap().admitted, 3);
+    assert_eq!(passes().await, (0, None), "a full key");
+}

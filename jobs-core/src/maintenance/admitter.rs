@@ -12,7 +12,7 @@ use super::full_limits::end_full;
 use crate::crash_point::crash_point;
 use crate::recorder::{AttemptOutcome, Event};
 use crate::storage::{ExpiredJob, MOST_EXPIRED, StorageResult};
-use crate::telemetry::RateLimitedWarning;
+use crate::telemetry::{self, RateLimitedWarning};
 use crate::worker::shared::Shared;
 
 /// The time between two sweeps, while there are held jobs or this program has limits.
@@ -55,6 +55,7 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let has_limits = shared.registry.has_rules();
     let (mut swept, mut holds, mut wait) = (None::<Instant>, false, Duration::ZERO);
     let mut sweep_again = false;
+    let mut left_out = 0;
     let mut notifications_from = Instant::now();
     loop {
         let notified = async {
@@ -85,6 +86,7 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
                         target: "diesel_jobs", { refused = found.refused },
                         "the database refused to make held jobs available; on PostgreSQL they are in jobs.dead_letter, on SQLite they are discarded; `worker check` says what to do");
                 }
+                left_out = telemetry::left_out(left_out, found.failures);
                 if found.expired {
                     end_expired(&shared).await.unwrap_or_else(|problem| warning.report(&problem));
                 }

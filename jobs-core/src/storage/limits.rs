@@ -23,7 +23,10 @@ pub struct Admission {
     pub holds: Option<bool>,
     /// How many jobs the database has refused to make available. They were set apart or discarded.
     pub refused: usize,
-    /// The time until the next token comes that a held job waits for.
+    /// How many jobs and keys admission leaves out for a while, because it has failed there. `worker doctor` says why. `None`: the pass did not look,
+    /// because it did not sweep.
+    pub failures: Option<i64>,
+    /// The time until admission must look at a key again: the next token comes that a held job waits for, or a key that was left out is tried again.
     pub next_token: Option<Duration>,
     /// Waiting jobs have expired. Only a sweep searches for them.
     pub expired: bool,

@@ -64,7 +64,7 @@ mod unchanged;
 mod url;
 
 use std::collections::HashMap;
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicBool, AtomicI64};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -108,6 +108,8 @@ pub(crate) struct PgStorage {
     outage: Arc<Outage>,
     /// The job up to which outputs without a job were deleted. After the last output it starts again.
     forgotten: Arc<AtomicI64>,
+    /// The last pass of admission has failed as a whole, so the next one handles the keys one by one.
+    admission_failed: Arc<AtomicBool>,
     #[cfg(feature = "postgres-sync")]
     blocking: transact::BlockingPool,
 }
@@ -137,6 +139,7 @@ impl PgStorage {
             levels: Arc::default(),
             outage: Arc::default(),
             forgotten: Arc::new(AtomicI64::new(i64::MIN)),
+            admission_failed: Arc::default(),
             #[cfg(feature = "postgres-sync")]
             blocking: transact::blocking_pool(connector.clone(), handlers.max(1)),
             own_connector,

@@ -2,7 +2,7 @@
 
 use std::any::TypeId;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -206,7 +206,11 @@ impl Connections for PgStorage {
 #[async_trait]
 impl Limits for PgStorage {
     async fn admit(&self, sweeps: bool) -> StorageResult<Admission> {
-        run!(self, "admit", conn => admit::admit(conn, sweeps))
+        // Whatever the reason was: at most one pass is slower than usual.
+        let careful = AtomicBool::load(&self.admission_failed, Ordering::Relaxed);
+        let found = run!(self, "admit", conn => admit::admit(conn, sweeps, careful));
+        self.admission_failed.store(found.is_err(), Ordering::Relaxed);
+        found
     }
 
     async fn expire(&self, keep: Duration) -> StorageResult<Vec<ExpiredJob>> {

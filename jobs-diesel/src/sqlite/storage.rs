@@ -21,8 +21,8 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::sqlite::queries::{
-    admit, claim, expire, failures, finish, full_limits, heartbeat, installation, leases, limits, next_due,
-    on_discarded, overrides, progress, prune, rate, rescue, schedule, sweep, tick, worker,
+    admission_failure, admit, claim, expire, failures, finish, full_limits, heartbeat, installation, leases, limits,
+    next_due, on_discarded, overrides, progress, prune, rate, rescue, schedule, sweep, tick, worker,
 };
 use crate::sqlite::shared_connection::SharedConnection;
 use crate::sqlite::{file_system, listen, load, migrate, operator, transact};
@@ -224,10 +224,15 @@ impl Limits for SqliteStorage {
             true => Admission::default(),
             false => self.writer.write(move |conn| admit::admit(conn, found)).await?,
         };
-        let next_token = self.reader.read(rate::next_token).await?;
+        // While the file is frozen, nothing starts when a token comes.
+        let next_token = self
+            .reader
+            .read(|conn| if installation::is_frozen(conn)? { Ok(None) } else { rate::next_token(conn) })
+            .await?;
+        let failures = if sweeps { Some(self.reader.read(admission_failure::count).await?) } else { None };
         let expired = sweeps && self.reader.read(expire::is_needed).await?;
         let may_be_full = self.reader.read(full_limits::is_needed).await?;
-        Ok(Admission { holds: Some(holds), next_token, expired, may_be_full, ..admission })
+        Ok(Admission { holds: Some(holds), next_token, failures, expired, may_be_full, ..admission })
     }
 
     async fn expire(&self, keep: Duration) -> StorageResult<Vec<ExpiredJob>> {

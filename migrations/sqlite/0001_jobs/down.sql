@@ -43,4 +43,5 @@ drop table jobs_nudge;
 drop table jobs_limit_setting;
 drop table jobs_rate;
 drop table jobs_fair_turn;
+drop table jobs_admission_failure;
 drop table jobs_unique_key;

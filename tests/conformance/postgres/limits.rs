@@ -371,7 +371,8 @@ fn a_pass_that_finds_nothing_writes_nothing() {
     run::<Postgres, _>(async |f: Postgres| {
         let db = f.database();
         for sweeps in [true, false] {
-            let nothing = Admission { holds: sweeps.then_some(false), ..Admission::default() };
+            let nothing =
+                Admission { holds: sweeps.then_some(false), failures: sweeps.then_some(0), ..Admission::default() };
             assert_eq!(db.storage.admit(sweeps).await.unwrap(), nothing);
             // A pass that locks the row inserts it first.
             assert_eq!(f.client().await.number("select count(*) as number from jobs.admission").await, 0);

@@ -128,6 +128,7 @@ impl Fixture for Sqlite {
         "nudge",
         "rate",
         "fair_turn",
+        "admission_failure",
         "unique_key",
     ];
 
@@ -141,6 +142,7 @@ impl Fixture for Sqlite {
              update jobs_job_error set at = at - {passed};
              update jobs_unique_key set until = until - {passed};
              update jobs_rate set full_at = full_at - {passed}, next_at = next_at - {passed};
+             update jobs_admission_failure set next_at = next_at - {passed};
              update jobs_worker set started_at = started_at - {passed}, heartbeat_at = heartbeat_at - {passed}"
         )
     }

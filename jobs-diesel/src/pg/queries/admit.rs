@@ -14,32 +14,33 @@ use diesel_jobs_core::storage::{Admission, Claim};
 
 use crate::pg::native::{native_query, sql};
 
-/// One pass. `sweeps`: it also searches for keys without a nudge, and for jobs that have expired.
+/// One pass. `sweeps`: it also searches for keys without a nudge, and for jobs that have expired. `careful`: it handles the keys one by one.
 pub(crate) struct AdmitQuery {
     sweeps: bool,
+    careful: bool,
 }
 
 impl QueryFragment<Pg> for AdmitQuery {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         sql!(
             out,
-            "select is_busy, admitted, more, sweep_again, holds, set_apart, next_token,
+            "select is_busy, admitted, more, sweep_again, holds, set_apart, failures, next_token,
        " [self.sweeps => Bool] " and exists (select from jobs.expiry where start_by <= clock_timestamp())
           and not exists (select from jobs.installation where frozen_at is not null) as expired,
        jobs.may_be_full()
-from jobs.admit(" [self.sweeps => Bool] ")"
+from jobs.admit(" [self.sweeps => Bool] ", " [self.careful => Bool] ")"
         )
     }
 }
 
-native_query!(AdmitQuery -> (Bool, BigInt, Bool, Bool, Nullable<Bool>, BigInt, Nullable<Double>, Bool, Bool));
+native_query!(AdmitQuery -> (Bool, BigInt, Bool, Bool, Nullable<Bool>, BigInt, Nullable<BigInt>, Nullable<Double>, Bool, Bool));
 
-type AdmissionRow = (bool, i64, bool, bool, Option<bool>, i64, Option<f64>, bool, bool);
+type AdmissionRow = (bool, i64, bool, bool, Option<bool>, i64, Option<i64>, Option<f64>, bool, bool);
 
-pub(crate) async fn admit(conn: &mut AsyncPgConnection, sweeps: bool) -> QueryResult<Admission> {
+pub(crate) async fn admit(conn: &mut AsyncPgConnection, sweeps: bool, careful: bool) -> QueryResult<Admission> {
     // There is only one row, but `get_result` would return it before the statement is committed.
-    let rows: Vec<AdmissionRow> = AdmitQuery { sweeps }.load(conn).await?;
-    let Some((is_busy, admitted, more, sweep_again, holds, set_apart, next_token, expired, may_be_full)) =
+    let rows: Vec<AdmissionRow> = AdmitQuery { sweeps, careful }.load(conn).await?;
+    let Some((is_busy, admitted, more, sweep_again, holds, set_apart, failures, next_token, expired, may_be_full)) =
         rows.into_iter().next()
     else {
         return Ok(Admission::default());
@@ -53,6 +54,7 @@ pub(crate) async fn admit(conn: &mut AsyncPgConnection, sweeps: bool) -> QueryRe
         sweep_again,
         holds,
         refused: number(set_apart),
+        failures,
         next_token,
         expired,
         may_be_full,

@@ -6,11 +6,14 @@ use diesel::SqliteConnection;
 use diesel::prelude::*;
 use diesel::result::{DatabaseErrorKind, Error};
 use diesel::sql_query;
-use diesel::sql_types::Text;
+use diesel::sql_types::{BigInt, Integer, Text};
+use diesel_jobs_core::flags::{RATE, SEVERAL};
 use diesel_jobs_core::{Failure, FailureKind, JobId, Retention};
 
 use crate::sqlite::queries::act::end_as_discarded;
+use crate::sqlite::queries::admission_failure::put_off;
 use crate::sqlite::queries::keys::{Key, MOST_AHEAD, PAUSED};
+use crate::sqlite::queries::rate;
 
 /// What a pass has done.
 #[derive(Default)]
@@ -23,11 +26,28 @@ pub(super) struct Pass {
 }
 
 impl Pass {
-    /// Counts the jobs that a pass tried to admit. The database has refused those that have not started.
-    pub(super) fn count(&mut self, jobs: usize, started: usize) {
-        self.admitted += started;
-        self.refused += jobs - started;
+    pub(super) fn count(&mut self, Started { admitted, discarded, .. }: Started) {
+        self.admitted += admitted;
+        self.refused += discarded;
     }
+
+    /// Adds what was done for another key.
+    pub(super) fn add(&mut self, of_key: Self) {
+        self.admitted += of_key.admitted;
+        self.refused += of_key.refused;
+        self.more |= of_key.more;
+        self.lanes.extend(of_key.lanes);
+    }
+}
+
+/// What became of the jobs that a pass has tried to make available.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Started {
+    pub(super) admitted: usize,
+    /// The file has refused them.
+    pub(super) discarded: usize,
+    /// They are tried again later.
+    pub(super) put_off: usize,
 }
 
 /// Takes paused jobs at the front of the key out of the order of admission. Returns whether there were some: there may be more.
@@ -49,31 +69,54 @@ pub(super) fn nudge(conn: &mut SqliteConnection, key: &Key) -> QueryResult<()> {
         .map(drop)
 }
 
-/// Makes these jobs available with `start`. A job that the database refuses is discarded, so that it does not stop the others.
-/// Returns how many are available.
+/// Makes these jobs available with `start`. A job that the database refuses is discarded, so that it does not stop the others. If the error is not about
+/// the job, such as that of a trigger that names a missing table, the job is tried again later.
 pub(super) fn start_all(
     conn: &mut SqliteConnection,
     ids: &[JobId],
     start: impl Fn(&mut SqliteConnection, JobId) -> QueryResult<()>,
-) -> QueryResult<usize> {
+) -> QueryResult<Started> {
     if ids.is_empty() {
-        return Ok(0);
+        return Ok(Started::default());
     }
-    let at_once = conn.transaction(|conn| ids.iter().try_for_each(|id| start(conn, *id)));
-    match at_once {
-        Ok(()) => return Ok(ids.len()),
-        Err(error) if !is_refusal(&error) => return Err(error),
-        Err(_) => {}
+    if conn.transaction(|conn| ids.iter().try_for_each(|id| start(conn, *id))).is_ok() {
+        return Ok(Started { admitted: ids.len(), ..Started::default() });
     }
-    let mut started = 0;
+    let mut started = Started::default();
     for &id in ids {
-        match conn.transaction(|conn| start(conn, id)) {
-            Ok(()) => started += 1,
-            Err(error) if is_refusal(&error) => refuse(conn, id, &error)?,
-            Err(error) => return Err(error),
+        let Err(error) = conn.transaction(|conn| start(conn, id)) else {
+            started.admitted += 1;
+            continue;
+        };
+        give_token_back(conn, id)?;
+        let failed = if is_refusal(&error) { discard(conn, id, &error) } else { Err(error) };
+        match failed {
+            Ok(()) => started.discarded += 1,
+            Err(error) => {
+                put_off(conn, id, error)?;
+                started.put_off += 1;
+            }
         }
     }
     Ok(started)
+}
+
+#[derive(QueryableByName)]
+struct Rated {
+    #[diesel(sql_type = Integer)]
+    flags: i32,
+    #[diesel(sql_type = Text)]
+    flow: String,
+}
+
+/// The token that the pass has spent for a job that does not start. A job with several limits spends its tokens when it starts.
+fn give_token_back(conn: &mut SqliteConnection, id: JobId) -> QueryResult<()> {
+    let job: Rated =
+        sql_query("select flags, flow from jobs_job where id = ?1").bind::<BigInt, _>(id.0).get_result(conn)?;
+    match serde_json::from_str(&job.flow) {
+        Ok(limit) if job.flags & RATE != 0 && job.flags & SEVERAL == 0 => rate::spend(conn, &limit, -1),
+        _ => Ok(()),
+    }
 }
 
 /// Parts of the messages of SQLite that are not about a row. Diesel has no error kinds for these, nor for what a trigger raises.
@@ -90,14 +133,8 @@ fn is_refusal(error: &Error) -> bool {
     }
 }
 
-/// Discards the job. If this is refused, too, the job stays, and the next pass tries it again.
-fn refuse(conn: &mut SqliteConnection, id: JobId, error: &Error) -> QueryResult<()> {
+/// Discards the job.
+fn discard(conn: &mut SqliteConnection, id: JobId, error: &Error) -> QueryResult<()> {
     let failure = Failure::new(FailureKind::Error, &format!("the database refused to make it available: {error}"));
-    match conn.transaction(|conn| end_as_discarded(conn, id, &failure, None, Retention::default().discarded)) {
-        Err(error) if is_refusal(&error) => {
-            tracing::warn!(target: "diesel_jobs", { job.id = id.0, %error }, "a held job can neither start nor be discarded");
-            Ok(())
-        }
-        other => other,
-    }
+    conn.transaction(|conn| end_as_discarded(conn, id, &failure, None, Retention::default().discarded)).map(drop)
 }

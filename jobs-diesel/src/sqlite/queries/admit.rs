@@ -12,6 +12,7 @@ use diesel_jobs_core::flags::HELD;
 use diesel_jobs_core::storage::Admission;
 
 use crate::sqlite::queries::admission::{Pass, nudge, set_paused_aside, start_all};
+use crate::sqlite::queries::admission_failure::{self, LeftOut, forget, left_out, note};
 use crate::sqlite::queries::installation::is_frozen;
 use crate::sqlite::queries::keys::{IN_ORDER, Key, first_jobs, free, yes};
 use crate::sqlite::queries::sweep::{Sweep, put_in_order};
@@ -31,7 +32,9 @@ pub(crate) fn state(conn: &mut SqliteConnection) -> QueryResult<(bool, bool)> {
          or exists (select 1 from jobs_job indexed by jobs_job_held_sequence where flags & 2 and flags & 4)
          or exists (select 1 from jobs_job indexed by jobs_job_held_rate where flags & 2 and held_back = 0 and flags & 8)",
     )?;
-    Ok((holds, yes(conn, &format!("exists (select 1 from jobs_nudge) or {}{NOW})", rate::IS_DUE))?))
+    let nudges =
+        format!("exists (select 1 from jobs_nudge) or {}{NOW}) or {}{NOW})", rate::IS_DUE, admission_failure::IS_DUE);
+    Ok((holds, yes(conn, &nudges)?))
 }
 
 /// A pass of admission for the keys that were nudged, and for what a sweep has found. The caller's transaction holds the write lock.
@@ -47,53 +50,84 @@ pub(crate) fn admit(conn: &mut SqliteConnection, sweep: Sweep) -> QueryResult<Ad
     let more = sweep_again || nudged.len() >= MOST_NUDGES;
     keys.extend(nudged);
     keys.extend(rate::due_keys(conn)?);
+    let LeftOut { waiting, due } = left_out(conn)?;
+    keys.extend(due.iter().cloned());
+    keys.retain(|key| !waiting.contains(key));
     keys.sort_unstable();
     keys.dedup();
     let pauses =
         yes(conn, "exists (select 1 from jobs_queue where paused) or exists (select 1 from jobs_kind where paused)")?;
-    let has_several = lanes::exist(conn)?;
-    let has_tenants = fair::exist(conn)?;
+    let what = What { pauses, has_several: lanes::exist(conn)?, has_tenants: fair::exist(conn)? };
     let mut pass = Pass { more, ..Pass::default() };
     for key in &keys {
-        if key.limit_name.is_empty() {
-            pass.lanes.insert(key.limit_key.clone());
-            continue;
-        }
-        let mut goes_on =
-            pauses && (set_paused_aside(conn, key, IN_ORDER)? | set_paused_aside(conn, key, rate::IN_ORDER)?);
-        let mut ids = if has_tenants && fair::wait(conn, key)? {
-            let (ids, has_more) = fair::free_jobs(conn, key, pauses)?;
-            goes_on |= has_more;
-            ids
-        } else {
-            free_jobs(conn, key, pauses)?
-        };
-        ids.extend(sequence::free_job(conn, key)?);
-        ids.extend(rate::free_jobs(conn, key, pauses)?);
-        let several = if has_several { several::take_out(conn, &mut ids)? } else { Vec::new() };
-        pass.count(ids.len(), start_all(conn, &ids, |conn, id| start(conn, key, id))?);
-        several::admit(conn, &mut pass, key, &several)?;
-        if goes_on {
-            // The next pass examines the jobs behind them.
-            nudge(conn, key)?;
-            pass.more = true;
+        // A key at which something fails must not stop the others.
+        match conn.transaction(|conn| admit_key(conn, key, what)) {
+            Ok(of_key) => pass.add(of_key),
+            Err(error) => note(conn, key, None, error)?,
         }
     }
     for lane in std::mem::take(&mut pass.lanes) {
-        several::free_in_lane(conn, &mut pass, &lane, pauses)?;
+        let key = Key { limit_name: String::new(), limit_key: lane };
+        if waiting.contains(&key) {
+            continue;
+        }
+        if waiting.contains(&key) {
+            continue;
+        }
+        let in_lane = conn.transaction(|conn| {
+            let mut of_lane = Pass::default();
+            several::free_in_lane(conn, &mut of_lane, &key, pauses).map(|()| of_lane)
+        });
+        match in_lane {
+            Ok(of_lane) => pass.add(of_lane),
+            Err(error) => note(conn, &key, None, error)?,
+        }
+    }
+    // Those at which it has failed again have a later time.
+    let LeftOut { due: again, .. } = left_out(conn)?;
+    for key in due.iter().filter(|key| again.contains(key)) {
+        forget(conn, key)?;
     }
     let Pass { admitted, refused, more, .. } = pass;
-    Ok(Admission {
-        is_busy: false,
-        admitted,
-        more,
-        sweep_again,
-        holds: Some(true),
-        refused,
-        next_token: None,
-        expired: false,
-        may_be_full: false,
-    })
+    Ok(Admission { admitted, more, sweep_again, holds: Some(true), refused, ..Admission::default() })
+}
+
+/// What there is in the file.
+#[derive(Clone, Copy)]
+struct What {
+    pauses: bool,
+    has_several: bool,
+    has_tenants: bool,
+}
+
+/// Admits the jobs of one key.
+fn admit_key(conn: &mut SqliteConnection, key: &Key, what: What) -> QueryResult<Pass> {
+    let What { pauses, has_several, has_tenants } = what;
+    let mut pass = Pass::default();
+    if key.limit_name.is_empty() {
+        pass.lanes.insert(key.limit_key.clone());
+        return Ok(pass);
+    }
+    let mut goes_on = pauses && (set_paused_aside(conn, key, IN_ORDER)? | set_paused_aside(conn, key, rate::IN_ORDER)?);
+    let mut ids = if has_tenants && fair::wait(conn, key)? {
+        let (ids, has_more) = fair::free_jobs(conn, key, pauses)?;
+        goes_on |= has_more;
+        ids
+    } else {
+        free_jobs(conn, key, pauses)?
+    };
+    ids.extend(sequence::free_job(conn, key)?);
+    ids.extend(rate::free_jobs(conn, key, pauses)?);
+    let several = if has_several { several::take_out(conn, &mut ids)? } else { Vec::new() };
+    let started = start_all(conn, &ids, |conn, id| start(conn, key, id))?;
+    pass.count(started);
+    several::admit(conn, &mut pass, key, &several)?;
+    if goes_on || started.discarded + started.put_off > 0 {
+        // The next pass examines the jobs behind them.
+        nudge(conn, key)?;
+        pass.more = true;
+    }
+    Ok(pass)
 }
 
 /// The next jobs of the key for which slots are free. While something is paused, it examines few jobs more than there are free slots.

@@ -2,6 +2,7 @@
 
 pub(crate) mod act;
 mod admission;
+pub(crate) mod admission_failure;
 pub(crate) mod admit;
 pub(super) mod ask_worker;
 pub(super) mod audit;

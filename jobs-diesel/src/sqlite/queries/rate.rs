@@ -40,10 +40,16 @@ struct Micros {
     micros: Option<i64>,
 }
 
-/// The time until the next token comes that a job waits for. Only reads.
+/// The time until the next token comes that a job waits for, or until admission tries again where it has failed. Only reads.
 pub(crate) fn next_token(conn: &mut SqliteConnection) -> QueryResult<Option<Duration>> {
     let next: Micros =
-        sql_query(format!("select min(next_at) - {NOW} as micros from jobs_rate where next_at is not null"))
+        sql_query(format!(
+            "select min(at) - {NOW} as micros from (
+                 select min(next_at) as at from jobs_rate r where next_at is not null and not exists (
+                     select 1 from jobs_admission_failure f where f.limit_name = r.limit_name and f.limit_key = r.limit_key and f.job_id = 0)
+                 union all select min(next_at) from jobs_admission_failure where job_id = 0
+             )"
+        ))
             .get_result(conn)?;
     Ok(next.micros.map(|micros| Duration::from_micros(u64::try_from(micros).unwrap_or(0))))
 }

@@ -65,7 +65,7 @@ pub(super) fn admit(conn: &mut SqliteConnection, pass: &mut Pass, key: &Key, ids
             spend_at(conn, &rules, &key.limit_name, -1)?;
         }
         match full_rule(conn, &rules)? {
-            None => pass.count(1, start_all(conn, &[id], |conn, id| start(conn, id, &rules))?),
+            None => pass.count(start_all(conn, &[id], |conn, id| start(conn, id, &rules))?),
             Some(full) if full.name == key.limit_name && !full.rule.is_rate() => {}
             Some(full) => {
                 wait_at_rule(conn, id, full)?;
@@ -79,17 +79,16 @@ pub(super) fn admit(conn: &mut SqliteConnection, pass: &mut Pass, key: &Key, ids
 }
 
 /// Starts as many jobs of a lane as all their rules allow. The next one then waits at a rule that allows none.
-pub(super) fn free_in_lane(conn: &mut SqliteConnection, pass: &mut Pass, lane: &str, pauses: bool) -> QueryResult<()> {
-    if waits_at_limit(conn, lane)? {
+pub(super) fn free_in_lane(conn: &mut SqliteConnection, pass: &mut Pass, key: &Key, pauses: bool) -> QueryResult<()> {
+    if waits_at_limit(conn, &key.limit_key)? {
         return Ok(());
     }
-    let key = Key { limit_name: String::new(), limit_key: lane.to_owned() };
-    if pauses && set_paused_aside(conn, &key, IN_ORDER)? {
+    if pauses && set_paused_aside(conn, key, IN_ORDER)? {
         // The next pass examines the jobs behind them.
-        nudge(conn, &key)?;
+        nudge(conn, key)?;
         pass.more = true;
     }
-    while let Some(first) = first_jobs(conn, &key, IN_ORDER, 1, pauses)?.first().copied() {
+    while let Some(first) = first_jobs(conn, key, IN_ORDER, 1, pauses)?.first().copied() {
         let Some((_, _, rules)) = rules_of(conn, first)? else { break };
         let mut number = i64::MAX;
         for rule in rules.beside_sequence() {
@@ -102,10 +101,13 @@ pub(super) fn free_in_lane(conn: &mut SqliteConnection, pass: &mut Pass, lane: &
             }
             break;
         }
-        let ids = first_jobs(conn, &key, IN_ORDER, number, pauses)?;
+        let ids = first_jobs(conn, key, IN_ORDER, number, pauses)?;
         let started = start_all(conn, &ids, |conn, id| start(conn, id, &rules))?;
-        pass.count(ids.len(), started);
-        if started < ids.len() {
+        pass.count(started);
+        if started.discarded + started.put_off > 0 {
+            // The next pass examines the jobs behind them.
+            nudge(conn, key)?;
+            pass.more = true;
             break;
         }
     }

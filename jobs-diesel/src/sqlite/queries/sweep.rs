@@ -4,9 +4,11 @@
 use diesel::SqliteConnection;
 use diesel::prelude::*;
 use diesel::sql_query;
-use diesel::sql_types::Text;
+use diesel::sql_types::{BigInt, Text};
+use diesel_jobs_core::JobId;
 
-use crate::sqlite::queries::keys::{Key, PAUSED, Yes, free, yes};
+use crate::sqlite::queries::admission_failure::{forget_started, note};
+use crate::sqlite::queries::keys::{Key, Number, PAUSED, Yes, free, yes};
 use crate::sqlite::queries::{fair, lanes, rate, sequence};
 use crate::sqlite::time::NOW;
 
@@ -136,6 +138,7 @@ pub(super) fn put_in_order(conn: &mut SqliteConnection, sweep: Sweep) -> QueryRe
     if sweep.is_due {
         add(become_due(conn)?);
     }
+    forget_started(conn)?;
     if sweep.is_full {
         rate::delete_old(conn)?;
     }
@@ -151,21 +154,45 @@ pub(super) fn put_in_order(conn: &mut SqliteConnection, sweep: Sweep) -> QueryRe
 /// Puts jobs that have become due into the order of admission.
 fn become_due(conn: &mut SqliteConnection) -> QueryResult<Vec<Key>> {
     let due = format!(
-        "update jobs_job set held_back = 0 where id in (
-             select id from jobs_job indexed by jobs_job_held_later where flags & 2 and held_back = 1 and due_at <= {NOW}
-             order by due_at, id limit {MOST_JOBS}
-         ) returning limit_name, limit_key"
+        "select id as number from jobs_job indexed by jobs_job_held_later where flags & 2 and held_back = 1 and due_at <= {NOW}
+         order by due_at, id limit {MOST_JOBS}"
     );
-    sql_query(due).load(conn)
+    let due = sql_query(due).load(conn)?;
+    free_all(conn, &due)
 }
 
 /// Puts jobs that were paused into the order of admission.
 fn resume(conn: &mut SqliteConnection, place: &Place) -> QueryResult<Vec<Key>> {
     let resumed = format!(
-        "update jobs_job set held_back = 0 where id in (
-             select id from jobs_job indexed by jobs_job_held_paused where flags & 2 and held_back = 2 and queue = ?1 and kind = ?2
-             limit {MOST_JOBS}
-         ) returning limit_name, limit_key"
+        "select id as number from jobs_job indexed by jobs_job_held_paused where flags & 2 and held_back = 2 and queue = ?1 and kind = ?2
+         limit {MOST_JOBS}"
     );
-    sql_query(resumed).bind::<Text, _>(&place.queue).bind::<Text, _>(&place.kind).load(conn)
+    let resumed = sql_query(resumed).bind::<Text, _>(&place.queue).bind::<Text, _>(&place.kind).load(conn)?;
+    free_all(conn, &resumed)
+}
+
+/// Puts these jobs into the order of admission. A job that a trigger refuses to change must not stop the others. It stays where it is.
+fn free_all(conn: &mut SqliteConnection, jobs: &[Number]) -> QueryResult<Vec<Key>> {
+    if let Ok(keys) = conn.transaction(|conn| jobs.iter().map(|job| free_one(conn, job)).collect()) {
+        return Ok(keys);
+    }
+    let mut keys = Vec::new();
+    for job in jobs {
+        match conn.transaction(|conn| free_one(conn, job)) {
+            Ok(key) => keys.push(key),
+            Err(error) => {
+                let key: Key = sql_query("select limit_name, limit_key from jobs_job where id = ?1")
+                    .bind::<BigInt, _>(job.number)
+                    .get_result(conn)?;
+                note(conn, &key, Some(JobId(job.number)), error)?;
+            }
+        }
+    }
+    Ok(keys)
+}
+
+fn free_one(conn: &mut SqliteConnection, job: &Number) -> QueryResult<Key> {
+    sql_query("update jobs_job set held_back = 0 where id = ?1 returning limit_name, limit_key")
+        .bind::<BigInt, _>(job.number)
+        .get_result(conn)
 }

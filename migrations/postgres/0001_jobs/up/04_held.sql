@@ -222,6 +222,27 @@ create table jobs.fair_turn (
     autovacuum_vacuum_cost_delay = 0
 );
 
+-- What admission could not do: a job that the database does not make available, for a reason that may pass, or a key at which a pass has failed.
+-- Passes leave such a key out until `next_at`, and then handle it apart from the others. Such a job is not due until then, and its key is handled apart.
+-- Only admission writes it.
+create table jobs.admission_failure (
+    limit_name text collate "C" not null,
+    limit_key text collate "C" not null,
+    -- 0: the key. -1: the sweep, which has no key.
+    job_id bigint not null default 0,
+    failures integer not null default 1,
+    since timestamptz not null default clock_timestamp(),
+    next_at timestamptz not null,
+    message text not null,
+    primary key (limit_name, limit_key, job_id)
+) with (
+    fillfactor = 50,
+    autovacuum_vacuum_scale_factor = 0.0,
+    autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_insert_threshold = -1,
+    autovacuum_vacuum_cost_delay = 0
+);
+
 -- At most one row. The session that has locked it admits. No other session counts slots meanwhile. The first pass inserts it, and not
 -- this migration: so a dump and a subscription can fill the table.
 create table jobs.admission (

@@ -70,20 +70,81 @@ begin
 end
 $$;
 
--- A part of jobs.admit: the same for one job, which the database may refuse.
-create function jobs.start_or_refuse(place tid, flow json, at timestamptz, out started bigint, out refused bigint)
+-- A part of jobs.admit: what happens to a held job that the database does not make available. If the reason is its content, it is set apart: a
+-- constraint or a trigger refuses it, or its arguments were deleted. Other reasons may pass, such as a lock, a full disk or a missing grant. Then
+-- the job waits, and the jobs behind it are admitted first. A job of a sequence keeps its place, so its sequence waits with it.
+create function jobs.refuse(place tid, state text, message text, out set_apart bigint)
 language plpgsql volatile
 as $$
 begin
-    started := 0; refused := 0;
+    set_apart := 0;
+    if left(state, 2) in ('22', '23', 'P0') then
+        begin
+            perform jobs.set_held_apart(place, message);
+            set_apart := 1;
+            return;
+        exception when others then
+            state := sqlstate;
+            message := format('%s; and it cannot be set apart: %s', message, sqlerrm);
+        end;
+    end if;
+    with put_off as (
+        update jobs.held h set later = true, run_at = jobs.note_failure(h.limit_name, h.limit_key, h.id, state, message) where h.ctid = place
+        returning h.limit_name, h.limit_key
+    )
+    -- The next pass looks at the jobs behind it.
+    insert into jobs.nudge (limit_name, limit_key, run_at) select p.limit_name, p.limit_key, null from put_off p;
+end
+$$;
+
+-- A part of jobs.admit: makes these jobs available one by one, so that each can fail alone. `spends`: jobs.free_in_rate has spent a token for each.
+-- `checks`: it also checks deferred constraints at once, which would otherwise fail with the commit of the whole pass.
+create function jobs.admit_each(places tid[], spends boolean, checks boolean, out admitted bigint, out set_apart bigint)
+language plpgsql volatile
+as $$
+declare
+    place tid;
+    rate json;
+    number bigint;
+    state text;
+    message text;
+begin
+    admitted := 0; set_apart := 0;
+    foreach place in array places loop
+        begin
+            number := jobs.admit_held(array[place], true);
+            if checks then
+                set constraints all immediate;
+            end if;
+            admitted := admitted + number;
+        exception when others then
+            state := sqlstate;
+            message := sqlerrm;
+            select h.flow into rate from jobs.held h where h.ctid = place;
+            set_apart := set_apart + (select r.set_apart from jobs.refuse(place, state, message) r);
+            if spends then
+                perform jobs.spend_tokens(rate, -1, clock_timestamp());
+            end if;
+        end;
+    end loop;
+end
+$$;
+
+-- A part of jobs.admit: the same for one job of a lane.
+create function jobs.start_or_refuse(place tid, flow json, at timestamptz, out started bigint, out set_apart bigint)
+language plpgsql volatile
+as $$
+declare
+    state text;
+    message text;
+begin
+    started := 0; set_apart := 0;
     started := jobs.start_in_lane(array[place], flow, at);
 exception when others then
-    if left(sqlstate, 2) in ('22', '23', 'P0') then
-        perform jobs.set_held_apart(place, sqlerrm);
-        refused := 1;
-    else
-        raise warning 'jobs.admit: a held job cannot start (%): %', sqlstate, sqlerrm;
-    end if;
+    state := sqlstate;
+    message := sqlerrm;
+    started := 0;
+    set_apart := (select r.set_apart from jobs.refuse(place, state, message) r);
 end
 $$;
 
@@ -105,7 +166,7 @@ $$;
 -- many jobs wait.
 create function jobs.free_in_lane(
     lane text, paused_queues text[], paused_kinds text[], most_jobs bigint, at timestamptz, one_by_one boolean,
-    out admitted bigint, out goes_on boolean, out refused bigint
+    out admitted bigint, out goes_on boolean, out set_apart bigint
 )
 language plpgsql volatile
 as $$
@@ -113,10 +174,11 @@ declare
     most_ahead constant integer := 500;
     first json;
     number bigint;
+    tried bigint := 0;
     places tid[];
     one record;
 begin
-    admitted := 0; goes_on := false; refused := 0;
+    admitted := 0; goes_on := false; set_apart := 0;
     if jobs.waits_at_limit(lane) then
         return;
     end if;
@@ -161,10 +223,16 @@ begin
             return;
         end if;
         if one_by_one then
-            select s.started, s.refused into one from jobs.start_or_refuse(places[1], first, at) s;
+            select s.started, s.set_apart into one from jobs.start_or_refuse(places[1], first, at) s;
             admitted := admitted + one.started;
-            refused := refused + one.refused;
-            exit when one.started + one.refused = 0;
+            set_apart := set_apart + one.set_apart;
+            -- So many jobs that cannot start are for another pass, too.
+            tried := tried + 1;
+            if tried >= most_jobs then
+                insert into jobs.nudge (limit_name, limit_key) values ('', lane);
+                goes_on := true;
+                return;
+            end if;
         else
             admitted := admitted + jobs.start_in_lane(places, first, at);
         end if;
@@ -184,7 +252,7 @@ $$;
 -- Only a sequence keeps its slot: its next job must not overtake this one.
 create function jobs.admit_several(
     places tid[], names text[], keys text[], paused_queues text[], paused_kinds text[], most_jobs bigint, one_by_one boolean,
-    out admitted bigint, out goes_on boolean, out refused bigint
+    out admitted bigint, out goes_on boolean, out set_apart bigint
 )
 language plpgsql volatile
 as $$
@@ -196,7 +264,7 @@ declare
     lane text;
     one record;
 begin
-    admitted := 0; goes_on := false; refused := 0;
+    admitted := 0; goes_on := false; set_apart := 0;
     for job in
         select h.ctid as place, h.id, h.flags, h.flow, h.limit_name, h.limit_key from jobs.held h
         where h.ctid = any(places) and h.limit_name <> '' order by h.priority desc, h.run_at, h.id
@@ -216,9 +284,9 @@ begin
         end if;
         l := jobs.full_limit(job.flow, at);
         if l is null and one_by_one then
-            select s.started, s.refused into one from jobs.start_or_refuse(job.place, job.flow, at) s;
+            select s.started, s.set_apart into one from jobs.start_or_refuse(job.place, job.flow, at) s;
             admitted := admitted + one.started;
-            refused := refused + one.refused;
+            set_apart := set_apart + one.set_apart;
         elsif l is null then
             admitted := admitted + jobs.start_in_lane(array[job.place], job.flow, at);
         elsif l ->> 'limit' <> job.limit_name or job.flags & 8 <> 0 then
@@ -236,11 +304,11 @@ begin
         ) first
         order by first.priority desc, first.run_at, first.id
     loop
-        select f.admitted, f.goes_on, f.refused into one
+        select f.admitted, f.goes_on, f.set_apart into one
         from jobs.free_in_lane(lane, paused_queues, paused_kinds, most_jobs - admitted, at, one_by_one) f;
         admitted := admitted + one.admitted;
         goes_on := goes_on or one.goes_on;
-        refused := refused + one.refused;
+        set_apart := set_apart + one.set_apart;
     end loop;
 end
 $$;

@@ -1,11 +1,37 @@
 -- A pass of admission.
 
--- The seconds until admission examines a key with a rate again. Null if no job waits for a token.
+-- The seconds until admission examines a key again, because a token comes, or because a pass has failed there. Null if there is no such key. The
+-- tokens of a key that passes leave out are not waited for.
 create function jobs.next_token() returns double precision
 language plpgsql volatile
 as $$
 begin
-    return (select extract(epoch from r.next_at - clock_timestamp())::float8 from jobs.rate r where r.next_at is not null order by r.next_at limit 1);
+    return (select extract(epoch from min(n.at) - clock_timestamp())::float8 from (
+        (select r.next_at from jobs.rate r where r.next_at is not null and not exists (
+             select from jobs.admission_failure f where f.limit_name = r.limit_name and f.limit_key = r.limit_key and f.job_id = 0 offset 0
+         ) order by r.next_at limit 1)
+        union all
+        select f.next_at from jobs.admission_failure f where f.job_id = 0
+    ) n (at));
+end
+$$;
+
+-- A part of jobs.admit: notes that it could not handle this key or this job, and returns when it tries again: after a second, and twice as late
+-- each time, up to a minute. A pass that was cancelled has kept all others waiting, so it comes again up to ten minutes later.
+create function jobs.note_failure(name text, key text, job bigint, state text, message text) returns timestamptz
+language plpgsql volatile
+as $$
+declare
+    longest constant float8 := case when state = '57014' then 600 else 60 end;
+    again timestamptz;
+begin
+    insert into jobs.admission_failure as f (limit_name, limit_key, job_id, next_at, message)
+    values (name, key, job, clock_timestamp() + interval '1 second', format('%s (%s)', left(message, 500), state))
+    on conflict (limit_name, limit_key, job_id) do update set
+        failures = least(f.failures, 999999) + 1, message = excluded.message,
+        next_at = clock_timestamp() + least(power(2, least(f.failures, 20)), longest) * interval '1 second'
+    returning f.next_at into again;
+    return again;
 end
 $$;
 
@@ -117,52 +143,239 @@ begin
 end
 $$;
 
--- A pass of admission: moves held jobs to jobs.ready when their limits allow it. `sweeps`: it also searches for keys without a nudge. These are the
--- keys whose jobs have become due or were resumed, and, in case a nudge was lost, the next thousand keys.
--- `more`: the next pass should follow at once. `sweep_again`: the next pass should sweep, too. `set_apart`: how many jobs the database has refused.
--- `holds`: whether any job is held. Null if it does not sweep.
--- `next_token`: in how many seconds the next token comes for which a job waits.
---
--- First it becomes the only session that admits, and only then, in later statements, it reads nudges and counts slots. In one
--- statement the snapshot would be older than the lock, and too many jobs would be admitted. So each statement must have a snapshot
--- of its own, which only READ COMMITTED gives.
---
--- The settings are those of a claim. The statistics are often wrong: they show a table as empty or as full when it is not. Then the planner would
--- read whole tables in each pass, for example all held jobs, to find that none of them is in a sequence.
-create function jobs.admit(
-    sweeps boolean, out is_busy boolean, out admitted bigint, out more boolean, out sweep_again boolean, out holds boolean, out set_apart bigint,
-    out next_token double precision
+-- A part of jobs.admit: moves as many held jobs of these keys as may start. If anything fails, all of it is undone, unless `one_by_one`: then each job
+-- can fail alone. `nudged_..`: all keys with a nudge, also those that are left out. It may need to lower their floors.
+create function jobs.admit_keys(
+    names text[], keys text[], nudged_names text[], nudged_keys text[], nudged_places smallint[], nudged_times timestamptz[],
+    paused_queues text[], paused_kinds text[], one_by_one boolean, checks boolean,
+    out admitted bigint, out more boolean, out set_apart bigint
 )
-language plpgsql volatile set enable_seqscan = off set enable_bitmapscan = off set jit = off set plan_cache_mode = force_generic_plan
+language plpgsql volatile
 as $$
 declare
-    most_nudges constant integer := 1000;
-    most_jobs constant integer := 5000;
-    most_refused constant integer := 100;
-    moment constant timestamptz := clock_timestamp();
-    names text[];
-    keys text[];
-    nudged_places smallint[];
-    nudged_times timestamptz[];
-    nudges bigint;
+    most_jobs constant integer := case when one_by_one then 100 else 5000 end;
     floor_number bigint;
     floors json;
     lowered json;
     seen json;
     writes_floors boolean;
     is_cut boolean;
-    paused_queues text[];
-    paused_kinds text[];
     places tid[];
     fair_places tid[] := '{}';
-    ordered_names text[];
-    ordered_keys text[];
+    ordered_names text[] := names;
+    ordered_keys text[] := keys;
     rated_places tid[] := '{}';
     several_places tid[];
+    one record;
     several record;
-    place tid;
-    message text;
+begin
+    admitted := 0; more := false; set_apart := 0;
+    if exists (select from jobs.held where not later and not paused and flags & 256 <> 0) then
+        select f.places, f.goes_on, f.other_names, f.other_keys into fair_places, more, ordered_names, ordered_keys
+        from jobs.free_in_fair(names, keys, paused_queues, paused_kinds, most_jobs) f;
+    end if;
+    -- One key alone is read from its beginning.
+    if not one_by_one then
+        select f.number, f.floors into floor_number, floors from jobs.admission_floor f order by f.number desc limit 1;
+    end if;
+    -- A nudge without a time has brought no job.
+    lowered := case when floors is not null and array_remove(nudged_times, null) <> '{}'
+                    then jobs.lowered_floors(floors, nudged_names, nudged_keys, nudged_places, nudged_times) end;
+    select f.places, more or f.goes_on, f.seen, f.writes_floors into places, more, seen, writes_floors
+    from jobs.free_jobs(ordered_names, ordered_keys, coalesce(lowered, floors), paused_queues, paused_kinds, most_jobs) f;
+    places := places || fair_places;
+    -- Before slots are made: they get the new number.
+    if (writes_floors or lowered is not null) and not one_by_one then
+        -- Without earlier floors, the number follows those of all slots: somebody may have emptied the table.
+        perform jobs.write_floors(
+            coalesce(floor_number, (select max(s.number) from jobs.slot s), 0), coalesce(lowered, floors), seen
+        );
+    end if;
+    if exists (select from jobs.held where flags & 4 <> 0) then
+        places := places || jobs.free_in_sequence(names, keys, paused_queues, paused_kinds);
+    end if;
+    if exists (select from jobs.rate where next_at is not null) or exists (select from jobs.held where not later and not paused and flags & 8 <> 0) then
+        select f.places, more or f.goes_on into rated_places, more from jobs.free_in_rate(names, keys, paused_queues, paused_kinds, most_jobs) f;
+    end if;
+
+    is_cut := cardinality(places) >= most_jobs;
+    if exists (select from jobs.held where flags & 128 <> 0) then
+        several_places := array(select h.ctid from jobs.held h where h.ctid = any(places || rated_places) and h.flags & 128 <> 0);
+        places := array(select p from unnest(places) as p where p <> all(several_places));
+        rated_places := array(select p from unnest(rated_places) as p where p <> all(several_places));
+    end if;
+
+    if one_by_one then
+        select each.admitted, each.set_apart into one from jobs.admit_each(places, false, checks) each;
+        admitted := one.admitted;
+        set_apart := one.set_apart;
+        select each.admitted, each.set_apart into one from jobs.admit_each(rated_places, true, checks) each;
+        admitted := admitted + one.admitted;
+        set_apart := set_apart + one.set_apart;
+        more := more or admitted < cardinality(places) + cardinality(rated_places);
+    else
+        admitted := jobs.admit_held(places || rated_places, false);
+    end if;
+
+    -- After the others, whose slots it counts.
+    if several_places is not null then
+        several := jobs.admit_several(several_places, names, keys, paused_queues, paused_kinds, most_jobs, one_by_one);
+        admitted := admitted + several.admitted;
+        more := more or several.goes_on;
+        set_apart := set_apart + several.set_apart;
+    end if;
+
+    if is_cut then
+        insert into jobs.nudge (limit_name, limit_key, run_at) select key.name, key.value, null from unnest(names, keys) as key (name, value);
+        more := true;
+    end if;
+    if checks then
+        set constraints all immediate;
+    end if;
+end
+$$;
+
+-- Whether the role lacks a right on our own tables. That concerns all jobs, and the worker reports it. A right that a trigger lacks concerns one.
+create function jobs.lacks_rights() returns boolean
+language sql stable
+as $$
+    select exists (
+        select from (values
+            ('held', '{SELECT,INSERT,DELETE}'), ('slot', '{SELECT,INSERT,DELETE}'), ('nudge', '{SELECT,INSERT,DELETE}'), ('ready', '{SELECT,INSERT}'),
+            ('rate', '{SELECT,INSERT,UPDATE,DELETE}'), ('fair_turn', '{SELECT,INSERT,UPDATE,DELETE}'), ('admission_floor', '{SELECT,INSERT,DELETE}'),
+            ('admission', '{SELECT,INSERT,UPDATE}'), ('admission_failure', '{SELECT,INSERT,UPDATE,DELETE}'), ('limit_setting', '{SELECT}'),
+            ('dead_letter', '{INSERT}'), ('running', '{SELECT}'), ('payload', '{SELECT,DELETE}')
+        ) needed (name, privileges) cross join unnest(needed.privileges::text[]) privilege
+        where not has_table_privilege('jobs.' || needed.name, privilege)
+    ) or exists (
+        select from unnest('{later,paused,run_at,limit_name,limit_key,most,flags}'::text[]) name where not has_column_privilege('jobs.held', name, 'UPDATE')
+    ) or not has_column_privilege('jobs.slot', 'halted_at', 'UPDATE')
+      or not has_column_privilege('jobs.worker', 'idle', 'SELECT') or not has_column_privilege('jobs.worker', 'queue_filter', 'SELECT')
+$$;
+
+-- A part of jobs.admit: handles these keys one by one, so that each can fail alone. A key at which it fails is left out for a while. It ends early
+-- if it takes long, or if the server cancels it. Then the other keys are nudged, and the next pass continues.
+create function jobs.admit_each_key(
+    names text[], keys text[], paused_queues text[], paused_kinds text[], checks boolean,
+    out admitted bigint, out more boolean, out set_apart bigint
+)
+language plpgsql volatile
+as $$
+declare
+    longest constant interval := interval '2 seconds';
+    started constant timestamptz := clock_timestamp();
+    is_late boolean := false;
+    one record;
     state text;
+    message text;
+begin
+    admitted := 0; more := false; set_apart := 0;
+    for number in 1 .. cardinality(names) loop
+        if is_late or clock_timestamp() - started > longest then
+            insert into jobs.nudge (limit_name, limit_key) select r.name, r.value from unnest(names[number:], keys[number:]) as r (name, value);
+            more := true;
+            return;
+        end if;
+        begin
+            select k.admitted, k.more, k.set_apart into one from jobs.admit_keys(
+                names[number:number], keys[number:number], '{}', '{}', '{}', '{}', paused_queues, paused_kinds, true, checks
+            ) k;
+            delete from jobs.admission_failure f where f.limit_name = names[number] and f.limit_key = keys[number] and f.job_id = 0;
+            admitted := admitted + one.admitted;
+            more := more or one.more;
+            set_apart := set_apart + one.set_apart;
+        exception when query_canceled or others then
+            if sqlstate = '42501' and jobs.lacks_rights() then
+                raise;
+            end if;
+            state := sqlstate;
+            message := sqlerrm;
+            is_late := state = '57014';
+            perform jobs.note_failure(names[number], keys[number], 0, state, message);
+        end;
+    end loop;
+end
+$$;
+
+-- A part of jobs.admit: what jobs.sweep does first, for each job alone. A pass calls it if jobs.sweep has failed.
+create function jobs.sweep_each(paused_queues text[], paused_kinds text[]) returns void
+language plpgsql volatile
+as $$
+declare
+    most_jobs constant integer := 500;
+    moment constant timestamptz := clock_timestamp();
+    job record;
+    state text;
+    message text;
+begin
+    for job in
+        select h.ctid as place, h.id, h.limit_name, h.limit_key, h.priority, h.run_at::timestamptz as run_at from jobs.held h
+        where h.ctid = any(array(
+            select d.ctid from jobs.held d where d.later and d.run_at <= moment and not exists (
+                select from jobs.admission_failure f where f.limit_name = d.limit_name and f.limit_key = d.limit_key and f.job_id = d.id and f.next_at > moment offset 0
+            ) order by d.run_at, d.id limit most_jobs for no key update skip locked
+        ) || array(
+            select p.ctid from jobs.held p
+            where p.paused and p.queue <> all(paused_queues) and p.kind <> all(paused_kinds) and not exists (
+                select from jobs.admission_failure f where f.limit_name = p.limit_name and f.limit_key = p.limit_key and f.job_id = p.id and f.next_at > moment offset 0
+            ) limit most_jobs for no key update skip locked
+        ))
+    loop
+        begin
+            update jobs.held set later = false, paused = false where ctid = job.place;
+            insert into jobs.nudge (limit_name, limit_key, place, run_at) values (job.limit_name, job.limit_key, ~job.priority, job.run_at);
+        exception when others then
+            state := sqlstate;
+            message := sqlerrm;
+            perform jobs.note_failure(job.limit_name, job.limit_key, job.id, state, message);
+        end;
+    end loop;
+end
+$$;
+
+-- A pass of admission: moves held jobs to jobs.ready when their limits allow it. `sweeps`: it also searches for keys without a nudge. These are the
+-- keys whose jobs have become due or were resumed, and, in case a nudge was lost, the next thousand keys. `careful`: the last pass of this worker has
+-- failed as a whole, so this one handles the keys one by one.
+-- `more`: the next pass should follow at once. `sweep_again`: the next pass should sweep, too. `set_apart`: how many jobs the database has refused.
+-- `failures`: how many keys and jobs are left out for a while, see jobs.admission_failure. Null if it does not sweep.
+-- `holds`: whether any job is held. Null if it does not sweep.
+-- `next_token`: in how many seconds admission must look at a key again, because a token comes for which a job waits.
+--
+-- First it becomes the only session that admits, and only then, in later statements, it reads nudges and counts slots. In one
+-- statement the snapshot would be older than the lock, and too many jobs would be admitted. So each statement must have a snapshot
+-- of its own, which only READ COMMITTED gives.
+--
+-- Usually it handles all keys with the same statements. If one of these fails, they are undone, and each key is handled alone.
+--
+-- The settings are those of a claim. The statistics are often wrong: they show a table as empty or as full when it is not. Then the planner would
+-- read whole tables in each pass, for example all held jobs, to find that none of them is in a sequence. Admission waits for no lock of ours. If
+-- another session has locked one of its rows, a long wait would stop all limits, so the key of that row is left out for a while.
+create function jobs.admit(
+    sweeps boolean, careful boolean default false, out is_busy boolean, out admitted bigint, out more boolean, out sweep_again boolean, out holds boolean,
+    out set_apart bigint, out failures bigint, out next_token double precision
+)
+language plpgsql volatile
+set enable_seqscan = off set enable_bitmapscan = off set jit = off set plan_cache_mode = force_generic_plan set lock_timeout = '1s'
+as $$
+declare
+    most_nudges constant integer := 1000;
+    most_apart constant integer := 100;
+    moment constant timestamptz := clock_timestamp();
+    names text[];
+    keys text[];
+    nudged_names text[];
+    nudged_keys text[];
+    nudged_places smallint[];
+    nudged_times timestamptz[];
+    nudges bigint;
+    apart_names text[] := '{}';
+    apart_keys text[] := '{}';
+    paused_queues text[];
+    paused_kinds text[];
+    is_apart boolean := careful and not jobs.lacks_rights();
+    one record;
+    state text;
+    message text;
 begin
     is_busy := false; admitted := 0; more := false; sweep_again := false; set_apart := 0;
     if current_setting('transaction_isolation') <> 'read committed' then
@@ -171,8 +384,14 @@ begin
     -- Most passes of most databases find nothing. They lock and write nothing. Only a sweep looks for any held job: there may be many entries
     -- of admitted ones.
     holds := case when sweeps then exists (select from jobs.held) end;
+    -- Nothing starts, so no worker has to look at a key when its token comes.
+    if exists (select from jobs.installation where frozen_at is not null) then
+        return;
+    end if;
     next_token := jobs.next_token();
-    if not (sweeps and (holds or exists (select from jobs.rate) or exists (select from jobs.fair_turn))) and not exists (select from jobs.nudge) and coalesce(next_token > 0, true) then
+    failures := case when sweeps then 0 end;
+    if not (sweeps and (holds or exists (select from jobs.rate) or exists (select from jobs.fair_turn) or exists (select from jobs.admission_failure)))
+       and not exists (select from jobs.nudge) and coalesce(next_token > 0, true) then
         return;
     end if;
     perform from jobs.admission for no key update skip locked;
@@ -184,17 +403,34 @@ begin
         is_busy := true;
         return;
     end if;
-    if exists (select from jobs.installation where frozen_at is not null) then
-        return;
-    end if;
     -- If a crash of the server loses the commit, the jobs are held again. A later commit that waits for the disk keeps this one, too.
     perform set_config('synchronous_commit', 'off', true);
     paused_queues := array(select q.name from jobs.queue q where q.paused);
     paused_kinds := array(select k.name from jobs.kind k where k.paused);
 
     if sweeps then
-        sweep_again := jobs.sweep(paused_queues, paused_kinds);
+        begin
+            sweep_again := jobs.sweep(paused_queues, paused_kinds);
+            if careful then
+                set constraints all immediate;
+            end if;
+            -- A job that has become due and does not fail again may still wait for its limit.
+            delete from jobs.admission_failure f
+            where f.job_id <> 0 and (f.next_at < moment - interval '10 minutes' or not exists (select from jobs.held h where h.id = f.job_id offset 0));
+        exception when others then
+            if sqlstate = '42501' and jobs.lacks_rights() then
+                raise;
+            end if;
+            state := sqlstate;
+            message := sqlerrm;
+            perform jobs.note_failure('', '', -1, state, message);
+            perform jobs.sweep_each(paused_queues, paused_kinds);
+        end;
         more := sweep_again;
+        failures := (
+            select count(*) from jobs.admission_failure f
+            where f.job_id <= 0 or exists (select from jobs.held h where h.id = f.job_id and h.later offset 0)
+        );
     end if;
 
     -- What is nudged is committed, so the next statement sees it.
@@ -203,7 +439,7 @@ begin
         returning nudge.limit_name, nudge.limit_key, nudge.place, nudge.run_at
     )
     select array_agg(k.limit_name), array_agg(k.limit_key), array_agg(k.place), array_agg(k.run_at), (select count(*) from gone)
-    into names, keys, nudged_places, nudged_times, nudges from (
+    into nudged_names, nudged_keys, nudged_places, nudged_times, nudges from (
         select n.limit_name, n.limit_key, min(n.place) filter (where n.run_at is not null) as place, min(n.run_at) as run_at from (
             select g.limit_name, g.limit_key, g.place, g.run_at from gone g
             union all
@@ -211,86 +447,51 @@ begin
         ) n
         group by n.limit_name, n.limit_key
     ) k;
-    if names is null then
-        return;
+    names := coalesce(nudged_names, '{}');
+    keys := coalesce(nudged_keys, '{}');
+    if exists (select from jobs.admission_failure f where f.job_id >= 0) then
+        -- The failure of a key is its nudge, so its nudges may go. A key of whose jobs one has failed is handled alone, because the job may fail again.
+        select coalesce(array_agg(k.name) filter (where k.failed is null), '{}'), coalesce(array_agg(k.value) filter (where k.failed is null), '{}'),
+               coalesce(array_agg(k.name) filter (where k.failed > 0), '{}'), coalesce(array_agg(k.value) filter (where k.failed > 0), '{}')
+        into names, keys, apart_names, apart_keys from (
+            select n.name, n.value, (
+                select f.job_id from jobs.admission_failure f
+                where f.limit_name = n.name and f.limit_key = n.value and f.job_id >= 0 order by f.job_id limit 1
+            ) as failed
+            from unnest(names, keys) as n (name, value)
+        ) k;
+        select apart_names || coalesce(array_agg(f.limit_name), '{}'), apart_keys || coalesce(array_agg(f.limit_key), '{}') into apart_names, apart_keys from (
+            select * from jobs.admission_failure a where a.job_id = 0 and a.next_at <= moment order by a.next_at limit most_apart
+        ) f;
     end if;
-    ordered_names := names;
-    ordered_keys := keys;
-    if exists (select from jobs.held where not later and not paused and flags & 256 <> 0) then
-        select f.places, more or f.goes_on, f.other_names, f.other_keys into fair_places, more, ordered_names, ordered_keys
-        from jobs.free_in_fair(names, keys, paused_queues, paused_kinds, most_jobs) f;
-    end if;
-    select f.number, f.floors into floor_number, floors from jobs.admission_floor f order by f.number desc limit 1;
-    -- A nudge without a time has brought no job.
-    lowered := case when floors is not null and array_remove(nudged_times, null) <> '{}'
-                    then jobs.lowered_floors(floors, names, keys, nudged_places, nudged_times) end;
-    select f.places, more or f.goes_on or nudges >= most_nudges, f.seen, f.writes_floors into places, more, seen, writes_floors
-    from jobs.free_jobs(ordered_names, ordered_keys, coalesce(lowered, floors), paused_queues, paused_kinds, most_jobs) f;
-    places := places || fair_places;
-    -- Before slots are made: they get the new number.
-    if writes_floors or lowered is not null then
-        -- Without earlier floors, the number follows those of all slots: somebody may have emptied the table.
-        perform jobs.write_floors(
-            coalesce(floor_number, (select max(s.number) from jobs.slot s), 0), coalesce(lowered, floors), seen
-        );
-    end if;
-    if exists (select from jobs.held where flags & 4 <> 0) then
-        places := places || jobs.free_in_sequence(names, keys, paused_queues, paused_kinds);
-    end if;
-    if next_token is not null or exists (select from jobs.held where not later and not paused and flags & 8 <> 0) then
-        select f.places, more or f.goes_on into rated_places, more from jobs.free_in_rate(names, keys, paused_queues, paused_kinds, most_jobs) f;
-    end if;
+    more := more or nudges >= most_nudges;
 
-    is_cut := cardinality(places) >= most_jobs;
-    if exists (select from jobs.held where flags & 128 <> 0) then
-        several_places := array(select h.ctid from jobs.held h where h.ctid = any(places || rated_places) and h.flags & 128 <> 0);
-        places := array(select p from unnest(places) as p where p <> all(several_places));
-        rated_places := array(select p from unnest(rated_places) as p where p <> all(several_places));
-    end if;
-
-    begin
-        admitted := jobs.admit_held(places || rated_places, false);
-    exception when others then
-        -- After conflicts, and if the server lacks resources or ends, the whole pass is tried again. A missing grant is not about one job.
-        if left(sqlstate, 2) in ('40', '53', '55', '57', '58') or sqlstate = '42501' then
-            raise;
-        end if;
-        -- A constraint or a trigger refuses a job, or its arguments were deleted. The other jobs go on.
-        foreach place in array places || rated_places loop
-            begin
-                admitted := admitted + jobs.admit_held(array[place], true);
-            exception when others then
-                state := sqlstate;
-                message := sqlerrm;
-                -- Other errors are not about the content of the job, such as a trigger that names a table that does not exist.
-                if left(state, 2) in ('22', '23', 'P0') and set_apart < most_refused then
-                    perform jobs.set_held_apart(place, message);
-                    set_apart := set_apart + 1;
-                else
-                    raise warning 'jobs.admit: a held job cannot start (%): %', state, message;
-                end if;
-            end;
-        end loop;
-    end;
-
-    -- After the others, whose slots it counts.
-    if several_places is not null then
+    if nudged_names is not null and not is_apart then
         begin
-            several := jobs.admit_several(several_places, names, keys, paused_queues, paused_kinds, most_jobs, false);
+            select k.admitted, k.more, k.set_apart into one from jobs.admit_keys(
+                names, keys, nudged_names, nudged_keys, nudged_places, nudged_times, paused_queues, paused_kinds, false, false
+            ) k;
+            admitted := one.admitted;
+            more := more or one.more;
+            names := '{}'; keys := '{}';
         exception when others then
-            if left(sqlstate, 2) in ('40', '53', '55', '57', '58') or sqlstate = '42501' then
+            if sqlstate = '42501' and jobs.lacks_rights() then
                 raise;
             end if;
-            several := jobs.admit_several(several_places, names, keys, paused_queues, paused_kinds, most_jobs, true);
+            is_apart := true;
         end;
-        admitted := admitted + several.admitted;
-        more := more or several.goes_on;
-        set_apart := set_apart + several.refused;
     end if;
-
-    if is_cut then
-        insert into jobs.nudge (limit_name, limit_key, run_at) select key.name, key.value, null from unnest(names, keys) as key (name, value);
-        more := true;
+    if nudged_names is not null and is_apart then
+        -- These nudges lower no floor.
+        delete from jobs.admission_floor;
+    end if;
+    -- A key that may fail again comes last.
+    if names || apart_names <> '{}' then
+        select k.admitted, k.more, k.set_apart into one
+        from jobs.admit_each_key(names || apart_names, keys || apart_keys, paused_queues, paused_kinds, careful) k;
+        admitted := admitted + one.admitted;
+        more := more or one.more;
+        set_apart := set_apart + one.set_apart;
     end if;
     next_token := jobs.next_token();
 end

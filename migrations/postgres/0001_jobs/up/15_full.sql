@@ -61,6 +61,9 @@ begin
                and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
              order by h.priority desc, h.run_at, h.id limit 1)
         ) first
+        where not exists (
+            select from jobs.admission_failure f where f.limit_name = key.name and f.limit_key = key.value and f.job_id = 0 offset 0
+        )
     ), behind as materialized (
         -- The first job that cannot start.
         select free.*, first.place, first.run_at, first.id from free cross join lateral (

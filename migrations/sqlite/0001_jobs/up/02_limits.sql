@@ -76,6 +76,19 @@ create table jobs_fair_turn (
     primary key (limit_name, limit_key)
 ) strict, without rowid;
 
+-- What admission could not do: a job that the file does not make available, for a reason that may pass, or a key at which a pass has failed
+-- (job_id = 0). Passes leave such a key out until next_at. Such a job is not due until then. Only admission changes it.
+create table jobs_admission_failure (
+    limit_name text not null,
+    limit_key text not null,
+    job_id integer not null default 0,
+    failures integer not null default 1,
+    since integer not null,
+    next_at integer not null,
+    message text not null,
+    primary key (limit_name, limit_key, job_id)
+) strict, without rowid;
+
 -- Triggers, so that no slot remains, whichever statement ends or deletes the job.
 create trigger jobs_job_arrives after insert on jobs_job when new.flags & 2 begin
     update jobs_job set held_back = 1 where id = new.id and due_at > (cast(round(unixepoch('subsec') * 1000) as integer) * 1000);

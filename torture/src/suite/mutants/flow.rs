@@ -10,7 +10,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         reworded: &[],
         server: concat!(
             edited!(
-                "jobs.admit(boolean)",
+                "jobs.admit(boolean,boolean)",
                 "is_busy := false; admitted := 0;",
                 "perform set_config('jobs.counted', coalesce((
                     select json_object_agg(s.name, s.number) from (

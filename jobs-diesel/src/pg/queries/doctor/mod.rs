@@ -2,6 +2,7 @@
 //! repair, in which the server has quoted the names. The statements lock no rows. Some read whole tables of waiting jobs, so they are
 //! for people and not for workers.
 
+mod admission;
 mod autovacuum;
 mod claim_index;
 mod collation;
@@ -52,6 +53,7 @@ pub(crate) const CHECKS: &[Check] = &[
     oldest::CHECK,
     oldest_held::CHECK,
     halted::CHECK,
+    admission::CHECK,
     autovacuum::CHECK,
     transactions::CHECK,
     notifications::CHECK,

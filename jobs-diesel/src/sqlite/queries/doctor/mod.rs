@@ -1,6 +1,7 @@
 //! The checks of `doctor`: one file and one statement per check. Each statement returns a row per problem, with the text and the exact
 //! repair. They only read.
 
+mod admission;
 mod crashes;
 mod free_pages;
 mod halted;
@@ -40,6 +41,7 @@ pub(crate) const CHECKS: &[Check] = &[
     oldest::CHECK,
     oldest_held::CHECK,
     halted::CHECK,
+    admission::CHECK,
     crashes::CHECK,
     pruner::CHECK,
     orphans::CHECK,

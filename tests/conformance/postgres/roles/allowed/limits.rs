@@ -36,6 +36,26 @@ pub(super) async fn limits(f: &Postgres, db: &Database, worker: WorkerId) -> Opt
     assert_eq!(step!("admit a job with a rate", db.storage.admit(true)).admitted, 1);
     let answers = step!("cancel jobs with a rate", db.operator.act(&Action::Cancel, &rated, "ada"));
     assert_eq!(answers, [Operated::Done; 2]);
+    // A key at which a pass fails, and a job that cannot start now.
+    let rate = Rate::new("broken", 6, MINUTE).key(worker.0.to_string());
+    let mut refused = job().rule(Limit::new("refused", 1).key(worker.0.to_string())).unwrap();
+    refused.queue = "refused".into();
+    let failing = enqueue_all(f, vec![job().rule(rate).unwrap(), refused]).await;
+    let broken = format!(
+        "update jobs.held set most = 0 where id = {}; drop trigger if exists refuse on jobs.ready;
+         create or replace function refuse() returns trigger language plpgsql as $$ begin raise exception using errcode = '55000'; end $$;
+         create trigger refuse before insert on jobs.ready for each row when (new.queue = 'refused') execute function refuse()",
+        failing[0]
+    );
+    f.client().await.execute(&broken).await.unwrap();
+    assert_eq!(step!("leave a key out", db.storage.admit(false)).admitted, 0);
+    f.client().await.execute("update jobs.admission_failure set next_at = now() where job_id = 0").await.unwrap();
+    assert_eq!(step!("leave a key out again", db.storage.admit(false)).admitted, 0);
+    f.client().await.execute("drop trigger refuse on jobs.ready").await.unwrap();
+    let answers = step!("cancel jobs that cannot start", db.operator.act(&Action::Cancel, &failing, "ada"));
+    assert_eq!(answers, [Operated::Done; 2]);
+    f.client().await.execute("update jobs.admission_failure set next_at = now()").await.unwrap();
+    step!("handle a key that was left out", db.storage.admit(true));
     // The tenant of the first job is another one each time, so its turn is written. A sweep deletes it after the end of both jobs.
     let tenant = Limit::new("reports", 2).fair_by(worker.0.to_string());
     let mut fair = job().rule(tenant).unwrap();
