@@ -16,6 +16,16 @@ pub(crate) fn may_be_the_cause(error: &StorageError) -> bool {
     matches!(error, Some(Error::DatabaseError(UniqueViolation | CheckViolation | NotNullViolation | Unknown, _)))
 }
 
+/// Whether the server has answered with this error, also with one that may pass: its session is alive.
+pub(crate) fn is_answer(error: &StorageError) -> bool {
+    match error {
+        StorageError::Unavailable(source) => source
+            .downcast_ref()
+            .is_some_and(|error: &Error| matches!(error, Error::DatabaseError(..)) && !super::is_closed(error)),
+        _ => true,
+    }
+}
+
 /// Whether one of our finishes failed because an earlier job with the same id has ended.
 pub(crate) fn is_history(error: &Error) -> bool {
     matches!(error, Error::DatabaseError(DatabaseErrorKind::UniqueViolation, what) if what.constraint_name() == Some(FINISHED_KEY))

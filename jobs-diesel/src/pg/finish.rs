@@ -69,12 +69,12 @@ impl PgStorage {
         Ok(finished)
     }
 
-    /// Completes the jobs with limits, in a transaction of its own: if it fails, the cause may be a held job that the database refuses. Then it
-    /// moves no job, and `finish` does, which reads no held job.
+    /// Completes the jobs with limits, in a transaction of its own: if the server answers with an error, whatever it is, the cause may be a held job. Then
+    /// it moves no job, and `finish` does, which reads no held job.
     async fn pass_on(&self, batch: &[Finish], next: Option<&Claim>) -> StorageResult<Finished> {
         let Some(complete) = finish_batch::limited(batch) else { return Ok(Finished::default()) };
         match run!(self, "pass_on", conn => complete.complete_limited(next, conn)) {
-            Err(problem) if !problem.is_transient() => {
+            Err(problem) if row::is_answer(&problem) => {
                 tracing::debug!(target: "diesel_jobs", { %problem }, "the slots of completed jobs are freed, and not passed on");
                 Ok(Finished::default())
             }

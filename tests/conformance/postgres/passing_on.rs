@@ -253,6 +253,35 @@ fn a_held_job_that_the_database_refuses_stops_no_finish() {
 }
 
 #[test]
+fn an_error_of_a_held_job_that_may_pass_stops_no_finish() {
+    // A conflict is an error after which the same statement may succeed.
+    for code in ["55000", "40001", "53100", "57014"] {
+        run::<Postgres, _>(async |f: Postgres| {
+            let db = f.database();
+            let bad = with(|job| job.queue = "bad".into()).rule(Limit::new("stripe", 2).key("x")).unwrap();
+            let (running, others) = two_before(&f, vec![bad, limited("x")]).await;
+            let refuse = format!(
+                "create function refuse() returns trigger language plpgsql as $$ begin
+                     if new.queue = 'bad' then raise exception 'canceling statement due to it' using errcode = '{code}'; end if; return new; end $$;
+                 create trigger refuse before insert on jobs.ready for each row execute function refuse()"
+            );
+            f.client().await.execute(&refuse).await.unwrap();
+            assert_eq!(complete(db, &running).await, 0, "{code}");
+            let mut admitted = 0;
+            for _ in 0..3 {
+                // The first one may be cancelled.
+                admitted += db.storage.admit(false).await.map_or(0, |found| found.admitted);
+            }
+            let key_is_left_out = code == "57014";
+            assert_eq!(admitted, usize::from(!key_is_left_out), "{code}");
+            let expected = if key_is_left_out { JobState::Held } else { JobState::Available };
+            assert_eq!(state(db, others[1]).await, expected, "{code}");
+            check(&f).await;
+        });
+    }
+}
+
+#[test]
 fn an_idle_worker_hears_of_the_next_job() {
     run::<Postgres, _>(async |f: Postgres| {
         let db = f.database();
