@@ -97,6 +97,11 @@ impl JobOptions {
         self
     }
 
+    /// Whether the jobs are in a sequence that may halt. That of `run_again` never does.
+    pub fn in_sequence(&self) -> bool {
+        self.rules.iter().any(|rule| rule.rule.on_discard().is_some())
+    }
+
     /// Sets how long after it is due the first attempt of a job may start.
     pub const fn expires(mut self, time: Duration) -> Self {
         self.expires = Some(time);

@@ -1,7 +1,7 @@
 //! What an operator may store as a schedule. Checked before anything is sent to the database.
 
 use diesel_jobs_core::storage::{NewSchedule, ScheduleChange, ScheduleRecord, StorageResult};
-use diesel_jobs_core::{NewJob, StorageError};
+use diesel_jobs_core::{JobOptions, NewJob, StorageError};
 
 /// The most jobs that are enqueued at once for a schedule.
 pub(crate) const MOST_JOBS: usize = 10_000;
@@ -12,7 +12,8 @@ fn config(problem: impl ToString) -> StorageError {
 
 /// Fails unless the schedule has ticks, and its jobs can be enqueued.
 pub(crate) fn check_new(new: &NewSchedule) -> StorageResult<()> {
-    new.validate().map_err(config)
+    // Whoever knows the kind has checked it with its options.
+    new.validate(&JobOptions::new()).map_err(config)
 }
 
 /// Fails unless the changed schedule has ticks.

@@ -55,8 +55,8 @@ impl From<InvalidJob> for ScheduleProblem {
 }
 
 impl NewSchedule {
-    /// Fails unless the schedule has a name and ticks, and its jobs can be enqueued.
-    pub fn validate(&self) -> Result<(), ScheduleProblem> {
+    /// Fails unless the schedule has a name and ticks, and its jobs can be enqueued. `options` are those of the kind, if the program knows it.
+    pub fn validate(&self, options: &JobOptions) -> Result<(), ScheduleProblem> {
         check_name("schedule", &self.name).map_err(|problem| ScheduleProblem::new("name", problem))?;
         Schedule::parse(&self.expression, &self.timezone)?;
         if let Some(args) = &self.job.args {
@@ -80,7 +80,15 @@ impl NewSchedule {
             let text = format!("max_attempts of schedule `{}` must be from 1 to 32767", self.name);
             return Err(ScheduleProblem::new("max_attempts", text));
         }
-        Ok(self.job.at(&self.kind, &JobOptions::new(), RunAt::Now).validate()?)
+        if options.in_sequence() {
+            let text = format!(
+                "the jobs of kind `{}` are a sequence, so a schedule cannot enqueue them: a discarded job would halt it, and the jobs of all later \
+                 ticks would wait; schedule a kind with `concurrency(limit = 1)` instead, or one whose handler enqueues the jobs of the sequence",
+                self.kind
+            );
+            return Err(ScheduleProblem::new("kind", text));
+        }
+        Ok(self.job.at(&self.kind, options, RunAt::Now).validate()?)
     }
 }
 
@@ -99,6 +107,7 @@ mod tests {
     use super::*;
     use crate::schedule::CatchUp;
     use crate::storage::ScheduledJob;
+    use crate::{KindRule, OnConflict, OnDiscard, Unique};
 
     fn nightly() -> NewSchedule {
         NewSchedule {
@@ -113,11 +122,11 @@ mod tests {
 
     #[test]
     fn a_problem_names_the_part_that_has_it() {
-        assert_eq!(nightly().validate(), Ok(()));
+        assert_eq!(nightly().validate(&JobOptions::new()), Ok(()));
         let with = |change: fn(&mut NewSchedule)| {
             let mut schedule = nightly();
             change(&mut schedule);
-            schedule.validate().unwrap_err()
+            schedule.validate(&JobOptions::new()).unwrap_err()
         };
         assert_eq!(with(|it| it.name.clear()).part, "name");
         assert_eq!(with(|it| it.kind.clear()).part, "kind");
@@ -128,5 +137,21 @@ mod tests {
         assert_eq!(with(|it| it.job.args = Some("{".to_owned())).part, "args");
         assert_eq!(with(|it| it.job.max_attempts = Some(0)).part, "max_attempts");
         assert_eq!(with(|it| it.job.queue = Some("x".repeat(201))).part, "queue");
+    }
+
+    #[test]
+    fn a_kind_in_a_sequence_has_no_schedule() {
+        const LIMIT: KindRule = KindRule::concurrency("account", 2);
+        const SEQUENCE: KindRule = KindRule::sequence("orders", OnDiscard::Skip);
+        for options in [JobOptions::new().rules(&[SEQUENCE]), JobOptions::new().rules(&[LIMIT, SEQUENCE])] {
+            let problem = nightly().validate(&options).unwrap_err();
+            assert_eq!(problem.part, "kind");
+            assert!(problem.text.starts_with("the jobs of kind `report` are a sequence"), "{problem}");
+        }
+        // A job that runs again is in a sequence with itself alone, which never halts.
+        let again = Unique::new().on_conflict(OnConflict::RunAgain);
+        for options in [JobOptions::new().rules(&[LIMIT]), JobOptions::new().unique(again)] {
+            assert_eq!(nightly().validate(&options), Ok(()));
+        }
     }
 }

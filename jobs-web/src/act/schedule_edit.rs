@@ -94,7 +94,7 @@ impl OnSchedule {
         self.get(name).map(|text| text.parse::<T>().map_err(|_| wrong(text))).transpose()
     }
 
-    fn new_schedule(&self) -> Result<NewSchedule, Failure> {
+    fn new_schedule(&self, site: &Site) -> Result<NewSchedule, Failure> {
         if self.name.is_empty() {
             return Err(mistake("name", "The name is missing"));
         }
@@ -111,7 +111,7 @@ impl OnSchedule {
                 max_attempts: self.number("max_attempts", "from 1 to 32767")?,
             },
         };
-        new.validate().map_err(problem)?;
+        new.validate(&site.redactor.options(&new.kind).unwrap_or_default()).map_err(problem)?;
         Ok(new)
     }
 
@@ -189,7 +189,7 @@ impl Act for OnSchedule {
     async fn perform(&self, site: &Site, actor: &str) -> Result<Done, Failure> {
         let (operator, name) = (site.operator(), self.name.as_str());
         let scheduled = match self.verb {
-            Verb::Add => operator.add_schedule(&self.new_schedule()?, actor).await?,
+            Verb::Add => operator.add_schedule(&self.new_schedule(site)?, actor).await?,
             Verb::Change => {
                 let change = ScheduleChange {
                     expression: self.get("cron").map(str::to_owned),

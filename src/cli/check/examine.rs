@@ -19,6 +19,8 @@ pub(super) struct Facts {
     unknown: Vec<UnknownQueue>,
     /// Kinds that declare a schedule in code.
     schedules: BTreeSet<String>,
+    /// Kinds whose jobs are a sequence.
+    sequences: BTreeSet<String>,
 }
 
 impl Facts {
@@ -29,6 +31,7 @@ impl Facts {
             queues: worker.queues().map(str::to_owned).collect(),
             unknown: worker.unknown_queues().to_vec(),
             schedules: declared(worker.registry()),
+            sequences: in_sequence(worker.registry()),
         }
     }
 
@@ -40,6 +43,7 @@ impl Facts {
             queues: registry.queues().into_iter().map(str::to_owned).collect(),
             unknown: Vec::new(),
             schedules: declared(&registry),
+            sequences: in_sequence(&registry),
         }
     }
 }
@@ -47,6 +51,11 @@ impl Facts {
 fn declared(registry: &Registry) -> BTreeSet<String> {
     let with_schedule = registry.iter().filter(|registration| registration.schedule.is_some());
     with_schedule.map(|registration| registration.kind.to_owned()).collect()
+}
+
+fn in_sequence(registry: &Registry) -> BTreeSet<String> {
+    let with_sequence = registry.iter().filter(|registration| registration.options.in_sequence());
+    with_sequence.map(|registration| registration.kind.to_owned()).collect()
 }
 
 /// Returns all problems that these answers show, errors and warnings, grouped by rule.
@@ -175,6 +184,15 @@ fn bad_schedule(facts: &Facts, schedule: &StoredSchedule) -> Option<Finding> {
             "bad_schedule",
             format!("schedule `{name}` never ticks: {problem}"),
             "correct or delete its row in the schedules' table; one declared in code comes back corrected with the next worker",
+        ));
+    }
+    if facts.sequences.contains(kind) {
+        return Some(Finding::warning(
+            "schedule_in_sequence",
+            format!(
+                "schedule `{name}` enqueues jobs of kind `{kind}`, which are a sequence: if one is discarded, the jobs of all later ticks wait"
+            ),
+            "schedule a kind with `concurrency(limit = 1)` instead, or one whose handler enqueues these jobs; then `worker schedules remove`",
         ));
     }
     if facts.kinds.contains(kind) && name == kind && !facts.schedules.contains(kind) {

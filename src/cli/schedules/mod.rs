@@ -73,6 +73,7 @@ async fn add(app: &App<'_>, database: &Database, args: &AddArgs) -> Result<Exit,
             max_attempts: args.max_attempts,
         },
     };
+    new.validate(&options(&args.kind)).map_err(|problem| CliError::usage(problem.to_string()))?;
     let result = database.operator.add_schedule(&new, &args.who.name(app)?).await?;
     let exit = say(app, database, &args.name, result, "it ticks from now on").await?;
     warn_if_unknown(&args.kind);

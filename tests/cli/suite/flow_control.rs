@@ -76,6 +76,9 @@ on_each_database! {
         run(&db, &["limits", "set", "orders", "3"]).exited(2).complained(&["`orders` is a sequence"]);
         run(&db, &["limits", "reset", "orders"]).exited(2).complained(&["`orders` is a sequence"]);
         assert!(json(&db, &["limits"])[0]["set"].is_null());
+        let add = ["schedules", "add", "nightly", "ship", "--cron", "0 0 2 * * *", "--args", r#"{"order_id":7,"fails":false}"#, "--actor", "ada"];
+        run(&db, &add).exited(2).complained(&["the jobs of kind `ship` are a sequence", "`concurrency(limit = 1)`"]);
+        assert!(!text(&db, &["schedules"]).contains("nightly"));
         let unknown = run(&db, &["limits", "set", "strype", "3"]).succeeded().stderr;
         assert!(unknown.contains("has no limit `strype`"), "{unknown}");
     }

@@ -8,10 +8,11 @@ use super::*;
 
 fn facts() -> Facts {
     Facts {
-        kinds: ["send".to_owned(), "plain".to_owned()].into(),
+        kinds: ["send".to_owned(), "plain".to_owned(), "ship".to_owned()].into(),
         queues: ["mail".to_owned()].into(),
         schedules: ["send".to_owned()].into(),
         unknown: Vec::new(),
+        sequences: ["ship".to_owned()].into(),
     }
 }
 
@@ -147,6 +148,8 @@ fn schedules_that_cannot_tick_are_found_unless_paused() {
     assert_eq!(codes(&[], &[], &[schedule("send", never, false)]), ["bad_schedule"]);
     assert_eq!(codes(&[], &[], &[schedule("old", "0 0 2 * * *", false)]), ["unserved_schedule"]);
     assert_eq!(codes(&[], &[], &[schedule("plain", "0 0 2 * * *", false)]), ["stale_schedule"]);
+    let of_sequence = StoredSchedule { name: "by hand".to_owned(), ..schedule("ship", "0 0 2 * * *", false) };
+    assert_eq!(codes(&[], &[], &[of_sequence]), ["schedule_in_sequence"]);
     let by_hand = StoredSchedule { name: "by hand".to_owned(), ..schedule("plain", "0 0 2 * * *", false) };
     assert!(codes(&[], &[], &[by_hand]).is_empty());
     assert!(codes(&[], &[], &[schedule("send", never, true), schedule("send", "0 0 2 * * *", false)]).is_empty());
