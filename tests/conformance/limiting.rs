@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use diesel_jobs_core::storage::{Action, JobFilter, LimitKey, Operated, Paging, Transacted, Transaction, WorkerInfo};
-use diesel_jobs_core::{ClaimedJob, Depth, Finish, JobId, JobState, Keep, Limit, NewJob, RunAt, Transition, WorkerId};
+use diesel_jobs_core::{
+    ClaimedJob, Depth, Finish, JobId, JobState, Keep, Limit, NewJob, Rate, RunAt, Sequence, Transition, WorkerId,
+};
 use diesel_jobs_storage::Database;
 use tokio_util::sync::CancellationToken;
 
@@ -588,9 +590,9 @@ pub(crate) async fn a_job_that_the_database_refuses_stops_no_other<F: Fixture>(f
     check(&f).await;
 }
 
-pub(crate) async fn an_error_that_is_not_about_the_job_stops_no_other<F: Fixture>(f: F) {
-    let db = f.database();
-    let (refuse, repair) = match F::TABLES.contains(&"ready") {
+/// Lets an error that is not about the job meet jobs of the kind `b` when they become available, and the repair.
+fn refusing<F: Fixture>() -> (&'static str, &'static str) {
+    match F::TABLES.contains(&"ready") {
         true => (
             "create function refuse() returns trigger language plpgsql as $$ begin
                 if new.kind = 'b' then perform from nowhere; end if; return new; end $$;
@@ -602,12 +604,12 @@ pub(crate) async fn an_error_that_is_not_about_the_job_stops_no_other<F: Fixture
              begin select raise(abort, 'the account is locked'); end",
             "drop trigger refuse",
         ),
-    };
-    f.client().await.execute(refuse).await.unwrap();
-    let one = |kind: &'static str, limit: &str| NewJob::raw(kind, "{}").rule(Limit::new(limit, 1)).unwrap();
-    let ids = enqueue_all(&f, vec![one("b", "own"), one("b", "both"), one("a", "both"), limited("y")]).await;
-    // The next try is moved by most of the minute below, so that it does not matter how long the test takes.
-    let put_off = match F::TABLES.contains(&"ready") {
+    }
+}
+
+/// Moves the next try of what has failed by most of a minute, so that it does not matter how long a test takes.
+fn put_off<F: Fixture>() -> &'static str {
+    match F::TABLES.contains(&"ready") {
         true => {
             "update jobs.admission_failure set next_at = next_at + interval '50 seconds';
              update jobs.held set run_at = run_at + interval '50 seconds' where id in (select job_id from jobs.admission_failure)"
@@ -616,9 +618,34 @@ pub(crate) async fn an_error_that_is_not_about_the_job_stops_no_other<F: Fixture
             "update jobs_admission_failure set next_at = next_at + 50000000;
              update jobs_job set due_at = due_at + 50000000 where id in (select job_id from jobs_admission_failure)"
         }
-    };
+    }
+}
+
+pub(crate) async fn a_job_that_is_tried_again_spends_no_token_and_keeps_its_turn<F: Fixture>(f: F) {
+    let db = f.database();
+    let (refuse, repair) = refusing::<F>();
+    f.client().await.execute(refuse).await.unwrap();
+    let rate = |kind: &'static str| NewJob::raw(kind, "{}").rule(Rate::new("api", 1, HOUR).burst(1)).unwrap();
+    let turn = |kind: &'static str| NewJob::raw(kind, "{}").rule(Sequence::new("orders")).unwrap();
+    let ids = enqueue_all(&f, vec![rate("b"), rate("a"), turn("b"), turn("a")]).await;
+    assert_eq!(admit(db).await, 0);
+    f.client().await.execute(put_off::<F>()).await.unwrap();
+    db.storage.admit(true).await.unwrap();
+    assert_eq!(states(db, &ids).await, [Scheduled, Available, Scheduled, Held], "the token is for the other job");
+    f.client().await.execute(repair).await.unwrap();
+    f.client().await.execute(&F::passed(MINUTE)).await.unwrap();
+    db.storage.admit(true).await.unwrap();
+    assert_eq!(states(db, &ids).await, [Held, Available, Available, Held], "one token came, and the turn has come");
+}
+
+pub(crate) async fn an_error_that_is_not_about_the_job_stops_no_other<F: Fixture>(f: F) {
+    let db = f.database();
+    let (refuse, repair) = refusing::<F>();
+    f.client().await.execute(refuse).await.unwrap();
+    let one = |kind: &'static str, limit: &str| NewJob::raw(kind, "{}").rule(Limit::new(limit, 1)).unwrap();
+    let ids = enqueue_all(&f, vec![one("b", "own"), one("b", "both"), one("a", "both"), limited("y")]).await;
     let mut admitted = admit(db).await;
-    f.client().await.execute(put_off).await.unwrap();
+    f.client().await.execute(put_off::<F>()).await.unwrap();
     admitted += admit(db).await;
     assert_eq!(admitted, 2, "the other keys go on, and the rest of the key");
     assert_eq!(states(db, &ids).await, [Scheduled, Scheduled, Available, Available]);

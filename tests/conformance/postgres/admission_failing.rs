@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _};
-use diesel_jobs_core::{JobId, JobState, Limit, NewJob, OnFull, Rate, Retention, RunAt, Sequence};
+use diesel_jobs_core::{JobId, JobState, Limit, NewJob, OnFull, Rate, Retention, RunAt};
 use diesel_jobs_storage::Database;
 
 use super::Postgres;
@@ -266,21 +266,6 @@ fn a_job_that_a_sweep_cannot_free_stops_no_other() {
         assert_eq!(db.storage.admit(true).await.unwrap().admitted, 1);
         check_nothing_left_out(db).await;
         check(&f).await;
-    });
-}
-
-#[test]
-fn a_job_that_is_tried_again_spends_no_token_and_keeps_its_place_in_a_sequence() {
-    run::<Postgres, _>(async |f: Postgres| {
-        let db = f.database();
-        execute(&f, &raises("kind = 'b'", "insert on jobs.ready", "55000")).await;
-        let rate = |kind: &'static str| NewJob::raw(kind, "{}").rule(Rate::new("api", 1, HOUR).burst(1)).unwrap();
-        let turn = |kind: &'static str| NewJob::raw(kind, "{}").rule(Sequence::new("orders")).unwrap();
-        let ids = enqueue_all(&f, vec![rate("b"), rate("a"), turn("b"), turn("a")]).await;
-        assert_eq!(admit(db).await, 0);
-        put_off(&f).await;
-        db.storage.admit(true).await.unwrap();
-        assert_eq!(states(db, &ids).await, [Scheduled, Available, Scheduled, Held], "the token is for the other job");
     });
 }
 

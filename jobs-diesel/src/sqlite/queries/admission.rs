@@ -8,7 +8,7 @@ use diesel::result::{DatabaseErrorKind, Error};
 use diesel::sql_query;
 use diesel::sql_types::{BigInt, Integer, Text};
 use diesel_jobs_core::flags::{RATE, SEVERAL};
-use diesel_jobs_core::{Failure, FailureKind, JobId, Retention};
+use diesel_jobs_core::{Failure, FailureKind, JobId, JobRule, Retention};
 
 use crate::sqlite::queries::act::end_as_discarded;
 use crate::sqlite::queries::admission_failure::put_off;
@@ -113,8 +113,8 @@ struct Rated {
 fn give_token_back(conn: &mut SqliteConnection, id: JobId) -> QueryResult<()> {
     let job: Rated =
         sql_query("select flags, flow from jobs_job where id = ?1").bind::<BigInt, _>(id.0).get_result(conn)?;
-    match serde_json::from_str(&job.flow) {
-        Ok(limit) if job.flags & RATE != 0 && job.flags & SEVERAL == 0 => rate::spend(conn, &limit, -1),
+    match JobRule::read(job.flow.as_bytes()) {
+        Ok(rule) if job.flags & RATE != 0 && job.flags & SEVERAL == 0 => rate::spend(conn, &rule, -1),
         _ => Ok(()),
     }
 }
