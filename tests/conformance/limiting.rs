@@ -638,6 +638,56 @@ pub(crate) async fn a_job_that_is_tried_again_spends_no_token_and_keeps_its_turn
     assert_eq!(states(db, &ids).await, [Held, Available, Available, Held], "one token came, and the turn has come");
 }
 
+pub(crate) async fn a_job_that_a_sweep_cannot_free_stops_no_other<F: Fixture>(f: F) {
+    let db = f.database();
+    let raise = match F::TABLES.contains(&"ready") {
+        true => {
+            "create function refuse() returns trigger language plpgsql as $$ begin
+                if new.kind = 'b' and old.later and not new.later then raise exception 'not now'; end if; return new; end $$;
+             create trigger refuse before update on jobs.held for each row execute function refuse()"
+        }
+        false => {
+            "create trigger refuse before update on jobs_job when new.kind = 'b' and old.held_back = 1 and new.held_back = 0
+             begin select raise(abort, 'not now'); end"
+        }
+    };
+    f.client().await.execute(raise).await.unwrap();
+    let one = |kind: &'static str| {
+        let mut job = NewJob::raw(kind, "{}").rule(Limit::new(kind, 1)).unwrap();
+        job.run_at = RunAt::After(MINUTE);
+        job
+    };
+    let ids = enqueue_all(&f, vec![one("b"), one("a")]).await;
+    f.client().await.execute(&F::passed(2 * MINUTE)).await.unwrap();
+    assert_eq!(db.storage.admit(true).await.unwrap().admitted, 1);
+    assert_eq!(states(db, &ids).await, [Held, Available]);
+    assert_eq!(failures_of(db, ids[0]).await, 1);
+    let tells_of_sweep = found(db, "admission").await.iter().any(|found| found.what.contains("the sweep"));
+    assert_eq!(tells_of_sweep, F::TABLES.contains(&"ready"), "SQLite has no statement that frees several at once");
+    // The next sweeps leave it out until the time that the doctor names.
+    f.client().await.execute(put_off::<F>()).await.unwrap();
+    db.storage.admit(true).await.unwrap();
+    assert_eq!(failures_of(db, ids[0]).await, 1);
+    f.client().await.execute(&F::passed(MINUTE)).await.unwrap();
+    db.storage.admit(true).await.unwrap();
+    assert_eq!(failures_of(db, ids[0]).await, 2);
+    let table = if F::TABLES.contains(&"ready") { " on jobs.held" } else { "" };
+    f.client().await.execute(&format!("drop trigger refuse{table}")).await.unwrap();
+    f.client().await.execute(&F::passed(2 * MINUTE)).await.unwrap();
+    assert_eq!(db.storage.admit(true).await.unwrap().admitted, 1);
+    none(db, "admission").await;
+    check(&f).await;
+}
+
+/// How often admission has failed for this job, as the doctor says.
+async fn failures_of(db: &Database, id: JobId) -> usize {
+    let about = format!("admission of job {id} ");
+    let found = found(db, "admission").await;
+    let of_job = found.iter().find(|found| found.what.starts_with(&about)).unwrap_or_else(|| panic!("{found:?}"));
+    let times = of_job.what.split_once(" has failed ").unwrap().1;
+    times.split(' ').next().unwrap().parse().unwrap()
+}
+
 pub(crate) async fn an_error_that_is_not_about_the_job_stops_no_other<F: Fixture>(f: F) {
     let db = f.database();
     let (refuse, repair) = refusing::<F>();

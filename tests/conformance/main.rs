@@ -154,6 +154,7 @@ conformance! {
         a_job_that_the_database_refuses_stops_no_other,
         an_error_that_is_not_about_the_job_stops_no_other,
         a_job_that_is_tried_again_spends_no_token_and_keeps_its_turn,
+        a_job_that_a_sweep_cannot_free_stops_no_other,
         at_no_time_are_there_more_than_the_limit,
     }
     expiring {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _};
-use diesel_jobs_core::{JobId, JobState, Limit, NewJob, OnFull, Rate, Retention, RunAt};
+use diesel_jobs_core::{JobId, JobState, Limit, NewJob, OnFull, Rate, Retention};
 use diesel_jobs_storage::Database;
 
 use super::Postgres;
@@ -242,31 +242,6 @@ fn a_pass_that_is_cancelled_or_refused_at_its_commit_is_followed_by_a_careful_on
             check(&f).await;
         });
     }
-}
-
-#[test]
-fn a_job_that_a_sweep_cannot_free_stops_no_other() {
-    run::<Postgres, _>(async |f: Postgres| {
-        let db = f.database();
-        execute(&f, &raises("kind = 'b' and not new.later", "update on jobs.held", "P0001")).await;
-        let later = |kind| {
-            let mut job = alone(kind, kind);
-            job.run_at = RunAt::After(MINUTE);
-            job
-        };
-        let ids = enqueue_all(&f, vec![later("b"), later("a")]).await;
-        execute(&f, "alter table jobs.held disable trigger refuse").await;
-        execute(&f, &Postgres::passed(2 * MINUTE)).await;
-        execute(&f, "alter table jobs.held enable trigger refuse").await;
-        assert_eq!(db.storage.admit(true).await.unwrap().admitted, 1);
-        assert_eq!(states(db, &ids).await, [Held, Available]);
-        assert!(found(db, "admission").await.iter().any(|found| found.what.contains("the sweep")));
-        execute(&f, "drop trigger refuse on jobs.held").await;
-        wait_a_minute(&f).await;
-        assert_eq!(db.storage.admit(true).await.unwrap().admitted, 1);
-        check_nothing_left_out(db).await;
-        check(&f).await;
-    });
 }
 
 #[test]

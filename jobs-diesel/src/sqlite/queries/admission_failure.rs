@@ -11,6 +11,11 @@ use diesel_jobs_core::JobId;
 use crate::sqlite::queries::keys::{Key, Number};
 use crate::sqlite::time::NOW;
 
+/// The condition for jobs of `jobs_job` that are not left out, up to the time.
+pub(super) const IS_NOT_LEFT_OUT: &str = "not exists (
+    select 1 from jobs_admission_failure f
+    where f.limit_name = jobs_job.limit_name and f.limit_key = jobs_job.limit_key and f.job_id = jobs_job.id and f.next_at > ";
+
 /// The condition for keys to which it is time to look at again.
 pub(super) const IS_DUE: &str = "exists (select 1 from jobs_admission_failure where job_id = 0 and next_at <= ";
 

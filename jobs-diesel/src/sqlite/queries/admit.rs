@@ -71,9 +71,6 @@ pub(crate) fn admit(conn: &mut SqliteConnection, sweep: Sweep) -> QueryResult<Ad
         if waiting.contains(&key) {
             continue;
         }
-        if waiting.contains(&key) {
-            continue;
-        }
         let in_lane = conn.transaction(|conn| {
             let mut of_lane = Pass::default();
             several::free_in_lane(conn, &mut of_lane, &key, pauses).map(|()| of_lane)

@@ -7,7 +7,7 @@ use diesel::sql_query;
 use diesel::sql_types::{BigInt, Text};
 use diesel_jobs_core::JobId;
 
-use crate::sqlite::queries::admission_failure::{forget_started, note};
+use crate::sqlite::queries::admission_failure::{IS_NOT_LEFT_OUT, forget_started, note};
 use crate::sqlite::queries::keys::{Key, Number, PAUSED, Yes, free, yes};
 use crate::sqlite::queries::{fair, lanes, rate, sequence};
 use crate::sqlite::time::NOW;
@@ -60,10 +60,7 @@ pub(crate) fn sweep(conn: &mut SqliteConnection, last: SweptTo) -> QueryResult<(
         has_old_turns: fair::has_old(conn)?,
         ..Sweep::default()
     };
-    let due = format!(
-        "exists (select 1 from jobs_job indexed by jobs_job_held_later where flags & 2 and held_back = 1 and due_at <= {NOW})"
-    );
-    found.is_due = yes(conn, &due)?;
+    found.is_due = yes(conn, &format!("exists (select 1 {})", are_due()))?;
     let keys = "jobs_job indexed by jobs_job_held where flags & 2 and held_back = 0 and flags & 12 = 0";
     let key = next_keys(conn, keys, last.0, &mut found, |conn, key| match key.limit_name.is_empty() {
         true => Ok(!lanes::waits_at_limit(conn, &key.limit_key)?),
@@ -151,12 +148,16 @@ pub(super) fn put_in_order(conn: &mut SqliteConnection, sweep: Sweep) -> QueryRe
     Ok((keys, sweep_again))
 }
 
+/// The held jobs that have become due.
+fn are_due() -> String {
+    format!(
+        "from jobs_job indexed by jobs_job_held_later where flags & 2 and held_back = 1 and due_at <= {NOW} and {IS_NOT_LEFT_OUT}{NOW})"
+    )
+}
+
 /// Puts jobs that have become due into the order of admission.
 fn become_due(conn: &mut SqliteConnection) -> QueryResult<Vec<Key>> {
-    let due = format!(
-        "select id as number from jobs_job indexed by jobs_job_held_later where flags & 2 and held_back = 1 and due_at <= {NOW}
-         order by due_at, id limit {MOST_JOBS}"
-    );
+    let due = format!("select id as number {} order by due_at, id limit {MOST_JOBS}", are_due());
     let due = sql_query(due).load(conn)?;
     free_all(conn, &due)
 }
@@ -165,13 +166,15 @@ fn become_due(conn: &mut SqliteConnection) -> QueryResult<Vec<Key>> {
 fn resume(conn: &mut SqliteConnection, place: &Place) -> QueryResult<Vec<Key>> {
     let resumed = format!(
         "select id as number from jobs_job indexed by jobs_job_held_paused where flags & 2 and held_back = 2 and queue = ?1 and kind = ?2
+             and {IS_NOT_LEFT_OUT}{NOW})
          limit {MOST_JOBS}"
     );
     let resumed = sql_query(resumed).bind::<Text, _>(&place.queue).bind::<Text, _>(&place.kind).load(conn)?;
     free_all(conn, &resumed)
 }
 
-/// Puts these jobs into the order of admission. A job that a trigger refuses to change must not stop the others. It stays where it is.
+/// Puts these jobs into the order of admission. A job that a trigger refuses to change must not stop the others. It stays where it is, and is tried
+/// again later.
 fn free_all(conn: &mut SqliteConnection, jobs: &[Number]) -> QueryResult<Vec<Key>> {
     if let Ok(keys) = conn.transaction(|conn| jobs.iter().map(|job| free_one(conn, job)).collect()) {
         return Ok(keys);
