@@ -97,7 +97,7 @@ impl JobOptions {
         self
     }
 
-    /// Whether the jobs are in a sequence that may halt. That of `run_again` never does.
+    /// Whether the rules have a sequence. That of `run_again` is not meant: it never halts.
     pub fn in_sequence(&self) -> bool {
         self.rules.iter().any(|rule| rule.rule.on_discard().is_some())
     }

@@ -102,8 +102,9 @@ impl WorkerBuilder {
         self
     }
 
-    /// Serves this queue with this many slots: at most so many of its jobs run at the same time in this worker. A limit over all workers is [`Job::concurrency`](crate::Job::concurrency). If any queue is named, the worker serves only the named
-    /// ones. Default: every queue that a registered job goes to.
+    /// Serves this queue with this many slots. This worker runs at most so many of its jobs at the same time. A limit over all workers is
+    /// [`Job::concurrency`](crate::Job::concurrency). If any queue is named, the worker serves only the named ones. Default: every queue that a
+    /// registered job goes to.
     ///
     /// A queue that no job goes to by default is served, too: jobs may name it when they are enqueued, from code or
     /// SQL. The worker warns about such a queue at its start, unless the queue was [declared](Self::declare_queue).
