@@ -37,7 +37,7 @@ pub trait HandleBatch: crate::job::Job {
 )]
 pub trait HandleBatchIn<C>: crate::job::Job {
     /// Runs one attempt of each of these jobs. Returns one result per job, in the order of the jobs. What it has written is committed with
-    /// the ends of all attempts, also of those that failed. With an error, everything is rolled back, and the attempts of all jobs fail.
+    /// the ends of all attempts, including those that failed. With an error, everything is rolled back, and the attempts of all jobs fail.
     fn handle(jobs: Vec<Self>, conn: &mut C, ctx: BatchContext) -> impl Future<Output = BatchHandled> + Send;
 }
 

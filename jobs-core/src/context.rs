@@ -193,7 +193,7 @@ impl JobContext {
         self.0.reports.take()
     }
 
-    /// An idempotency key for other systems. It is the same in all attempts of this job, also after an operator's
+    /// An idempotency key for other systems. It is the same in all attempts of this job, even after an operator's
     /// retry, and different for every other job. The key contains the time of the enqueue in microseconds, because
     /// another database, a restored one or a new schema may assign the same id again.
     pub fn idempotency_key(&self) -> String {

@@ -9,7 +9,7 @@ use crate::job_id::JobId;
 
 /// The result of an enqueue: the id of the job, and whether the enqueue has inserted it.
 ///
-/// It derefs to the id, and is written as the id. In a statement of Diesel it is a value for a `BigInt` column.
+/// Dereferences to, and serializes as, its [`JobId`]. In a statement of Diesel it is a value for a `BigInt` column.
 ///
 /// ```
 /// # use diesel_jobs_core::{Enqueued, JobId};

@@ -102,7 +102,7 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
         JobBuilder::new(self).concurrency(limit)
     }
 
-    /// Puts this job into a sequence: it starts after all earlier jobs of the sequence have ended for good. Default: the kind's, else none.
+    /// Puts this job into a sequence: it starts after all earlier jobs of the sequence have ended. Default: the kind's, else none.
     fn sequence(self, sequence: Sequence) -> JobBuilder
     where
         Self: Sized,

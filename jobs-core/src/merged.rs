@@ -4,7 +4,7 @@ use crate::enqueued::Enqueued;
 use crate::new_job::{InvalidJob, NewJob};
 use crate::unique::{OnConflict, UniqueProblem};
 
-/// The jobs of a bulk, each key once, and what becomes of the others.
+/// The jobs of a bulk, each key once, and what happens to the others.
 #[derive(Debug)]
 #[doc(hidden)]
 pub struct Merged {

@@ -88,7 +88,7 @@ pub enum Event<'a> {
     Rescued {
         /// How many.
         jobs: usize,
-        /// What became of them.
+        /// What happened to them.
         outcome: RescueOutcome,
     },
     /// Ended jobs were deleted, because their retention was over.
@@ -143,7 +143,7 @@ pub enum AttemptOutcome {
     Released,
 }
 
-/// What became of a job whose worker died.
+/// What happened to a job whose worker died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RescueOutcome {

@@ -39,7 +39,7 @@ impl<T: JobOutput, E: IntoJobError<M>, M> IntoHandled<M> for Result<T, E> {
 }
 
 /// What the `Ok` of a handler may hold: an [`Outcome`], or any value that serde can serialize, which becomes the output of
-/// the job. `()`, other types without a size, and values whose JSON is `null` are no output.
+/// the job. `()`, other zero-sized types, and values whose JSON is `null` are no output.
 #[diagnostic::on_unimplemented(
     message = "a job cannot return `{Self}`",
     label = "not the output of a job",

@@ -40,7 +40,7 @@ pub struct Unique {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Until {
-    /// Until it has ended for good: completed, cancelled or discarded. A job that waits for its next attempt keeps it.
+    /// Until it has ended: completed, cancelled or discarded. A job that waits for its next attempt keeps it.
     #[default]
     Finished,
     /// Until a worker claims it for the first time.
@@ -59,7 +59,7 @@ pub enum OnConflict {
     /// It fails with a typed error. The transaction stays usable.
     Error,
     /// If that job waits, it gets the new arguments. If it runs, the enqueue inserts its own job, which gets the key and starts after that job has
-    /// ended for good. So a run that begins after the last enqueue has its arguments. The jobs with the key are a sequence, so they can have no
+    /// ended. So a run that begins after the last enqueue has its arguments. The jobs with the key are a sequence, so they can have no
     /// other limit.
     RunAgain,
     /// If that job waits, it gets the new arguments and a new time: see [`Unique::debounce`].

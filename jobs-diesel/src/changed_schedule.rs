@@ -1,4 +1,4 @@
-//! What becomes of a schedule when an operator changes it, or resets it to what the code declares. No SQL.
+//! What happens to a schedule when an operator changes it, or resets it to what the code declares. No SQL.
 
 use diesel_jobs_core::CatchUp;
 use diesel_jobs_core::flags::schedules::OPERATORS;

@@ -69,7 +69,7 @@ impl EnqueueError {
     }
 
     /// Whether another transaction got in the way: a serialization failure or a deadlock on PostgreSQL, a locked database on SQLite. Roll
-    /// the transaction back and repeat all of it, also what came before the enqueue: the same transaction may then succeed.
+    /// the transaction back and repeat all of it, including what came before the enqueue: the same transaction may then succeed.
     ///
     /// In a `repeatable read` or `serializable` transaction this is the result if another transaction has enqueued the same unique key, and
     /// has committed after this one began to read: no statement of this transaction can see that job. In `read committed`, the default, the

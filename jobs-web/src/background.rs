@@ -51,7 +51,7 @@ impl<K, T> Default for Background<K, T> {
     }
 }
 
-/// A value that is being read. The reading ends when this is dropped, also after a panic.
+/// A value that is being read. The reading ends when this is dropped, even after a panic.
 struct Reading<K: Eq + Hash, T>(Background<K, T>, K);
 
 impl<K: Eq + Hash, T> Drop for Reading<K, T> {

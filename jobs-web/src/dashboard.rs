@@ -110,7 +110,7 @@ impl Dashboard {
     }
 
     /// Lets pages of this origin show the dashboard in a frame: `https://ops.example.org`, `https://*.example.org`, or `'self'` for the
-    /// dashboard's own origin. Can be called several times. Default: nobody may. In a frame of another site, browsers send the
+    /// dashboard's own origin. Can be called several times. Default: no page may. In a frame of another site, browsers send the
     /// application's session cookie only if it is `SameSite=None`.
     #[must_use]
     pub fn frame_ancestor(mut self, origin: impl Into<String>) -> Self {

@@ -92,7 +92,7 @@ grant select on jobs.installation, jobs.schema_migration, jobs.job to jobs_worke
 grant insert (frozen_at, frozen_by, frozen_reason), update (frozen_at, frozen_by, frozen_reason) on jobs.installation to jobs_worker;
 
 -- A worker reads from a message of the server that a lock was not available. With this privilege it asks for messages that are not translated.
--- Only a superuser can grant it, and before version 15 nobody can. If it is missing where it is needed, `worker doctor` says so. The table that
+-- Only a superuser can grant it, and before version 15 it cannot be granted at all. If it is missing where it is needed, `worker doctor` says so. The table that
 -- is locked belongs to all databases, and two grants at once would fail.
 do $$
 begin

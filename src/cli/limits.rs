@@ -19,7 +19,7 @@ pub(super) enum LimitsAction {
     List,
     /// Set how many jobs of each key of a limit run at once, instead of what the code says
     ///
-    /// It applies to all jobs, also to those that wait already, until `reset`. Running jobs are not stopped.
+    /// It applies to all jobs, including those that wait already, until `reset`. Running jobs are not stopped.
     Set(SetArgs),
     /// Let the number of the code apply again
     Reset(Named),
@@ -124,7 +124,7 @@ fn refusal<'a>(name: &str, rules: impl Iterator<Item = &'a KindRule>) -> Option<
     // A rate may have the name of a limit.
     (!of_name.is_empty() && of_name.iter().all(|rule| rule.rule.is_rate())).then(|| {
         format!(
-            "`{name}` is a rate: how many jobs may start in a time is set in the code, and an operator cannot change it"
+            "`{name}` is a rate: how many jobs may start per interval is set in the code, and an operator cannot change it"
         )
     })
 }

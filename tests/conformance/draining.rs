@@ -15,7 +15,7 @@ async fn drains(db: &Database, worker: WorkerId) {
     assert!(heartbeat.beat(true).await.unwrap().is_some());
 }
 
-/// Claims so many jobs, and kills the worker while it drains.
+/// Claims this many jobs, and kills the worker while it drains.
 async fn killed(db: &Database, jobs: usize) -> Vec<JobId> {
     let dead = mortal(db).await;
     let claimed = ids(&claim(db, dead, jobs).await);

@@ -46,7 +46,7 @@ pub(crate) async fn a_job_comes_out_as_it_went_in<F: Fixture>(f: F) {
     }
 }
 
-pub(crate) async fn together_they_are_due_when_they_were_to_be<F: Fixture>(f: F) {
+pub(crate) async fn bulk_insert_keeps_run_at<F: Fixture>(f: F) {
     let tomorrow = Utc::now() + TimeDelta::days(1);
     let (at, past) = (RunAt::At(tomorrow), RunAt::At(tomorrow - TimeDelta::days(2)));
     for (name, mut client) in f.clients().await {

@@ -36,7 +36,7 @@ async fn is_refused(db: &Database, lease: Lease, stands: &ClaimedJob) {
         (before.0.attempt, before.0.run_at, before.0.claimed_at)
     );
     assert_eq!(after.1.len(), before.1.len(), "no failure was recorded");
-    assert!(finish(db, stands.lease, DONE).await, "the lease that stands may finish");
+    assert!(finish(db, stands.lease, DONE).await, "the lease that is still held may finish");
 }
 
 pub(crate) async fn an_older_lease_is_refused<F: Fixture>(f: F) {

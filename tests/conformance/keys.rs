@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use crate::bench::*;
 use crate::fixture::Fixture;
 
-/// What becomes of one JSON text in a key.
+/// The form of one JSON text in a key.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Case {

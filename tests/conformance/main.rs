@@ -85,7 +85,7 @@ macro_rules! conformance {
 conformance! {
     enqueueing {
         a_job_comes_out_as_it_went_in,
-        together_they_are_due_when_they_were_to_be,
+        bulk_insert_keeps_run_at,
         a_rollback_leaves_nothing,
         a_commit_brings_all,
         ids_come_in_the_order_of_the_jobs,

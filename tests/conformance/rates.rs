@@ -1,4 +1,4 @@
-//! Rates: this many jobs with the same key start in a time, and at most a burst at once.
+//! Rates: this many jobs with the same key start per interval, and at most a burst at once.
 
 use std::time::Duration;
 

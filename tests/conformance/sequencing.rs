@@ -299,10 +299,10 @@ pub(crate) async fn a_sweep_finds_sequences_without_a_nudge<F: Fixture>(f: F) {
     assert_eq!(sweep(db).await, 3);
     assert_eq!(state(db, ids[1]).await, Held);
     let reason = why(db, ids[1]).await;
-    assert!(reason.text.contains(&format!("job {} has not ended for good", ids[0])), "{}", reason.text);
+    assert!(reason.text.contains(&format!("job {} has not ended", ids[0])), "{}", reason.text);
 }
 
-/// Four workers run the jobs of three sequences, in all ways. Each job starts after its predecessor has ended for good.
+/// Four workers run the jobs of three sequences, in all ways. Each job starts after its predecessor has ended.
 pub(crate) async fn the_order_holds_beside_other_workers<F: Fixture>(f: F) {
     const JOBS: usize = 120;
     let keys = ["x", "y", "z"];

@@ -23,7 +23,7 @@ pub(crate) struct Options {
     /// Run the tests on this mutant only
     #[arg(long, value_name = "NAME")]
     pub(crate) mutant: Option<String>,
-    /// Repeat each test, each time with another seed, for so many minutes
+    /// Repeat each test, each time with another seed, for this many minutes
     #[arg(long, value_name = "M", conflicts_with = "jobs")]
     pub(crate) minutes: Option<u64>,
     /// How many jobs each test enqueues, if it enqueues a given number

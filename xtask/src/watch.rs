@@ -26,7 +26,7 @@ pub(crate) struct Options {
     steps: Vec<String>,
 }
 
-/// Runs the steps, also after one has failed. Prints a line for each at the end.
+/// Runs the steps, even after one has failed. Prints a line for each at the end.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let (mut lines, mut failed) = (Vec::new(), Vec::new());
     let asked = |name: &str| options.steps.is_empty() || options.steps.iter().any(|asked| asked == name);

@@ -5,7 +5,7 @@
 //! | `connected` | the database answers; the process waits for `start` on standard input |
 //! | `ran ID` | it has taken this job, and its end statement was not sent yet |
 //! | `completed N` | it has ended N jobs so far; at most every 5 ms |
-//! | `conflicts N` | so many of its statements have met a conflict so far; at most every 5 ms |
+//! | `conflicts N` | N of its statements have met a conflict so far; at most every 5 ms |
 //!
 //! On `stop` it ends its job, and then itself.
 

@@ -71,7 +71,7 @@ pub(crate) async fn measure(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// Whether the server allows so many connections and a few more.
+/// Whether the server allows this many connections and a few more.
 async fn has_room(bench: &Bench, name: &str, connections: usize) -> Result<bool> {
     let (allowed, needed) = (bench.server.max_connections().await?, connections + OTHERS);
     if allowed < needed {

@@ -39,7 +39,7 @@ pub enum OrderError {
 }
 
 /// Places the order, and returns its id. The order, the credit that it uses and its three jobs are committed together
-/// or not at all. An error rolls everything back, also the jobs that were already enqueued.
+/// or not at all. An error rolls everything back, including the jobs that were already enqueued.
 pub async fn place_order(
     conn: &mut AsyncPgConnection,
     order: &NewOrder,

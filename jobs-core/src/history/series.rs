@@ -178,7 +178,7 @@ impl SeriesBounds {
     }
 }
 
-/// Makes a point of each step, also of those in which nothing was done. Rows outside the bounds are left out.
+/// Makes a point of each step, including those in which nothing was done. Rows outside the bounds are left out.
 pub fn points(bounds: &SeriesBounds, rows: impl IntoIterator<Item = (DateTime<Utc>, WorkCounts)>) -> Vec<Point> {
     let whole = (bounds.until - bounds.from).num_microseconds().unwrap_or(0);
     let steps = (whole + bounds.step_micros - 1).div_euclid(bounds.step_micros).max(0);

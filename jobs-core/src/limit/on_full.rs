@@ -16,7 +16,7 @@ pub enum OnFull {
     Wait,
     /// It is discarded.
     Discard,
-    /// The oldest jobs of its key that have this rule are cancelled, also running ones, until as many are left as the limit allows. A rate cannot have this rule.
+    /// The oldest jobs of its key that have this rule are cancelled, including running ones, until as many are left as the limit allows. A rate cannot have this rule.
     CancelOldest,
 }
 

@@ -24,7 +24,7 @@ pub trait History: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// What was done in the last `range`, in steps of at least a minute. There is a point for each step, also if nothing
+    /// What was done in the last `range`, in steps of at least a minute. There is a point for each step, even if nothing
     /// was done. Steps begin at multiples of their length, so the first one may begin before the range. The current minute
     /// is left out, because workers write a minute when it is over.
     ///

@@ -63,8 +63,8 @@ pub const MOST_ENDED: usize = 1000;
 /// What a database does for limits.
 #[async_trait]
 pub trait Limits: Send + Sync {
-    /// A pass of admission, for keys with a nudge: a transaction has freed a slot or inserted a job. With `sweeps`, also for keys whose jobs have
-    /// become due, and for others, in turns. One session of the database admits at a time. If another one does, this returns at once.
+    /// A pass of admission, for keys with a nudge: a transaction has freed a slot or inserted a job. With `sweeps`, it also checks keys whose jobs have
+    /// become due, and others, in turns. One session of the database admits at a time. If another one does, this returns at once.
     async fn admit(&self, sweeps: bool) -> StorageResult<Admission>;
 
     /// Cancels waiting jobs that have expired, at most [`MOST_EXPIRED`]. They are kept for the time `keep`. If a worker has claimed such a job, the

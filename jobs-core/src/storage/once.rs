@@ -80,7 +80,7 @@ impl FromStr for RequestKey {
     }
 }
 
-/// What became of a request with a key. Internal, and exhaustive, so that no code of ours misses a variant.
+/// What happened to a request with a key. Internal, and exhaustive, so that no code of ours misses a variant.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Once<T> {
     /// It was done now.

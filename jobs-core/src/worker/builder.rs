@@ -102,7 +102,7 @@ impl WorkerBuilder {
         self
     }
 
-    /// Serves this queue with this many slots. This worker runs at most so many of its jobs at the same time. A limit over all workers is
+    /// Serves this queue with this many slots, each of which runs one of its jobs at a time in this worker. A limit over all workers is
     /// [`Job::concurrency`](crate::Job::concurrency). If any queue is named, the worker serves only the named ones. Default: every queue that a
     /// registered job goes to.
     ///

@@ -1,5 +1,5 @@
 //! Decides whether jobs are enqueued so fast that a notification for each would cost too much. A notification holds a
-//! lock that all commits of the server share. A worker that polls busily polls often instead, and needs no
+//! lock that all commits of the server share. A worker that busy-polls claims often instead, and needs no
 //! notifications.
 
 use std::time::{Duration, Instant};
@@ -17,14 +17,14 @@ pub(super) struct BusyPolling {
 }
 
 impl BusyPolling {
-    /// How long a worker that polls busily waits after it found nothing.
+    /// How long a worker that busy-polls waits after it found nothing.
     pub(super) const PAUSE: Duration = Duration::from_millis(2);
 
     pub(super) fn new(now: Instant) -> Self {
         Self { since: now, finds: 0, polls_busily: false }
     }
 
-    /// Counts a claim; `found`: it brought jobs. Returns whether to poll busily.
+    /// Counts a claim; `found`: it brought jobs. Returns whether to busy-poll.
     pub(super) fn after_claim(&mut self, found: bool, now: Instant) -> bool {
         self.finds += u32::from(found);
         let time = now.duration_since(self.since);

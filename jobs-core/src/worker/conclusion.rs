@@ -23,7 +23,7 @@ pub(super) enum Conclusion {
     Settle(Transition),
 }
 
-/// What came of an attempt.
+/// The result of an attempt.
 pub(super) enum AttemptResult {
     /// The handler's transaction is committed, with this transition.
     Committed(Transition),

@@ -203,7 +203,7 @@ impl Fetcher {
         self.shared.phases.draining().cancel();
     }
 
-    /// Clears the idle flag of a worker that has been busy for [`BUSY_AFTER`] or polls busily, because enqueues need
+    /// Clears the idle flag of a worker that has been busy for [`BUSY_AFTER`] or busy-polls, because enqueues need
     /// not wake it.
     async fn clear_idle_flag(&mut self, busy_polling: bool) {
         let busy = self.busy_since.get_or_insert_with(Instant::now).elapsed();

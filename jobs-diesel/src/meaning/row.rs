@@ -16,7 +16,7 @@ pub(crate) fn may_be_the_cause(error: &StorageError) -> bool {
     matches!(error, Some(Error::DatabaseError(UniqueViolation | CheckViolation | NotNullViolation | Unknown, _)))
 }
 
-/// Whether the server has answered with this error, also with one that may pass: its session is alive.
+/// Whether the server has answered with this error, even with one that may pass: its session is alive.
 pub(crate) fn is_answer(error: &StorageError) -> bool {
     match error {
         StorageError::Unavailable(source) => source

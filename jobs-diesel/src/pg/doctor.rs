@@ -84,7 +84,7 @@ impl Doctor for PgStorage {
             Ok((schedules, now)) => findings.extend(health_checks::schedules(&schedules, now, removal)),
             Err(problem) => findings.push(skipped("schedule", problem)),
         }
-        // Workers are not notified while that queue is well filled, and when it is full nobody can notify.
+        // Workers are not notified while that queue is well filled, and when it is full no session can notify.
         if !findings.iter().any(|one| one.check == NOTIFICATIONS && one.severity == Severity::Error) {
             match listens(self, &mut conn).await {
                 Ok(found) => findings.extend(found),

@@ -23,7 +23,7 @@ pub(super) fn each(config: &Config) -> Vec<Config> {
     each
 }
 
-/// How long each of so many hosts may take, of this time for all of them. `of_url` is the `connect_timeout` of the URL.
+/// The share of each host in the time for all of them. `of_url` is the `connect_timeout` of the URL.
 pub(super) fn share(limit: Duration, hosts: usize, of_url: Option<Duration>) -> Duration {
     let share = limit / u32::try_from(hosts).unwrap_or(u32::MAX).max(1);
     of_url.map_or(share, |of_url| share.min(of_url))

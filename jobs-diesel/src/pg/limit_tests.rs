@@ -33,7 +33,7 @@ const SWITCHES: [&str; 13] = [
 ];
 
 /// A random setting of the planner, or random statistics of the tables.
-fn whim(rng: &mut StdRng) -> String {
+fn random_planner_settings(rng: &mut StdRng) -> String {
     let mut sql = String::new();
     for switch in SWITCHES {
         let _ = write!(sql, "set {switch} = {}; ", if rng.random() { "on" } else { "off" });
@@ -65,7 +65,7 @@ async fn no_claim_brings_more_than_it_asked_for() {
         crate::enqueue_all(&mut claimers[0], vec![NewJob::raw("k", "{}"); 60]).await.unwrap();
         // One after another, because in parallel they would wait for each other's row in the catalogue.
         for conn in &mut claimers {
-            conn.batch_execute(&whim(&mut rng)).await.unwrap();
+            conn.batch_execute(&random_planner_settings(&mut rng)).await.unwrap();
         }
         let slots = rng.random_range(0..4);
         let prefetch = rng.random_range(0..4);

@@ -134,7 +134,7 @@ fn begin(storage: &PgStorage, leases: &[Lease]) -> String {
 /// Gives the session its own application name again.
 const UNNAMED: &str = "reset application_name";
 
-/// Ends the transaction after an error, also from within a savepoint that the handler left open.
+/// Ends the transaction after an error, even from within a savepoint that the handler left open.
 fn rollback() -> String {
     format!("ROLLBACK; {UNNAMED}")
 }

@@ -1,4 +1,4 @@
-//! What becomes of a job whose row no longer exists.
+//! What happens to a job whose row no longer exists.
 
 use std::any::type_name;
 
@@ -7,7 +7,7 @@ use diesel_jobs_core::{Handled, JobError, Outcome};
 
 use super::{Key, Ref};
 
-/// What becomes of a job whose row no longer exists: `#[arg(gone = "..")]`.
+/// What happens to a job whose row no longer exists: `#[arg(gone = "..")]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Gone {

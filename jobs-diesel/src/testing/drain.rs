@@ -85,7 +85,7 @@ impl<'c, C: TestConnection> Drain<'c, C> {
         self
     }
 
-    /// Runs only jobs of this kind, also those of earlier versions. Several calls add kinds.
+    /// Runs only jobs of this kind, including those of earlier versions. Several calls add kinds.
     pub fn only<J: Registered>(mut self) -> Self {
         self.plan.kinds.push(J::KIND);
         self.plan.kinds.extend(J::REGISTRATION.earlier);

@@ -65,7 +65,7 @@ impl Act for OnLimit {
         Ok(match self.verb {
             Verb::Set => Preview {
                 question: format!("How many jobs of each key of the limit {name} run at once?"),
-                effect: "Within a second this number applies instead of the one in the code, also to jobs that wait already, until it is \
+                effect: "Within a second this number applies instead of the one in the code, including to jobs that wait already, until it is \
                          reset. Jobs that are available or running continue."
                     .to_owned(),
                 button: "Set".to_owned(),

@@ -219,7 +219,7 @@ impl Spark {
         #[expect(clippy::cast_precision_loss, reason = "there are at most a few thousand steps")]
         let width = WIDTH / values.len().max(1) as f64;
         let path = if highest > 0.0 { path(values, width, highest) } else { String::new() };
-        Self { path, summary: format!("{what}: at most {} a minute", Unit::Jobs.value(highest)) }
+        Self { path, summary: format!("{what}: at most {} per minute", Unit::Jobs.value(highest)) }
     }
 }
 

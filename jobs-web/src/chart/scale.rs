@@ -22,7 +22,7 @@ const TIMES: [f64; 26] = [
 impl Unit {
     pub(crate) const fn name(self) -> &'static str {
         match self {
-            Self::Jobs => "jobs a minute",
+            Self::Jobs => "jobs per minute",
             Self::Seconds => "time",
             Self::Percent => "%",
         }

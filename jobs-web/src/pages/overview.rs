@@ -85,7 +85,7 @@ fn charts(points: &[Point], step: Duration) -> Vec<Chart> {
         ],
     };
     let done = Data {
-        title: "Attempts a minute",
+        title: "Attempts per minute",
         unit: Unit::Jobs,
         form: Form::Bars,
         times: &times,
@@ -103,7 +103,7 @@ fn charts(points: &[Point], step: Duration) -> Vec<Chart> {
         step,
         series: vec![series("failed", "c3", &|point| point.work.failed_share().map(|share| share * 100.0))],
     };
-    [done, failed, quantiles("Wait until the start", |work| work.wait), quantiles("Time of a run", |work| work.run)]
+    [done, failed, quantiles("Wait time", |work| work.wait), quantiles("Run time", |work| work.run)]
         .iter()
         .map(Chart::new)
         .collect()

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::super::{output, words};
 
-/// So many jobs are named one by one.
+/// The most jobs that are named one by one.
 pub(super) const MOST_LINES: usize = 20;
 
 /// What a command did with one job.

@@ -95,7 +95,7 @@ fn given_up(problem: &StorageError, id: OperationId) -> CliError {
     CliError::new(problem.into(), format!("{problem}. {}", advice(id)))
 }
 
-/// What becomes of an operation that is not done.
+/// What happens to an operation that is not done.
 pub(in super::super) fn advice(id: OperationId) -> String {
     format!(
         "Operation {id} is not done: workers continue it. `worker operations resume {id}` continues it here, and \

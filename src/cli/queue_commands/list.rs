@@ -44,7 +44,7 @@ fn human(queues: &[QueueOverview]) -> String {
     table.render() + &queues.iter().filter_map(advice).collect::<String>()
 }
 
-/// What to do about a queue whose jobs nobody runs.
+/// What to do about a queue whose jobs no worker runs.
 fn advice(queue: &QueueOverview) -> Option<String> {
     let name = &queue.name;
     let text = if queue.is_neglected() {

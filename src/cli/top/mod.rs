@@ -36,7 +36,7 @@ const KEYBOARD: Duration = Duration::from_millis(200);
 /// The clock on the screen moves at least this often.
 const REDRAW: Duration = Duration::from_secs(1);
 
-/// Gives the terminal back as it was, also if the command ends by an error. If it panics, the hook of `try_init` does.
+/// Gives the terminal back as it was, even if the command ends by an error. If it panics, the hook of `try_init` does.
 struct Screen(ratatui::DefaultTerminal);
 
 impl Drop for Screen {

@@ -16,7 +16,7 @@ use crate::cli::stats::{per_minute, percent, span};
 /// One row.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
-    /// Identifies it, also after the next reading.
+    /// Identifies it, even after the next reading.
     pub(super) name: String,
     pub(super) cells: Vec<String>,
     /// Whether it needs attention.

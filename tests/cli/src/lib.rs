@@ -80,7 +80,7 @@ async fn exists(file: &str) {
     }
 }
 
-/// A step of an order, which fails for good if it is told to.
+/// A step of an order, which fails permanently if it is told to.
 #[job(sequence("orders", by(order_id)), max_attempts = 1)]
 pub async fn ship(order_id: i64, fails: bool) -> Result<(), std::io::Error> {
     if fails { Err(std::io::Error::other(format!("order {order_id} is lost"))) } else { Ok(()) }

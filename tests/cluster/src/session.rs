@@ -1,4 +1,4 @@
-//! One use of the cluster. The cluster runs while it has users, and stops with the last one, also on Ctrl-C.
+//! One use of the cluster. The cluster runs while it has users, and stops with the last one, even on Ctrl-C.
 
 use std::{
     path::{Path, PathBuf},

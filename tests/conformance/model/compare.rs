@@ -116,13 +116,13 @@ impl<F: Fixture> World<'_, F> {
             let held: Vec<(JobId, i32)> = held.map(|lease| (lease.job, lease.number)).collect();
             let mut all = answered("leases", self.db.storage.leases(worker, None).await)?;
             all.sort();
-            agree("the leases that stand", &held, &all)?;
+            agree("the leases still held", &held, &all)?;
             let among: Vec<JobId> = self.ids.iter().copied().step_by(2).collect();
             let mut some = answered("leases", self.db.storage.leases(worker, Some(&among)).await)?;
             some.sort();
             some.retain(|(id, _)| among.contains(id));
             let held: Vec<_> = held.into_iter().filter(|(id, _)| among.contains(id)).collect();
-            agree("the leases that stand among every other job", &held, &some)?;
+            agree("the leases still held among every other job", &held, &some)?;
         }
         Ok(())
     }

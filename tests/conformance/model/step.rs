@@ -1,5 +1,5 @@
 //! The steps that may be taken on a storage. They name workers, jobs and leases by their position. So any sequence can
-//! be run, also one from which steps were removed.
+//! be run, even one from which steps were removed.
 
 use std::time::Duration;
 

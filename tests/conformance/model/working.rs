@@ -244,7 +244,7 @@ impl<F: Fixture> World<'_, F> {
             }
             Ok(()) if stands => Ok(()),
             Err(CompleteError::LeaseLost(_)) if !stands => Ok(()),
-            answer => Err(format!("complete_in under a lease that stands: {stands}, answered {answer:?}")),
+            answer => Err(format!("complete_in under a lease that is still held: {stands}, answered {answer:?}")),
         }
     }
 }

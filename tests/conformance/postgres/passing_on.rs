@@ -98,7 +98,7 @@ fn a_lower_limit_holds_at_once() {
         assert_eq!(admit(db).await, 0);
         assert_eq!(complete(db, &running[1..]).await, 1);
         let next = claim(db, running[0].lease.worker, 9).await;
-        // The first job of the key says how many may run, also if those that have started say another number.
+        // The first job of the key says how many may run, even if those that have started say another number.
         assert!(db.operator.reset_limit("stripe", "ann").await.unwrap());
         f.client().await.execute("update jobs.held set most = 0").await.unwrap();
         assert_eq!(complete(db, &next).await, 0);

@@ -9,7 +9,7 @@ pub(crate) async fn send_mail(to: String, ctx: &JobContext) -> Result<String, st
     Ok(format!("sent to {to}"))
 }
 
-/// Fails for good.
+/// Fails permanently.
 #[job(queue = "billing", max_attempts = 1)]
 pub(crate) async fn charge(order: i64, #[arg(secret)] card: String) -> Result<(), std::io::Error> {
     Err(std::io::Error::other(format!("the bank refused order {order} with card {card}")))

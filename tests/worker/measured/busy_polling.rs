@@ -13,7 +13,7 @@ async fn short() {}
 
 const IDLE: &str = "select count(*) as number from jobs.worker where idle";
 
-/// A worker polls busily if it finds jobs a hundred times a second. A machine that is busy with other things does not
+/// A worker busy-polls if it finds jobs a hundred times a second. A machine that is busy with other things does not
 /// enqueue them so fast.
 async fn busy_polling_clears_the_idle_flag_and_its_end_sets_it_again(db: Db) {
     let mut conn = db.conn().await;

@@ -22,7 +22,7 @@ const WORKERS: usize = 3;
 const POINTS: [&str; 2] = ["tick", "ticked"];
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 const REST: Duration = Duration::from_secs(60);
-/// A schedule with a tick each second. It catches up all ticks, also those at which no worker ran.
+/// A schedule with a tick each second. It catches up all ticks, including those at which no worker ran.
 const SCHEDULE: &str = "insert into jobs.schedule (name, kind, expression, timezone, catch_up, last_tick)
     values ('every second', 'tick', '* * * * * *', 'UTC', 'all', date_trunc('second', now()))";
 

@@ -48,7 +48,7 @@ const PAUSE_MILLIS: std::ops::Range<u64> = 0..50;
 const MILLIS: std::ops::Range<u64> = 5..30;
 /// How long a slot may be free beside a job that waits for it.
 const FREE: Duration = Duration::from_millis(1_500);
-/// So many jobs must have been admitted while the large tenant waited.
+/// At least this many jobs must have been admitted while the large tenant waited.
 const FEW: usize = 50;
 
 pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {

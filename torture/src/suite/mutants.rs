@@ -68,7 +68,7 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: DEAF,
         tests: &["line-never-returns"],
-        fault: "nobody probes a silent line",
+        fault: "no worker probes a silent line",
         reworded: &[],
         server: "",
     },

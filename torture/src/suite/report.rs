@@ -13,7 +13,7 @@ use super::run::{Run, quantile};
 
 /// How many jobs' histories are printed. The database contains the others.
 const STORIES: usize = 3;
-/// So many violations of one run are printed.
+/// The most violations of one run that are printed.
 const OBJECTIONS: usize = 20;
 
 /// One row, and the details below it if something is wrong.

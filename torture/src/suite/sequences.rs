@@ -1,6 +1,6 @@
 //! Sequences: all jobs are in sequences, while workers are killed and suspended, the server crashes, and transactions commit late.
 //!
-//! A job starts after the one before it has ended for good, in the order of the ids. A halted sequence waits until it is skipped. A job
+//! A job starts after the one before it has ended, in the order of the ids. A halted sequence waits until it is skipped. A job
 //! that waits for its next attempt keeps its slot. At the end all jobs have ended, and no slot or nudge is left.
 
 mod order;

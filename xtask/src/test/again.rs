@@ -6,7 +6,7 @@ use super::{
     run_program::{How, run_program},
 };
 
-/// So many flaky tests fail the run.
+/// The number of flaky tests that fails the run.
 const MANY: usize = 3;
 /// If more tests have failed, the product is broken, and second runs would say nothing.
 const WORTHWHILE: usize = 10;

@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, time::Duration};
 
-/// So many of the slowest tests are named.
+/// How many of the slowest tests are named.
 const SLOWEST: usize = 10;
 
 #[derive(Debug, Default)]

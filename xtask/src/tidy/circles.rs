@@ -1,4 +1,4 @@
-//! Forbids circular dependencies between files, also through other files. So a reader of one file never needs to have
+//! Forbids circular dependencies between files, even through other files. So a reader of one file never needs to have
 //! read the other first.
 //!
 //! The dependencies of a file are its paths that begin with `crate::`, `super::` or `self::`, or with a submodule.

@@ -2,7 +2,7 @@
 
 use super::file::{File, code};
 
-/// A pause of so many milliseconds lets a clock go on, such as past the end of a lease of one millisecond. A longer one does no harm, and the
+/// A pause of this many milliseconds lets a clock go on, such as past the end of a lease of one millisecond. A longer one does no harm, and the
 /// test is right on every machine.
 const TICK: u64 = 20;
 

@@ -31,7 +31,7 @@ pub(super) fn waits(id: JobId, HeldBy { rule, holders, ahead, next, halted, .. }
     }
     match (holders.first(), next) {
         (Some(job), _) => (
-            format!("sequence `{name}` runs one job at a time for {keyed}: job {job} has not ended for good; {line}"),
+            format!("sequence `{name}` runs one job at a time for {keyed}: job {job} has not ended; {line}"),
             format!("wait; `worker why {job}` says what that job does"),
         ),
         (None, Some(job)) => (

@@ -18,7 +18,7 @@ pub(crate) struct Scan {
     pub(crate) floor: Option<DateTime<Utc>>,
     /// Begin here instead of at the floor. Earlier claims have just read the entries in between.
     pub(crate) resume_at: Option<DateTime<Utc>>,
-    /// Try every row, also rows that another transaction seems to hold.
+    /// Try every row, including rows that another transaction seems to hold.
     pub(crate) try_all_rows: bool,
 }
 

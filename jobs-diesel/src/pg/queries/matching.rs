@@ -18,7 +18,7 @@ use crate::pg::native::{seconds, sql};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Waiting,
-    /// Jobs that wait for their limit, also those that are scheduled for later.
+    /// Jobs that wait for their limit, including those that are scheduled for later.
     Held,
     Running,
     /// All ended jobs.

@@ -122,7 +122,7 @@ impl QueryFragment<Pg> for PassOn<'_> {
         and (crashes = 0 and attempt < max_attempts - 1 or queue = any(" [next.free => Array<Text>] ")) and flags & " (&expires) " = 0
         and exists (select from jobs.worker w where w.id = " [next.worker.0 => SqlUuid] ") as is_claimed
 ), taken as (
-    -- The number is never below that of the slots that it replaces, also if somebody has emptied jobs.admission_floor.
+    -- The number is never below that of the slots that it replaces, even if somebody has emptied jobs.admission_floor.
     insert into jobs.slot (job_id, limit_name, limit_key, number)
     select id, limit_name, limit_key, greatest((select number from floor), (select max(number) from key)) from admitted
 ), claimed as (

@@ -9,7 +9,7 @@
 //! It uses `finished_expiry` for the jobs, and primary keys and `ready_id` for the outputs. Without `offset 0` the planner
 //! would make joins of the three conditions, and read all of `ready_claim` if it takes `ready` for empty. With 1,000,000
 //! ended jobs, 300,000 waiting ones and 100,000 outputs, `forgotten` takes 10 ms for 1000 outputs, under any statistics. A
-//! statement of its own would take a round trip, also if there are no outputs.
+//! statement of its own would take a round trip, even if there are no outputs.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;

@@ -1,5 +1,5 @@
 //! `take`: the enqueue of jobs, at least one of which has a unique key or expires. The function `jobs.enqueue_unique` decides about the keys, and
-//! inserts the jobs that have got theirs. `take_alike` and `take_one` are shorter.
+//! inserts the jobs that obtained their key. `take_alike` and `take_one` are shorter.
 //!
 //! It waits for another transaction that has enqueued the same key and is still open. The jobs come in the order of their keys (`merged` of
 //! the core), so two statements that wait for each other's keys do not deadlock.

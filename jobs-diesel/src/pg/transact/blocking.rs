@@ -64,7 +64,7 @@ impl ManageConnection for Manager {
         Ok(self.0.rotation().opened(conn, generation))
     }
 
-    /// Is called before each handing out, also of a new connection. It is not tested, because that would cost every job a round trip.
+    /// Called before a connection is handed out, even a new one. It is not tested, because that would cost every job a round trip.
     fn is_valid(&self, pooled: &mut Self::Connection) -> Result<(), r2d2::Error> {
         match pooled.is_new() || self.0.rotation().keeps(pooled, Instant::now()) {
             true => Ok(()),

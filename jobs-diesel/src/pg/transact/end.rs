@@ -37,7 +37,7 @@ const LEFT_OPEN: &str = "the handler did not end a `conn.transaction(..)`, so ev
 /// lease away.
 pub(super) const UNLIMITED: &str = "set local statement_timeout = 0; set local lock_timeout = 0";
 
-/// The settings of a finish that is a statement of its own. It looks up each job by its id, also if the planner takes the tables for
+/// The settings of a finish that is a statement of its own. It looks up each job by its id, even if the planner takes the tables for
 /// empty. Without `enable_seqscan` the estimated costs are so high that the statement would be compiled, which takes half a second.
 pub(super) const BY_INDEX: &str = "set local jit = off; set local enable_seqscan = off; set local enable_hashjoin = off; \
     set local enable_mergejoin = off";

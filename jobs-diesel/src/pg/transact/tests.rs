@@ -130,13 +130,13 @@ async fn the_finish_reads_no_whole_table_and_the_commit_is_the_applications() {
 /// Which of the connections through a [`proxy`] are closed, and when.
 #[derive(Default)]
 struct Closing {
-    /// So many of the next connections.
+    /// How many of the next connections.
     connections: usize,
-    /// After so many answers of the server, unless a transaction has begun.
+    /// After how many answers of the server, unless a transaction has begun.
     after: usize,
     /// Only if there is a next request, and instead of its answer.
     with_next_request: bool,
-    /// So many were closed.
+    /// How many were closed.
     closed: usize,
 }
 

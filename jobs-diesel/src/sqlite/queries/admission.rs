@@ -40,7 +40,7 @@ impl Pass {
     }
 }
 
-/// What became of the jobs that a pass has tried to make available.
+/// What happened to the jobs that a pass has tried to make available.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Started {
     pub(super) admitted: usize,

@@ -1,5 +1,5 @@
 //! `store_progress` and `progress`: what handlers have reported of their jobs. A report is stored if the job was not
-//! claimed again since, also if it has ended meanwhile.
+//! claimed again since, even if it has ended meanwhile.
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;

@@ -1,4 +1,4 @@
-//! Rates: how many jobs with the same key may start in a time. A key without a row in `jobs_rate` has all its tokens. Only admission changes
+//! Rates: how many jobs with the same key may start per interval. A key without a row in `jobs_rate` has all its tokens. Only admission changes
 //! this table. The arithmetic is in `Bucket` of the core.
 
 use std::time::Duration;

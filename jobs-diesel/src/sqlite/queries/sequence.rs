@@ -1,4 +1,4 @@
-//! Sequences: which job is next, and what operators do to a halted one. A job of a sequence keeps its slot until it has ended for good. A slot
+//! Sequences: which job is next, and what operators do to a halted one. A job of a sequence keeps its slot until it has ended. A slot
 //! with `halted_at` is that of a discarded job, and stops its sequence.
 
 use diesel::SqliteConnection;

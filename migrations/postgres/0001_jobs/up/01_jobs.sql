@@ -76,7 +76,7 @@ create table jobs.ready (
 create unique index ready_claim on jobs.ready (queue, priority desc, run_at, id);
 alter table jobs.ready replica identity using index ready_claim;
 
--- Finds one job by its id, also among a million waiting jobs. It costs a fifth more server time per row of a bulk
+-- Finds one job by its id, even among a million waiting jobs. It costs a fifth more server time per row of a bulk
 -- insert. A BRIN index costs half of that while rows are only inserted, and more after a vacuum. If rows are inserted
 -- and deleted in any order, a query through a BRIN index reads the whole table.
 create index ready_id on jobs.ready (id);

@@ -148,12 +148,12 @@ $$;
 
 -- One row for each job with a limit in jobs.ready and jobs.running. Only admission inserts a row. The statement that moves the job
 -- away deletes it. So the number of rows of a key cannot drift from the number of its jobs. A job of a sequence keeps its slot until it
--- has ended for good, also while it is held before its next attempt.
+-- has ended, and while it is held before its next attempt.
 create table jobs.slot (
     job_id bigint not null,
     limit_name text collate "C" not null,
     limit_key text collate "C" not null,
-    -- When the job was discarded, which halts its sequence. The row stays, also when the job is deleted, until the job is retried or an
+    -- When the job was discarded, which halts its sequence. The row stays, even when the job is deleted, until the job is retried or an
     -- operator skips it.
     halted_at jobs.instant,
     -- It grows with time, so admission can leave out the entries of earlier slots.

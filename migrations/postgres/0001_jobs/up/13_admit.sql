@@ -144,7 +144,7 @@ end
 $$;
 
 -- A part of jobs.admit: moves as many held jobs of these keys as may start. If anything fails, all of it is undone, unless `one_by_one`: then each job
--- can fail alone. `nudged_..`: all keys with a nudge, also those that are left out. It may need to lower their floors.
+-- can fail alone. `nudged_..`: all keys with a nudge, including those that are left out. It may need to lower their floors.
 create function jobs.admit_keys(
     names text[], keys text[], nudged_names text[], nudged_keys text[], nudged_places smallint[], nudged_times timestamptz[],
     paused_queues text[], paused_kinds text[], one_by_one boolean, checks boolean,

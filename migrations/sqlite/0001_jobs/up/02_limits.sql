@@ -24,12 +24,12 @@ create index jobs_job_held_later on jobs_job (due_at, id) where flags & 2 and he
 create index jobs_job_held_paused on jobs_job (queue, kind) where flags & 2 and held_back = 2;
 
 -- One row for each job with a limit that is available or running, and not held. Only admission inserts a row. A job of a sequence keeps
--- its slot until it has ended for good, also while it is held before its next attempt.
+-- its slot until it has ended, and while it is held before its next attempt.
 create table jobs_slot (
     job_id integer not null,
     limit_name text not null,
     limit_key text not null,
-    -- When the job was discarded, which halts its sequence. The row stays, also when the job is deleted, until the job is retried or an
+    -- When the job was discarded, which halts its sequence. The row stays, even when the job is deleted, until the job is retried or an
     -- operator skips it.
     halted_at integer,
     primary key (job_id, limit_name)

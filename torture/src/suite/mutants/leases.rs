@@ -47,7 +47,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "no-audit",
         tests: &["unknown-commit"],
-        fault: "nobody looks for leases that a lost reply left behind",
+        fault: "no worker looks for leases that a lost reply left behind",
         reworded: &[(
             "FROM \"jobs\".\"running\" WHERE (\"jobs\".\"running\".\"worker\" = $1)",
             "FROM \"jobs\".\"running\" WHERE (\"jobs\".\"running\".\"worker\" = $1) AND false",

@@ -10,7 +10,7 @@ use torture::history::{Ending, Enqueued};
 
 /// The most complaints of a sort.
 const ENOUGH: usize = 10;
-/// So many jobs must have ended in each way.
+/// At least this many jobs must have ended in each way.
 const FEW: usize = 10;
 
 /// All jobs with a limit, in the order of their ids, with the number of times for which their limit is the stored reason of their end.

@@ -60,7 +60,7 @@ impl Order {
                 compared[usize::from(name != in_order)] += 1;
                 if pair[0].ended > pair[1].started {
                     complaints.push(format!(
-                        "{name}{key}: job {} started at {:?}, before job {} had ended for good at {:?}",
+                        "{name}{key}: job {} started at {:?}, before job {} had ended at {:?}",
                         pair[1].job, pair[1].started, pair[0].job, pair[0].ended
                     ));
                 }

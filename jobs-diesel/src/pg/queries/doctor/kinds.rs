@@ -1,4 +1,4 @@
-//! Kinds of waiting jobs that no live worker of their queue knows. It reads all waiting jobs, also those that wait for their
+//! Kinds of waiting jobs that no live worker of their queue knows. It reads all waiting jobs, including those that wait for their
 //! limits.
 
 use super::Check;

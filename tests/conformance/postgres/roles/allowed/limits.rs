@@ -16,7 +16,7 @@ pub(super) async fn limits(f: &Postgres, db: &Database, worker: WorkerId) -> Opt
     // As at the very first pass.
     f.client().await.execute("delete from jobs.admission").await.unwrap();
     assert_eq!(step!("admit", db.storage.admit(true)).admitted, 2);
-    // So many slots are free that the pass writes a floor.
+    // Enough slots are free for the pass to write a floor.
     let mut wide = job().rule(Limit::new("wide", 100).key(worker.0.to_string())).unwrap();
     wide.queue = "wide".into();
     enqueue(f, wide).await;
