@@ -7,7 +7,6 @@ use sha2::{Digest as _, Sha256};
 use crate::canonical;
 
 mod bucket;
-mod flow;
 mod job_rule;
 mod key;
 mod kind_rule;
@@ -17,11 +16,11 @@ mod own_rule;
 mod problem;
 mod rule;
 mod rules;
+mod stored;
 #[cfg(test)]
 mod tests;
 
 pub use bucket::Bucket;
-pub use flow::StoredRules;
 pub use job_rule::JobRule;
 pub use key::{is_key, key_text, keyed};
 pub use kind_rule::KindRule;
@@ -31,6 +30,7 @@ pub use own_rule::{Limit, OwnRule, Rate, Sequence};
 pub use problem::LimitProblem;
 pub use rule::{MOST_AT_ONCE, Rule, period_text};
 pub use rules::{MOST_RULES, Rules};
+pub use stored::StoredRules;
 
 /// The most bytes of a key. A longer key is replaced by its hash.
 const LONGEST_KEY: usize = 200;

@@ -62,7 +62,7 @@ macro_rules! job_view {
                 progress_message -> Nullable<Text>,
                 progress_at -> Nullable<$time>,
                 traceparent -> Nullable<Text>,
-                flow -> Nullable<$args>,
+                rules -> Nullable<$args>,
             }
         }
     };

@@ -54,7 +54,7 @@ grant execute on function jobs.enqueue_unique_free(text, text, boolean, float8, 
 grant execute on function jobs.enqueue_unique_alike(text, text[], boolean, float8, text, text, text, smallint, timestamptz, smallint, text[], json[], text) to jobs_enqueuer, jobs_worker;
 grant execute on function jobs.enqueue_unique(text[], text[], boolean[], float8[], json[], text[], text[], smallint[], interval[], timestamptz[], smallint[], text[], json[], text[], json[], interval[]) to jobs_enqueuer, jobs_worker;
 -- A job with a limit is held at first.
-grant insert (kind, queue, priority, run_at, max_attempts, tags, args, traceparent, flow, limit_name, limit_key, most, flags, later), select (id)
+grant insert (kind, queue, priority, run_at, max_attempts, tags, args, traceparent, rules, limit_name, limit_key, most, flags, later), select (id)
     on jobs.held to jobs_enqueuer;
 grant insert on jobs.nudge to jobs_enqueuer;
 grant select (idle, queue_filter) on jobs.worker to jobs_enqueuer;

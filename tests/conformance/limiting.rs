@@ -29,7 +29,7 @@ pub(crate) async fn admit(db: &Database) -> usize {
 fn started<F: Fixture>() -> &'static str {
     match F::TABLES.contains(&"ready") {
         true => {
-            "select id from jobs.ready where flow is not null union all select id from jobs.running where flow is not null"
+            "select id from jobs.ready where rules is not null union all select id from jobs.running where rules is not null"
         }
         false => "select id from jobs_job where flags & 1 and not flags & 2 and state in ('available', 'running')",
     }

@@ -187,7 +187,7 @@ on!(
     [],
     diesel::connection::SimpleConnection,
     RunQueryDsl::load,
-    "select count(*) as number from jobs_job where flow ->> 'key' = '{}'"
+    "select count(*) as number from jobs_job where rules ->> '$[0].key' = '{}'"
 );
 on!(
     sqlite_async,
@@ -196,5 +196,5 @@ on!(
     [.await],
     diesel_async::SimpleAsyncConnection,
     diesel_async::RunQueryDsl::load,
-    "select count(*) as number from jobs_job where flow ->> 'key' = '{}'"
+    "select count(*) as number from jobs_job where rules ->> '$[0].key' = '{}'"
 );

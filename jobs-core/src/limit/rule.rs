@@ -102,6 +102,14 @@ impl Rule {
         }
     }
 
+    /// How many jobs of a key may run at once, or start in the period of a rate.
+    pub(super) const fn most_of_key(self) -> u32 {
+        match self {
+            Self::Concurrency { most, .. } | Self::Rate { limit: most, .. } => most,
+            Self::Sequence { .. } => 1,
+        }
+    }
+
     /// Whether it is a rate: its jobs spend tokens and have no slots.
     pub const fn is_rate(self) -> bool {
         matches!(self, Self::Rate { .. })

@@ -68,9 +68,9 @@ fn names(rules: &Rules) -> Vec<&str> {
 fn stored(job: impl Into<JobBuilder>) -> (String, i32) {
     let rules = rules(job);
     let stored = rules.to_stored().unwrap();
-    assert_eq!(Rules::read(stored.flow.as_bytes()).unwrap(), rules);
+    assert_eq!(Rules::read(stored.json.as_bytes()).unwrap(), rules);
     assert_eq!(Rules::new(rules.to_vec()).as_ref(), Ok(&rules));
-    (stored.flow, stored.flags)
+    (stored.json, stored.flags)
 }
 
 #[test]
@@ -99,23 +99,27 @@ fn a_long_key_is_hashed() {
 #[test]
 fn each_sort_of_rule_is_stored_with_its_job() {
     let limit = stored(PLAIN.concurrency(Limit::new("own", 1).key("x").on_full(OnFull::CancelOldest)));
-    let json = r#"{"limit":"own","key":"[\"x\"]","most":1,"on_full":"cancel_oldest"}"#;
+    let json = r#"[{"name":"own","key":"[\"x\"]","rule":{"concurrency":{"most":1,"on_full":"cancel_oldest"}}}]"#;
     assert_eq!(limit, (json.to_owned(), flags::LIMITED | flags::ON_FULL));
     let sequence = stored(PLAIN.sequence(Sequence::new("own").key("x")));
-    let json = r#"{"limit":"own","key":"[\"x\"]","most":1,"sequence":"halt"}"#;
+    let json = r#"[{"name":"own","key":"[\"x\"]","rule":{"sequence":{"on_discard":"halt"}}}]"#;
     assert_eq!(sequence, (json.to_owned(), flags::LIMITED | flags::SEQUENCE));
     let rate = stored(PLAIN.rate(Rate::new("own", 1000, SECOND).key("x").on_full(OnFull::Discard)));
-    let json = r#"{"limit":"own","key":"[\"x\"]","most":1000,"rate":{"per":1000000,"burst":100},"on_full":"discard"}"#;
+    let json = r#"[{"name":"own","key":"[\"x\"]","rule":{"rate":{"limit":1000,"per":1000000,"burst":100,"on_full":"discard"}}}]"#;
     assert_eq!(rate, (json.to_owned(), flags::LIMITED | flags::RATE | flags::ON_FULL));
     let fair = stored(report());
-    let json = r#"{"limit":"report","key":"[]","most":10,"fair":"[7,null]"}"#;
+    let json = r#"[{"name":"report","key":"[]","rule":{"concurrency":{"most":10}},"tenant":"[7,null]"}]"#;
     assert_eq!(fair, (json.to_owned(), flags::LIMITED | flags::FAIR));
 }
 
 #[test]
 fn several_rules_are_stored_with_their_lane() {
-    let json = r#"{"limit":"","key":"[\"account\",\"[7]\",\"stripe\",\"[]\"]","most":1,"limits":[{"limit":"account","key":"[7]","most":3},{"limit":"stripe","key":"[]","most":10}]}"#;
+    let json = r#"[{"name":"account","key":"[7]","rule":{"concurrency":{"most":3}}},{"name":"stripe","key":"[]","rule":{"concurrency":{"most":10}}}]"#;
     assert_eq!(stored(CHARGE), (json.to_owned(), flags::LIMITED | flags::SEVERAL));
+    let rules = rules(CHARGE);
+    let stored = rules.to_stored().unwrap();
+    let lane = r#"["account","[7]","stripe","[]"]"#;
+    assert_eq!((&*stored.name, &*stored.key, stored.most, stored.lane.as_deref()), ("", lane, 1, Some(lane)));
 }
 
 #[test]

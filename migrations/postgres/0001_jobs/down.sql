@@ -29,13 +29,13 @@ begin
 
     drop view jobs.job;
     drop function
-        jobs.limits_are_possible, jobs.allowed, jobs.hold_again, jobs.replace_waiting, jobs.take_key, jobs.take_keys, jobs.flow,
-        jobs.flow_of_all, jobs.fair_flow, jobs.flow_flags, jobs.limit_of, jobs.lane, jobs.canonical, jobs.key, jobs.unique_rule,
+        jobs.are_possible, jobs.place, jobs.rule_of, jobs.allowed, jobs.hold_again, jobs.replace_waiting, jobs.take_key, jobs.take_keys, jobs.rule,
+        jobs.rules, jobs.with_tenant, jobs.flags, jobs.canonical, jobs.key, jobs.unique_rule,
         jobs.notify_workers, jobs.enqueue_for_discarded, jobs.wake, jobs.wake_admission, jobs.is_too_deep, jobs.enqueue, jobs.put_back,
         jobs.enqueue_unique_one, jobs.enqueue_unique_free, jobs.enqueue_unique_alike, jobs.enqueue_unique, jobs.next_in_sequence,
         jobs.heads, jobs.free_jobs, jobs.free_in_sequence, jobs.free_in_rate, jobs.next_tenants, jobs.free_of_tenants, jobs.free_in_fair,
-        jobs.waits_at_limit, jobs.next_token_of, jobs.tokens, jobs.spend_tokens, jobs.free_of, jobs.start_in_lane, jobs.refuse,
-        jobs.admit_each, jobs.start_or_refuse, jobs.wait_at, jobs.free_in_lane, jobs.full_limit, jobs.admit_several, jobs.next_token,
+        jobs.waits_at_limit, jobs.next_token_of, jobs.tokens, jobs.spend_tokens, jobs.free_of, jobs.beside_sequence, jobs.start_in_lane, jobs.refuse,
+        jobs.admit_each, jobs.start_or_refuse, jobs.wait_at, jobs.free_in_lane, jobs.full_rule, jobs.admit_several, jobs.next_token,
         jobs.note_failure, jobs.admit_held, jobs.set_held_apart, jobs.lowered_floors, jobs.write_floors, jobs.admit_keys,
         jobs.lacks_rights, jobs.admit_each_key, jobs.sweep_each, jobs.admit, jobs.sweep_turns, jobs.sweep, jobs.may_be_full,
         jobs.full_jobs;
@@ -45,7 +45,7 @@ begin
         jobs.operation, jobs.history, jobs.sample, jobs.held, jobs.admission_floor, jobs.slot, jobs.nudge, jobs.rate, jobs.fair_turn,
         jobs.admission_failure, jobs.admission, jobs.expiry, jobs.limit_setting, jobs.unique_key;
     -- The tables needed these.
-    drop function jobs.set_payload_aside, jobs.check_limits, jobs.floor_number, jobs.queue_filter;
+    drop function jobs.set_payload_aside, jobs.check_rules, jobs.lane, jobs.floor_number, jobs.queue_filter;
     drop sequence jobs.job_id;
     drop domain jobs.instant, jobs.tags, jobs.smallint_from_0, jobs.smallint_from_1, jobs.integer_from_0;
     drop schema jobs;

@@ -65,16 +65,16 @@ fn a_key_at_which_a_pass_fails_stops_no_other() {
     let faults = [
         // Nobody can store such a rate by an enqueue.
         (
-            "update jobs.held set most = 0 where limit_key like '%bad%'",
-            "update jobs.held set most = 6 where limit_key like '%bad%'",
+            r#"update jobs.held set rules = replace(rules::text, '"limit":6', '"limit":0')::json where limit_key like '%bad%'"#,
+            r#"update jobs.held set rules = replace(rules::text, '"limit":0', '"limit":6')::json where limit_key like '%bad%'"#,
         ),
         (
-            r#"update jobs.held set flow = replace(flow::text, '3600000000', '9000000000000000000')::json where limit_key like '%bad%'"#,
-            r#"update jobs.held set flow = replace(flow::text, '9000000000000000000', '3600000000')::json where limit_key like '%bad%'"#,
+            r#"update jobs.held set rules = replace(rules::text, '3600000000', '9000000000000000000')::json where limit_key like '%bad%'"#,
+            r#"update jobs.held set rules = replace(rules::text, '9000000000000000000', '3600000000')::json where limit_key like '%bad%'"#,
         ),
         (
-            r#"update jobs.held set flow = replace(flow::text, '3600000000', '"soon"')::json where limit_key like '%bad%'"#,
-            r#"update jobs.held set flow = replace(flow::text, '"soon"', '3600000000')::json where limit_key like '%bad%'"#,
+            r#"update jobs.held set rules = replace(rules::text, '3600000000', '"soon"')::json where limit_key like '%bad%'"#,
+            r#"update jobs.held set rules = replace(rules::text, '"soon"', '3600000000')::json where limit_key like '%bad%'"#,
         ),
         (
             "alter table jobs.rate add constraint no check (limit_key not like '%bad%')",
@@ -251,7 +251,7 @@ fn a_key_that_is_left_out_ends_no_job_of_another_one() {
         let strict =
             |key: &str| job().rule(Rate::new("api", 6, HOUR).burst(1).key(key).on_full(OnFull::Discard)).unwrap();
         enqueue(&f, strict("bad")).await;
-        execute(&f, "update jobs.held set most = 0").await;
+        execute(&f, r#"update jobs.held set rules = replace(rules::text, '"limit":6', '"limit":0')::json"#).await;
         let ids = enqueue_all(&f, vec![strict("x"); 2]).await;
         assert_eq!(admit(db).await, 1);
         put_off(&f).await;

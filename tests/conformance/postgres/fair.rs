@@ -23,9 +23,9 @@ fn sql_and_rust_make_the_same_tenant() {
         ] {
             let id =
                 client.number(&format!("select jobs.enqueue('a', '{args}', concurrency => 2, {sql}) as number")).await;
-            let ours = job().rule(limit).unwrap().rules.to_flow().unwrap();
+            let ours = job().rule(limit).unwrap().rules.to_json().unwrap();
             let same = format!(
-                "select count(*) as number from jobs.held where id = {id} and flow::jsonb = $f${ours}$f$::jsonb and flags & 269 = 257 and most = 2"
+                "select count(*) as number from jobs.held where id = {id} and rules::jsonb = $f${ours}$f$::jsonb and flags & 269 = 257 and most = 2"
             );
             assert_eq!(client.number(&same).await, 1, "{sql}: {ours}");
         }
@@ -74,7 +74,7 @@ fn a_job_that_is_put_back_keeps_its_tenant() {
             .await
             .unwrap();
         client.execute("select jobs.put_back(number) from jobs.dead_letter").await.unwrap();
-        let alike = "select count(*) as number from jobs.held where flags = 257 and flow ->> 'fair' = '[\"a\"]'";
+        let alike = "select count(*) as number from jobs.held where flags = 257 and rules #>> '{0,tenant}' = '[\"a\"]'";
         assert_eq!(client.number(alike).await, 2);
     });
 }
@@ -101,7 +101,7 @@ fn a_job_without_the_tenant_that_its_flag_promises_is_admitted() {
         let mut client = f.client().await;
         for tenant in ["null", "\"\"", "7", "{}"] {
             let insert = format!(
-                "insert into jobs.held (kind, args, flags, most, limit_name, limit_key, flow)
+                "insert into jobs.held (kind, args, flags, most, limit_name, limit_key, rules)
                  values ('a', '{{}}', 257, 1, 'api', '{tenant}', '{{\"limit\": \"api\", \"key\": \"[]\", \"most\": 1, \"fair\": {tenant}}}');
                  insert into jobs.nudge (limit_name, limit_key) values ('api', '{tenant}')"
             );
@@ -118,8 +118,8 @@ fn a_pass_reads_few_jobs_however_many_wait() {
         let mut client = f.client().await;
         client
             .execute(
-                "insert into jobs.held (kind, args, flags, most, limit_name, limit_key, flow)
-                 select 'a', '{}', 257, 5, 'reports', '[]', json_build_object('limit', 'reports', 'key', '[]', 'most', 5, 'fair', '[' || n % 400 || ']')
+                "insert into jobs.held (kind, args, flags, most, limit_name, limit_key, rules)
+                 select 'a', '{}', 257, 5, 'reports', '[]', ('[{\"name\":\"reports\",\"key\":\"[]\",\"rule\":{\"concurrency\":{\"most\":5}},\"tenant\":\"[' || n % 400 || ']\"}]')::json
                  from generate_series(1, 20000) n;
                  analyze jobs.held",
             )

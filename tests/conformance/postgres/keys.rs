@@ -70,13 +70,13 @@ fn limits_rates_sequences_and_tenants_of_sql_have_the_keys_of_rust() {
         assert_eq!(key, r#"[{"a":"A/","b":[1.5,0,36893488147419103233]}]"#);
         let limits = r#"[{"concurrency": 1, "by": ["k"]}, {"rate": 1, "per": "1s", "by": ["k"], "limit_name": "x"}]"#;
         for (options, path) in [
-            ("concurrency => 1, by => '{k}'".to_owned(), "{key}"),
-            ("sequence => 'halt', by => '{k}'".to_owned(), "{key}"),
-            ("rate => 1, per => '1s', by => '{k}'".to_owned(), "{key}"),
-            ("concurrency => 1, fair_by => '{k}'".to_owned(), "{fair}"),
-            ("unique_by => '{k}', on_conflict => 'run_again'".to_owned(), "{key}"),
-            (format!("limits => '{limits}'"), "{limits,0,key}"),
-            (format!("limits => '{limits}'"), "{limits,1,key}"),
+            ("concurrency => 1, by => '{k}'".to_owned(), "{0,key}"),
+            ("sequence => 'halt', by => '{k}'".to_owned(), "{0,key}"),
+            ("rate => 1, per => '1s', by => '{k}'".to_owned(), "{0,key}"),
+            ("concurrency => 1, fair_by => '{k}'".to_owned(), "{0,tenant}"),
+            ("unique_by => '{k}', on_conflict => 'run_again'".to_owned(), "{0,key}"),
+            (format!("limits => '{limits}'"), "{0,key}"),
+            (format!("limits => '{limits}'"), "{1,key}"),
         ] {
             let args = format!(r#"{{"k": {value}}}"#);
             let _: Vec<Number> = diesel::sql_query(format!("select jobs.enqueue('a', $1::json, {options}) as number"))
@@ -84,7 +84,7 @@ fn limits_rates_sequences_and_tenants_of_sql_have_the_keys_of_rust() {
                 .load(conn)
                 .await
                 .unwrap();
-            let last = format!("select flow #>> '{path}' as key from jobs.held order by id desc limit 1");
+            let last = format!("select rules #>> '{path}' as key from jobs.held order by id desc limit 1");
             let made: Key = diesel::sql_query(last).get_result(conn).await.unwrap();
             assert_eq!(made.key, key, "{options}");
         }

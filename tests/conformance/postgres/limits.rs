@@ -48,7 +48,7 @@ const AT_ONCE: &str = "with locked as materialized (select only_row from jobs.ad
         select h.ctid from jobs.held h order by h.id limit greatest(2 - (select count(*) from jobs.slot), 0) for update skip locked
     ) pick)) returning *
 ), taken as (insert into jobs.slot (job_id, limit_name, limit_key) select id, limit_name, limit_key from moved)
-insert into jobs.ready (id, kind, args, flags, flow) select id, kind, args, flags, flow from moved";
+insert into jobs.ready (id, kind, args, flags, rules) select id, kind, args, flags, rules from moved";
 
 #[test]
 fn a_count_in_the_statement_of_the_lock_admits_too_many_and_is_noticed() {
@@ -147,8 +147,8 @@ fn sql_and_rust_make_the_same_key() {
             let ours = &ours.rules[0];
             let args = format!(r#"{{ "n":null, "i" : -7,"b": true, "t":{json} }}"#);
             let same = format!(
-                "select count(*) as number from (select jobs.flow('a', $a${args}$a$, 2, '{{t,i,b,n}}', 's') as flow) made
-                 where flow ->> 'key' = $a${}$a$ and flow ->> 'limit' = 's' and flow ->> 'most' = '2'",
+                "select count(*) as number from (select jobs.rule('a', $a${args}$a$, 2, '{{t,i,b,n}}', 's') as rule) made
+                 where rule ->> 'key' = $a${}$a$ and rule ->> 'name' = 's' and rule #>> '{{rule,concurrency,most}}' = '2'",
                 ours.key
             );
             assert_eq!(client.number(&same).await, 1, "{text:?}: {}", ours.key);
@@ -264,7 +264,7 @@ fn sql_enqueues_into_a_sequence() {
         let two = "select jobs.enqueue('a', '{\"o\": 7}', sequence => 'halt', by => '{o}', limit_name => 'orders') from generate_series(1, 2)";
         client.execute(two).await.unwrap();
         assert_eq!(admit(db).await, 1);
-        let same = "select count(*) as number from jobs.job where flags = 5 and flow ->> 'sequence' = 'halt' and flow ->> 'key' = '[7]'";
+        let same = "select count(*) as number from jobs.job where flags = 5 and rules #>> '{0,rule,sequence,on_discard}' = 'halt' and rules #>> '{0,key}' = '[7]'";
         assert_eq!(client.number(same).await, 2);
         for wrong in ["sequence => 'stop'", "sequence => 'halt', concurrency => 2", "sequence => 'halt', by => '{x}'"] {
             let sql = format!("select jobs.enqueue('a', '{{\"o\": 7}}', {wrong})");
@@ -320,9 +320,9 @@ fn a_pass_beside_many_jobs_that_may_not_start_is_short() {
         client("insert into jobs.queue (name, paused) values ('paused', true)").await;
         for (queue, later) in [("paused", false), ("default", true)] {
             let many = format!(
-                "insert into jobs.held (kind, args, queue, priority, run_at, flow, limit_name, limit_key, most, later)
+                "insert into jobs.held (kind, args, queue, priority, run_at, rules, limit_name, limit_key, most, later)
                  select 'a', '{{}}', '{queue}', 9, clock_timestamp() + case when {later} then interval '1 hour' else interval '0' end,
-                        '{{\"limit\":\"stripe\",\"key\":\"[\\\"x\\\"]\",\"most\":2}}', 'stripe', '[\"x\"]', 2, {later}
+                        '[{{\"name\":\"stripe\",\"key\":\"[\\\"x\\\"]\",\"rule\":{{\"concurrency\":{{\"most\":2}}}}}}]', 'stripe', '[\"x\"]', 2, {later}
                  from generate_series(1, 100000)"
             );
             client(&many).await;

@@ -10,7 +10,7 @@ use crate::limiting::admit;
 
 use super::Postgres;
 
-const OF_SQL: &str = "select count(*) as number from jobs.held where flags = 9 and flow::jsonb = ";
+const OF_SQL: &str = "select count(*) as number from jobs.held where flags = 9 and rules::jsonb = ";
 
 #[test]
 fn sql_enqueues_the_same_rate_as_rust() {
@@ -27,9 +27,9 @@ fn sql_enqueues_the_same_rate_as_rust() {
         ] {
             client.execute(&format!("select jobs.enqueue('a', '{{\"n\": 7}}', {arguments})")).await.unwrap();
             let id = enqueue(&f, job().rule(rate).unwrap()).await;
-            let flow = format!("(select flow::jsonb from jobs.held where id = {id})");
+            let stored = format!("(select rules::jsonb from jobs.held where id = {id})");
             let flags = if arguments.contains("unique") { OF_SQL.replace("= 9", "& 9 = 9") } else { OF_SQL.to_owned() };
-            assert_eq!(client.number(&format!("{flags}{flow}")).await, 2, "{arguments}");
+            assert_eq!(client.number(&format!("{flags}{stored}")).await, 2, "{arguments}");
         }
         assert_eq!(admit(f.database()).await, 6);
     });
@@ -69,12 +69,17 @@ fn sql_refuses_rates_that_cannot_be() {
             assert!(refused.to_string().contains(problem), "{arguments}: {refused}");
         }
         // Admission computes with these numbers. A row that it cannot compute with is not stored.
-        for rate in
-            ["null", "{}", r#"{"per": 0, "burst": 1}"#, r#"{"per": 1000, "burst": 0}"#, r#"{"per": "x", "burst": 1}"#]
-        {
+        for rate in [
+            "null",
+            "{}",
+            r#"{"limit": 1, "per": 0, "burst": 1}"#,
+            r#"{"limit": 1, "per": 1000, "burst": 0}"#,
+            r#"{"limit": 1, "per": "x", "burst": 1}"#,
+            r#"{"limit": 0, "per": 1000, "burst": 1}"#,
+        ] {
             let insert = format!(
-                "insert into jobs.held (kind, args, flags, most, limit_name, limit_key, flow)
-                 values ('a', '{{}}', 9, 1, 'api', '[]', '{{\"limit\": \"api\", \"key\": \"[]\", \"most\": 1, \"rate\": {rate}}}')"
+                "insert into jobs.held (kind, args, flags, most, limit_name, limit_key, rules)
+                 values ('a', '{{}}', 9, 1, 'api', '[]', '[{{\"name\": \"api\", \"key\": \"[]\", \"rule\": {{\"rate\": {rate}}}}}]')"
             );
             assert!(client.execute(&insert).await.is_err(), "{rate}");
         }

@@ -37,11 +37,11 @@ fn sql_and_rust_make_the_same_limits() {
             let ours = ours.rules.to_stored().unwrap();
             client.execute(&format!("select jobs.enqueue('a', '{{\"x\": 1}}', {sql})")).await.unwrap();
             let same = format!(
-                "select count(*) as number from jobs.held where flow::jsonb = $f${}$f$::jsonb and flags = {}
+                "select count(*) as number from jobs.held where rules::jsonb = $f${}$f$::jsonb and flags = {}
                    and limit_name = $f${}$f$ and limit_key = $f${}$f$",
-                ours.flow, ours.flags, ours.name, ours.key
+                ours.json, ours.flags, ours.name, ours.key
             );
-            assert_eq!(client.number(&same).await, 1, "{sql}: {}", ours.flow);
+            assert_eq!(client.number(&same).await, 1, "{sql}: {}", ours.json);
             client.execute("delete from jobs.held").await.unwrap();
         }
     });
@@ -77,32 +77,40 @@ fn limits_that_cannot_be_are_refused() {
             assert!(text.contains(problem), "{limits}: {text}");
         }
         client.execute("select jobs.enqueue('a', '{}', limits => '[]')").await.unwrap();
-        assert_eq!(client.number("select count(*) as number from jobs.ready where flow is null").await, 1);
+        assert_eq!(client.number("select count(*) as number from jobs.ready where rules is null").await, 1);
         // SQL that writes to the table directly.
         let long = "x".repeat(201);
-        let long = format!(r#""key":"k","limits":[{{"limit":"a","key":"{long}","most":1}}]"#);
-        for (limits, problem) in [
-            (r#""key":"k""#, "are not possible"),
-            (r#""key":"k","limits":[]"#, "are not possible"),
-            (r#""key":"k","limits":[{"limit":"a","key":"[]","most":0}]"#, "are not possible"),
-            (
-                r#""key":"k","limits":[{"limit":"a","key":"[]","most":1,"rate":{"per":0,"burst":1}}]"#,
-                "are not possible",
-            ),
-            (
-                r#""key":"k","limits":[{"limit":"a","key":"[]","most":1,"rate":{"per":31622400000000,"burst":101}}]"#,
-                "are not possible",
-            ),
-            (&long, "are not possible"),
-            (r#""key":"k","limits":[{"limit":"a","key":"[]","most":1}]"#, "is not in the lane"),
+        let insert = |rules: &str| {
+            format!(
+                "insert into jobs.held (kind, args, flags, rules, limit_name, limit_key, most) values ('a', '{{}}', 129, '{rules}', 'x', 'k', 7)"
+            )
+        };
+        let rule = |name: &str, key: &str, rule: &str| format!(r#"{{"name":"{name}","key":"{key}","rule":{rule}}}"#);
+        let limit = rule("a", "[]", r#"{"concurrency":{"most":1}}"#);
+        for second in [
+            rule("b", "[]", r#"{"concurrency":{"most":0}}"#),
+            rule("b", "[]", r#"{"concurrency":{}}"#),
+            rule("b", "[]", r#"{"rate":{"limit":1,"per":0,"burst":1}}"#),
+            rule("b", "[]", r#"{"rate":{"limit":0,"per":1000,"burst":1}}"#),
+            rule("b", "[]", r#"{"rate":{"limit":1,"per":31622400000000,"burst":101}}"#),
+            rule("b", "[]", r#"{"sequence":{"on_discard":"halt"}}"#),
+            rule("b", &long, r#"{"concurrency":{"most":1}}"#),
+            rule("", "[]", r#"{"concurrency":{"most":1}}"#),
+            rule("b", "[]", "{}"),
+            "7".to_owned(),
+            format!("{limit},{limit},{limit},{limit}"),
         ] {
-            let insert = format!(
-                r#"insert into jobs.held (kind, args, flags, flow, limit_name, limit_key, most)
-                   values ('a', '{{}}', 129, '{{"limit":"","most":1,{limits}}}', '', 'k', 1)"#
-            );
-            let refused = client.execute(&insert).await.unwrap_err().to_string();
-            assert!(refused.contains(problem), "{limits}: {refused}");
+            let refused = client.execute(&insert(&format!("[{limit},{second}]"))).await.unwrap_err().to_string();
+            assert!(refused.contains("are not possible"), "{second}: {refused}");
         }
+        for rules in ["{}", "[]", &format!("[{limit}]"), &limit] {
+            let refused = client.execute(&insert(rules)).await.unwrap_err().to_string();
+            assert!(refused.contains("are not possible"), "{rules}: {refused}");
+        }
+        let other = rule("b", "[]", r#"{"concurrency":{"most":2}}"#);
+        client.execute(&insert(&format!("[{limit},{other}]"))).await.unwrap();
+        let in_lane = r#"select count(*) as number from jobs.held where limit_name = '' and limit_key = '["a","[]","b","[]"]' and most = 1"#;
+        assert_eq!(client.number(in_lane).await, 1, "it waits in its lane, wherever it was written");
         let unnamed = client.execute("select jobs.enqueue('.v1', concurrency => 1)").await.unwrap_err();
         assert!(unnamed.to_string().contains("needs a `limit_name`"), "{unnamed}");
     });
@@ -141,12 +149,13 @@ fn a_job_that_the_database_refuses_leaves_nothing_behind() {
         }
         assert_eq!(client.number("select count(*) as number from jobs.dead_letter").await, 2);
         assert_eq!(client.number("select count(*) as number from jobs.slot").await, 6);
-        let kept = of("b", 1).rules.to_flow().unwrap();
+        let kept = of("b", 1).rules.to_json().unwrap();
         let again = "select jobs.put_back(number) from jobs.dead_letter";
         client.execute("drop trigger refuse on jobs.ready").await.unwrap();
         client.execute(again).await.unwrap();
-        let same =
-            format!("select count(*) as number from jobs.held where flow::jsonb = $f${kept}$f$::jsonb and flags = 129");
+        let same = format!(
+            "select count(*) as number from jobs.held where rules::jsonb = $f${kept}$f$::jsonb and flags = 129"
+        );
         assert_eq!(client.number(&same).await, 1, "a job that is put back keeps its limits");
     });
 }

@@ -10,13 +10,13 @@ use torture::history::CRASH;
 pub(super) async fn overlapping(conn: &Client) -> Result<(i64, i64)> {
     let sql = format!(
         "with body as (
-            select l ->> 'limit' as name, l ->> 'key' as key, (l ->> 'most')::integer as most,
+            select r ->> 'name' as name, r ->> 'key' as key, (r #>> '{{rule,concurrency,most}}')::integer as most,
                    min(e.at) filter (where e.what = 'start') as begun, max(e.at) filter (where e.what <> 'start') as ended
             from torture.event e join jobs.job j on j.id = e.job
-            cross join lateral json_array_elements(coalesce(j.flow -> 'limits', json_build_array(j.flow))) l
+            cross join lateral json_array_elements(j.rules) r
             where e.pid not in (select pid from torture.fault where what = 'stop')
-              and not (j.state = 'cancelled' and j.flow ->> 'on_full' is not null)
-            group by e.job, e.lease, e.worker, l ->> 'limit', l ->> 'key', l ->> 'most'
+              and not (j.state = 'cancelled' and j.rules #>> '{{0,rule,concurrency,on_full}}' is not null)
+            group by e.job, e.lease, e.worker, r ->> 'name', r ->> 'key', r #>> '{{rule,concurrency,most}}'
         ), sound as (
             select * from body where begun < ended
             and not exists (select from torture.fault f where f.what = '{CRASH}' and f.at between begun and ended)

@@ -43,11 +43,11 @@ pub(super) const NO_SWEEP: (&str, &str) =
     ("> (place.after_name, place.after_key)", "> (place.after_name, place.after_key) and false");
 /// What the [`Watch`] looks for.
 pub(super) const LOOK: &str = "with live as (
-    select id, l ->> 'limit' as name, l ->> 'key' as key, (l ->> 'most')::integer as most from (
-        select id, flow from jobs.ready where flow is not null union all select id, flow from jobs.running where flow is not null
-    ) job cross join lateral json_array_elements(coalesce(flow -> 'limits', json_build_array(flow))) l
+    select id, r ->> 'name' as name, r ->> 'key' as key, (r #>> '{rule,concurrency,most}')::integer as most from (
+        select id, rules from jobs.ready where rules is not null union all select id, rules from jobs.running where rules is not null
+    ) job cross join lateral json_array_elements(rules) r
 ), at_limits as (
-    select coalesce(flow ->> 'lane', flow ->> 'key') as key from jobs.held where flags & 132 = 128 and limit_name <> '' and not later and not paused
+    select jobs.lane(rules) as key from jobs.held where flags & 132 = 128 and limit_name <> '' and not later and not paused
 ), waiting as (
     select limit_name as name, limit_key as key, max(most) as most, count(*) as jobs from jobs.held
     where run_at < clock_timestamp() and (limit_name <> '' or limit_key not in (select key from at_limits)) group by limit_name, limit_key

@@ -61,7 +61,7 @@ const FREE: Duration = Duration::from_millis(1_500);
 /// What the [`Watch`] looks for besides what it looks for in the test of limits.
 const WAITS: &str = "union all
 select 'waits', h.limit_name || h.limit_key || h.id, '' from jobs.held h join slot s on s.name = h.limit_name and s.key = h.limit_key
-where h.flags & 64 <> 0 and h.lease = 0 and not h.later and not h.paused and h.flow ->> 'on_full' = 'discard' and s.slots >= h.most";
+where h.flags & 64 <> 0 and h.lease = 0 and not h.later and not h.paused and h.rules #>> '{0,rule,concurrency,on_full}' = 'discard' and s.slots >= h.most";
 
 pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     let size = fixture.size(SHORT, LONG);

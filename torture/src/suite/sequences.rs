@@ -55,9 +55,9 @@ const NO_SWEEP: (&str, &str) = (
 );
 /// What the [`Watch`] looks for.
 const LOOK: &str = "with live as (
-    select id, flow ->> 'limit' as name, flow ->> 'key' as key from jobs.ready where flow is not null
+    select id, rules #>> '{0,name}' as name, rules #>> '{0,key}' as key from jobs.ready where rules is not null
     union all
-    select id, flow ->> 'limit', flow ->> 'key' from jobs.running where flow is not null
+    select id, rules #>> '{0,name}', rules #>> '{0,key}' from jobs.running where rules is not null
 ), turn as (
     select h.limit_name, h.limit_key, min(h.id) as id from jobs.held h
     where not exists (

@@ -51,15 +51,16 @@ create table jobs.ready (
     args json,
     -- The trace context of the enqueue, as `traceparent` of the W3C says it. Null if there is none.
     traceparent text,
-    -- The limit of the job: {"limit": its name, "key": its key, "most": how many may run at once}. Null for jobs without a limit.
-    -- Jobs with a limit have the flag 1.
-    -- A job of a sequence has the limit 1, the flag 4, and "sequence": "halt" or "skip" says what happens when the job is discarded.
-    -- A job with a rate has the flag 8, and "rate": at most "most" jobs start in "per" microseconds, and at most "burst" at once.
-    -- A job that does not wait if its limit is full has the flag 64, and "on_full": "discard" or "cancel_oldest" (see jobs.full_jobs).
-    -- A job with a tenant has the flag 256, and its tenant in "fair".
-    -- A job with several limits has the flag 128, and has them in "limits", each like a single one. Its name is empty, and its key is its lane:
-    -- see jobs.free_in_lane. If one of them is a sequence, it is outside of "limits", and "lane" is the lane.
-    flow json
+    -- The list of its rules, each with a name and a key. A sequence comes first. Null for jobs without rules; those with rules have the flag 1.
+    -- {"name": .., "key": .., "rule": {"concurrency": {"most": 5}}}: a limit. At most `most` jobs of the key run at once. With a "tenant" beside
+    -- the key, the job has the flag 256, and tenants take turns.
+    -- .. "rule": {"sequence": {"on_discard": "halt"}}}: one at a time, in the order of the ids, with the flag 4. If the job is discarded, the
+    -- sequence halts, or skips it ("skip").
+    -- .. "rule": {"rate": {"limit": 100, "per": 60000000, "burst": 10}}}: at most `limit` jobs start in `per` microseconds, and at most `burst` at
+    -- once, with the flag 8.
+    -- A limit or a rate may have "on_full": "discard" or "cancel_oldest". Then the job does not wait, and has the flag 64 (see jobs.full_jobs).
+    -- A job with several rules has the flag 128 (see jobs.free_in_lane).
+    rules json
 ) with (
     autovacuum_vacuum_scale_factor = 0.0,
     autovacuum_vacuum_threshold = 5000,
@@ -111,7 +112,7 @@ create table jobs.running (
     tags text[],
     args json,
     traceparent text,
-    flow json
+    rules json
 ) with (
     autovacuum_vacuum_scale_factor = 0.0,
     autovacuum_vacuum_threshold = 5000,
@@ -143,7 +144,7 @@ create table jobs.finished (
     tags text[],
     args json,
     traceparent text,
-    flow json
+    rules json
 ) with (
     -- With the default scale factor, autovacuum would start only after a fifth of a long history is dead.
     autovacuum_vacuum_scale_factor = 0.02,
@@ -480,19 +481,53 @@ create index worker_idle on jobs.worker (id) where idle;
 -- Held jobs, which wait for a limit, for their turn in a sequence or for a token of a rate, and the tables from which admission learns when
 -- they may start.
 
--- Whether admission can compute with the limits of a job with several ones.
-create function jobs.limits_are_possible(flow json) returns boolean
+-- Whether admission can compute with these rules.
+create function jobs.are_possible(rules json) returns boolean
 language sql immutable
 as $$
-    select coalesce(json_typeof(flow -> 'limits') = 'array' and coalesce(flow ->> 'lane', flow ->> 'key') is not null and (
-        select count(*) between 1 and 4 and bool_and(coalesce(
-            octet_length(l ->> 'limit') between 1 and 200 and octet_length(l ->> 'key') <= 200 and (l ->> 'most')::integer > 0 and (
-                l -> 'rate' is null
-                or (l #>> '{rate,burst}')::integer between 1 and 10000 and (l #>> '{rate,per}')::bigint between 1000 and 31622400000000
-                and (l #>> '{rate,per}')::bigint * (l #>> '{rate,burst}')::integer / (l ->> 'most')::integer <= 3155760000000000
-            ), false))
-        from json_array_elements(case json_typeof(flow -> 'limits') when 'array' then flow -> 'limits' else '[]' end) l
-    ), false)
+    select count(*) between 1 and 4 and bool_and(coalesce(
+        octet_length(r ->> 'name') between 1 and 200 and octet_length(r ->> 'key') <= 200
+        and case
+            when r #> '{rule,rate}' is not null then
+                (r #>> '{rule,rate,limit}')::integer > 0 and (r #>> '{rule,rate,burst}')::integer between 1 and 10000
+                and (r #>> '{rule,rate,per}')::bigint between 1000 and 31622400000000
+                and (r #>> '{rule,rate,per}')::bigint * (r #>> '{rule,rate,burst}')::integer / (r #>> '{rule,rate,limit}')::integer <= 3155760000000000
+            when r #> '{rule,sequence}' is not null then place = 1
+            else (r #>> '{rule,concurrency,most}')::integer > 0
+        end, false))
+    from json_array_elements(case json_typeof(rules) when 'array' then rules else '[]' end) with ordinality as each (r, place)
+$$;
+
+-- The lane of jobs with these rules: the names and keys as a JSON list, or its hash. A sequence is not among them, and a 1 follows the key of a
+-- rate. The function `lane` in `jobs-core/src/limit/rules.rs` makes the same.
+create function jobs.lane(rules json) returns text
+language sql immutable
+as $$
+    select case when octet_length(t.text) <= 200 then t.text else 'sha256:' || encode(sha256(convert_to(t.text, 'UTF8')), 'hex') end
+    from (
+        select '[' || string_agg(
+            to_json(r ->> 'name')::text || ',' || to_json(r ->> 'key')::text || case when r #> '{rule,rate}' is null then '' else ',1' end,
+            ',' order by r ->> 'name' collate "C"
+        ) || ']' as text
+        from json_array_elements(rules) r where r #> '{rule,sequence}' is null
+    ) t
+$$;
+
+-- Where a job with these rules waits first: for its turn in a sequence, else at its only rule, else in its lane. The planner inserts it into the
+-- statements that call it.
+create function jobs.place(rules json) returns table (limit_name text, limit_key text, most integer)
+language sql immutable
+as $$
+    select case when lane.is then '' else rules #>> '{0,name}' end, case when lane.is then jobs.lane(rules) else rules #>> '{0,key}' end,
+           case when lane.is then 1 else coalesce(rules #>> '{0,rule,concurrency,most}', rules #>> '{0,rule,rate,limit}', '1')::integer end
+    from (select json_array_length(rules) > 1 and rules #> '{0,rule,sequence}' is null as is) lane
+$$;
+
+-- The rule with this name.
+create function jobs.rule_of(rules json, name text) returns json
+language sql immutable
+as $$
+    select r from json_array_elements(rules) r where r ->> 'name' = name limit 1
 $$;
 
 -- Jobs that wait until their limit admits them. Only admission moves a job from here to jobs.ready.
@@ -506,7 +541,8 @@ create table jobs.held (
     attempt jobs.smallint_from_0 not null default 0,
     max_attempts jobs.smallint_from_1 not null default 25,
     crashes jobs.smallint_from_0 not null default 0,
-    -- From `flow`.
+    -- The next rule for which it waits, with its key, and how many jobs may run at once there. For a job that waits in a lane, the name is empty.
+    -- `limit_name` and `limit_key` are beside the other texts.
     most integer not null,
     -- Whether it is not due yet. An index finds such jobs when they become due. Then admission sets it to false.
     later boolean not null default false,
@@ -519,7 +555,7 @@ create table jobs.held (
     tags jobs.tags,
     args json,
     traceparent text,
-    flow json not null
+    rules json not null
 ) with (
     autovacuum_vacuum_scale_factor = 0.0,
     autovacuum_vacuum_threshold = 5000,
@@ -541,7 +577,7 @@ create index held_sequence on jobs.held (limit_name, limit_key, id) where flags 
 create index held_rate on jobs.held (limit_name, limit_key, priority desc, run_at, id) where not later and not paused and flags & 8 <> 0;
 
 -- Jobs with tenants, in the order of admission of each tenant. They are in held_order, too, by which their keys are found and counted.
-create index held_fair on jobs.held (limit_name, limit_key, ((flow ->> 'fair') collate "C"), (~priority), run_at, id)
+create index held_fair on jobs.held (limit_name, limit_key, ((rules #>> '{0,tenant}') collate "C"), (~priority), run_at, id)
     where not later and not paused and flags & 256 <> 0;
 
 -- For a search by id. It is unique and has all rows, because a subscriber of logical replication finds rows by it. An id alone is not unique
@@ -552,7 +588,7 @@ create index held_later on jobs.held (run_at, id) where later;
 
 -- The jobs with several limits. The second index has those that wait at one of their limits: the first jobs of their lanes.
 create index held_several on jobs.held (id) where flags & 128 <> 0;
-create index held_from_lane on jobs.held ((coalesce(flow ->> 'lane', flow ->> 'key') collate "C")) where flags & 132 = 128 and limit_name <> '';
+create index held_from_lane on jobs.held ((jobs.lane(rules) collate "C")) where flags & 132 = 128 and limit_name <> '';
 
 -- The jobs that do not wait if their limit is full, before their first attempt. The limits and the rates have ranges of their own.
 create index held_on_full on jobs.held (limit_name, limit_key, (flags & 8), (~priority), run_at, id)
@@ -561,41 +597,30 @@ create index held_paused on jobs.held (queue, kind) where paused;
 
 -- As for jobs.ready: without these statistics a search by id would read the whole table after a vacuum of the empty one.
 alter table jobs.held alter column id set (n_distinct = 1000000000);
-insert into jobs.held (id, kind, args, most, limit_name, limit_key, flow) select id, '', '{}', 1, '', '', '{}' from generate_series(1, 100) id;
+insert into jobs.held (id, kind, args, most, limit_name, limit_key, rules) select id, '', '{}', 1, '', '', '[]' from generate_series(1, 100) id;
 analyze jobs.held (id);
 delete from jobs.held;
 
--- Refuses jobs with a rate or with several limits if admission could not compute with their numbers. Each inserted job with several limits
--- first waits in its lane or for its turn. It is a trigger and no constraint. The server prepares the expression of a constraint again in
+-- Refuses jobs with a rate or with several rules if admission could not compute with their numbers. Each inserted job with several rules
+-- first waits for its turn or in its lane. It is a trigger and no constraint. The server prepares the expression of a constraint again in
 -- each statement, and that takes a third of the time of an enqueue.
-create function jobs.check_limits() returns trigger
+create function jobs.check_rules() returns trigger
 language plpgsql
 as $$
 begin
+    if not jobs.are_possible(new.rules) or (json_array_length(new.rules) > 1) <> (new.flags & 128 <> 0) then
+        raise exception 'jobs.held: the rules of job % are not possible: %', new.id, new.rules using errcode = '23514';
+    end if;
     if new.flags & 128 <> 0 then
-        if not jobs.limits_are_possible(new.flow) then
-            raise exception 'jobs.held: the limits of job % are not possible: %', new.id, new.flow using errcode = '23514';
-        end if;
-        if coalesce(new.flow ->> 'lane', new.flow ->> 'key') <> jobs.lane(new.flow -> 'limits') then
-            raise exception 'jobs.held: job % is not in the lane of its limits: %', new.id, new.flow using errcode = '23514';
-        end if;
-        new.limit_name := new.flow ->> 'limit';
-        new.limit_key := new.flow ->> 'key';
-        new.most := (new.flow ->> 'most')::integer;
-        new.flags := new.flags & ~12 | case when new.flow ->> 'sequence' is null then 0 else 4 end;
-    elsif not coalesce(
-        new.most > 0 and (new.flow #>> '{rate,burst}')::integer between 1 and 10000
-        and (new.flow #>> '{rate,per}')::bigint between 1000 and 31622400000000
-        and (new.flow #>> '{rate,per}')::bigint * (new.flow #>> '{rate,burst}')::integer / new.most <= 3155760000000000, false
-    ) then
-        raise exception 'jobs.held: the rate of job % is not possible: %', new.id, new.flow using errcode = '23514';
+        select p.limit_name, p.limit_key, p.most into new.limit_name, new.limit_key, new.most from jobs.place(new.rules) p;
+        new.flags := new.flags & ~12 | case when new.rules #> '{0,rule,sequence}' is null then 0 else 4 end;
     end if;
     return new;
 end
 $$;
 
-create trigger check_limits before insert on jobs.held
-    for each row when (new.flags & 136 <> 0) execute function jobs.check_limits();
+create trigger check_rules before insert on jobs.held
+    for each row when (new.flags & 136 <> 0) execute function jobs.check_rules();
 
 create trigger set_payload_aside before insert on jobs.held
     for each row when (pg_column_size(new.args) > 2000 or new.args is null and new.lease = 0) execute function jobs.set_payload_aside();
@@ -808,20 +833,20 @@ create function jobs.hold_again(job jobs.ready, at timestamptz) returns void
 language plpgsql volatile
 as $$
 declare
-    flow constant json := job.flow;
+    rules constant json := job.rules;
 begin
     if job.flags & 32 <> 0 then
         update jobs.expiry e set start_by = at + e.after where e.job_id = job.id;
     end if;
-    delete from jobs.slot s where s.job_id = job.id and (flow ->> 'sequence' is null or s.limit_name <> flow ->> 'limit');
+    delete from jobs.slot s where s.job_id = job.id and (rules #> '{0,rule,sequence}' is null or s.limit_name <> rules #>> '{0,name}');
     insert into jobs.held (id, run_at, enqueued_at, lease, flags, priority, attempt, max_attempts, crashes, most, later, kind, queue, limit_name, limit_key,
-                           tags, args, traceparent, flow)
-    values (job.id, at, job.enqueued_at, job.lease, job.flags, job.priority, job.attempt, job.max_attempts, job.crashes, (flow ->> 'most')::integer,
-            at > clock_timestamp(), job.kind, job.queue, flow ->> 'limit', flow ->> 'key', job.tags, job.args, job.traceparent, flow);
+                           tags, args, traceparent, rules)
+    select job.id, at, job.enqueued_at, job.lease, job.flags, job.priority, job.attempt, job.max_attempts, job.crashes, p.most,
+           at > clock_timestamp(), job.kind, job.queue, p.limit_name, p.limit_key, job.tags, job.args, job.traceparent, rules
+    from jobs.place(rules) p;
     insert into jobs.nudge (limit_name, limit_key)
-    select flow ->> 'limit', flow ->> 'key'
-    union select l ->> 'limit', l ->> 'key' from json_array_elements(case when job.flags & 128 <> 0 then flow -> 'limits' else '[]' end) l
-    union select '', coalesce(flow ->> 'lane', flow ->> 'key') where job.flags & 128 <> 0;
+    select r ->> 'name', r ->> 'key' from json_array_elements(rules) r
+    union select '', jobs.lane(rules) where job.flags & 128 <> 0;
     perform jobs.wake_admission();
 end
 $$;
@@ -855,11 +880,11 @@ begin
         if held.flags & 32 <> 0 then
             update jobs.expiry e set start_by = held.run_at + e.after where e.job_id = held.id;
         end if;
-        -- A job that waits at one of several limits begins again in its lane or with its turn: see the trigger check_limits.
+        -- A job that waits at one of several rules begins again with its turn or in its lane: see the trigger check_rules.
         insert into jobs.nudge (limit_name, limit_key)
         select held.limit_name, held.limit_key
-        union select held.flow ->> 'limit', held.flow ->> 'key'
-        union select '', coalesce(held.flow ->> 'lane', held.flow ->> 'key') where held.flags & 128 <> 0;
+        union select held.rules #>> '{0,name}', held.rules #>> '{0,key}'
+        union select '', jobs.lane(held.rules) where held.flags & 128 <> 0;
         insert into jobs.held select held.*;
         perform jobs.wake_admission();
         return true;
@@ -875,7 +900,7 @@ begin
     ready.priority := case when with_priority then replace_waiting.priority else ready.priority end;
     at := case when quiet is not null then least(clock_timestamp() + quiet, ready.enqueued_at + longest)
                when with_run_at then replace_waiting.run_at else ready.run_at end;
-    if ready.flow is not null and at > clock_timestamp() then
+    if ready.rules is not null and at > clock_timestamp() then
         perform jobs.hold_again(ready, at);
         return true;
     end if;
@@ -1048,7 +1073,7 @@ select id, kind, queue, state, priority, attempt::integer, max_attempts::integer
        (select o.progress_message from jobs.output o where o.job_id = job.id) as progress_message,
        (select o.progress_at from jobs.output o where o.job_id = job.id) as progress_at,
        traceparent,
-       flow
+       rules
 from (
     -- The casts give these columns the same types as in the other two tables. If the types differed, the planner would
     -- not pass a condition on the id to the three tables, and a query by id would read all rows.
@@ -1057,7 +1082,7 @@ from (
            priority, attempt::smallint as attempt, max_attempts::smallint as max_attempts, crashes::smallint as crashes,
            run_at::timestamptz as run_at, enqueued_at::timestamptz as enqueued_at,
            null::timestamptz as claimed_at, null::timestamptz as finished_at, null::uuid as worker,
-           lease::integer as lease, tags::text[] as tags, args, flags, traceparent, flow
+           lease::integer as lease, tags::text[] as tags, args, flags, traceparent, rules
     from jobs.ready
     union all
     select id, kind, queue,
@@ -1065,17 +1090,17 @@ from (
            priority, attempt::smallint as attempt, max_attempts::smallint as max_attempts, crashes::smallint as crashes,
            run_at::timestamptz as run_at, enqueued_at::timestamptz as enqueued_at,
            null::timestamptz as claimed_at, null::timestamptz as finished_at, null::uuid as worker,
-           lease::integer as lease, tags::text[] as tags, args, flags, traceparent, flow
+           lease::integer as lease, tags::text[] as tags, args, flags, traceparent, rules
     from jobs.held
     union all
     -- The view takes its column names from the select above. Constants have a name here, too, because PostgreSQL would
     -- generate names for them, and different ones when the view is restored from a dump.
     select id, kind, queue, 'running' as state, priority, attempt, max_attempts, crashes, run_at, enqueued_at,
-           claimed_at, null as finished_at, worker, lease, tags, args, flags, traceparent, flow
+           claimed_at, null as finished_at, worker, lease, tags, args, flags, traceparent, rules
     from jobs.running
     union all
     select id, kind, queue, (array['completed', 'cancelled', 'discarded'])[state], priority, attempt, max_attempts, crashes,
-           run_at, enqueued_at, claimed_at, finished_at, worker, lease, tags, args, flags, traceparent, flow
+           run_at, enqueued_at, claimed_at, finished_at, worker, lease, tags, args, flags, traceparent, rules
     from jobs.finished
 ) job;
 
@@ -1105,12 +1130,12 @@ comment on column jobs.job.progress_total is 'Of how much. Null if the handler h
 comment on column jobs.job.progress_message is 'What the handler has said of its progress last.';
 comment on column jobs.job.progress_at is 'The time at which the progress was stored.';
 comment on column jobs.job.traceparent is 'The trace context of the enqueue. Null if there is none.';
-comment on column jobs.job.flow is 'The limit, the sequence or the rate of the job, with its name and its key. Null if it has none.';
+comment on column jobs.job.rules is 'The list of the rules of the job: limits, sequences and rates, each with its name and its key. Null if it has none.';
 
--- The limits and keys of a job that SQL enqueues.
+-- The rules and keys of a job that SQL enqueues.
 
--- The limit of a job, as in the column `flow`. Null without `most`.
-create function jobs.flow(
+-- A rule as the column `rules` has it. Null without `most`, `sequence` and `rate`.
+create function jobs.rule(
     kind text, args json, most integer, by text[], limit_name text, sequence text default null, rate integer default null,
     per interval default null, burst integer default null, on_full text default null
 ) returns json
@@ -1119,76 +1144,79 @@ as $$
 declare
     per_us bigint;
 begin
-    if flow.rate is null and (flow.per is not null or flow.burst is not null) then
-        raise exception 'jobs.enqueue: job % has `per` or `burst`, and no `rate`', flow.kind using errcode = '22023';
+    if rule.rate is null and (rule.per is not null or rule.burst is not null) then
+        raise exception 'jobs.enqueue: job % has `per` or `burst`, and no `rate`', rule.kind using errcode = '22023';
     end if;
-    if flow.rate is not null then
-        if most is not null or flow.sequence is not null then
-            raise exception 'jobs.enqueue: job % has several of `concurrency`, `sequence` and `rate`; pass one of them, and the others in `limits`', flow.kind using errcode = '22023';
+    if rule.rate is not null then
+        if most is not null or rule.sequence is not null then
+            raise exception 'jobs.enqueue: job % has several of `concurrency`, `sequence` and `rate`; pass one of them, and the others in `limits`', rule.kind using errcode = '22023';
         end if;
-        if flow.rate not between 1 and 1000000 then
-            raise exception 'jobs.enqueue: rate of job % must be from 1 to 1000000', flow.kind using errcode = '22023';
+        if rule.rate not between 1 and 1000000 then
+            raise exception 'jobs.enqueue: rate of job % must be from 1 to 1000000', rule.kind using errcode = '22023';
         end if;
         -- Not a comparison of intervals, for which a year has 360 days.
-        if (extract(epoch from flow.per) between 0.001 and 31622400) is not true then
-            raise exception 'jobs.enqueue: job % with `rate` needs `per`, from a millisecond to 366 days', flow.kind using errcode = '22023';
+        if (extract(epoch from rule.per) between 0.001 and 31622400) is not true then
+            raise exception 'jobs.enqueue: job % with `rate` needs `per`, from a millisecond to 366 days', rule.kind using errcode = '22023';
         end if;
-        per_us := (extract(epoch from flow.per) * 1000000)::bigint;
-        if per_us < flow.rate::bigint * 100 then
-            raise exception 'jobs.enqueue: rate of job % allows more than 10000 starts in a second', flow.kind using errcode = '22023';
+        per_us := (extract(epoch from rule.per) * 1000000)::bigint;
+        if per_us < rule.rate::bigint * 100 then
+            raise exception 'jobs.enqueue: rate of job % allows more than 10000 starts in a second', rule.kind using errcode = '22023';
         end if;
-        burst := coalesce(flow.burst, least(greatest(flow.rate::bigint * 100000 / per_us, 1), 10000));
+        burst := coalesce(rule.burst, least(greatest(rule.rate::bigint * 100000 / per_us, 1), 10000));
         if burst not between 1 and 10000 then
-            raise exception 'jobs.enqueue: burst of job % must be from 1 to 10000', flow.kind using errcode = '22023';
+            raise exception 'jobs.enqueue: burst of job % must be from 1 to 10000', rule.kind using errcode = '22023';
         end if;
-        if per_us * burst / flow.rate > 3155760000000000 then
-            raise exception 'jobs.enqueue: the tokens of burst of job % must come within a hundred years', flow.kind using errcode = '22023';
+        if per_us * burst / rule.rate > 3155760000000000 then
+            raise exception 'jobs.enqueue: the tokens of burst of job % must come within a hundred years', rule.kind using errcode = '22023';
         end if;
     end if;
-    if flow.on_full not in ('wait', 'discard', 'cancel_oldest') then
-        raise exception 'jobs.enqueue: `on_full` of job % must be wait, discard or cancel_oldest', flow.kind using errcode = '22023';
+    if rule.on_full not in ('wait', 'discard', 'cancel_oldest') then
+        raise exception 'jobs.enqueue: `on_full` of job % must be wait, discard or cancel_oldest', rule.kind using errcode = '22023';
     end if;
-    if flow.on_full = 'cancel_oldest' and flow.rate is not null then
-        raise exception 'jobs.enqueue: `on_full` of job % with `rate` must be wait or discard: cancelling a job frees no token', flow.kind using errcode = '22023';
+    if rule.on_full = 'cancel_oldest' and rule.rate is not null then
+        raise exception 'jobs.enqueue: `on_full` of job % with `rate` must be wait or discard: cancelling a job frees no token', rule.kind using errcode = '22023';
     end if;
-    if flow.on_full is not null and most is null and flow.rate is null then
-        raise exception 'jobs.enqueue: job % has `on_full`, and neither `concurrency` nor `rate`', flow.kind using errcode = '22023';
+    if rule.on_full is not null and most is null and rule.rate is null then
+        raise exception 'jobs.enqueue: job % has `on_full`, and neither `concurrency` nor `rate`', rule.kind using errcode = '22023';
     end if;
-    if flow.sequence is not null then
-        if flow.sequence not in ('halt', 'skip') then
-            raise exception 'jobs.enqueue: sequence of job % must be halt or skip: what happens when the job is discarded', flow.kind using errcode = '22023';
+    if rule.sequence is not null then
+        if rule.sequence not in ('halt', 'skip') then
+            raise exception 'jobs.enqueue: sequence of job % must be halt or skip: what happens when the job is discarded', rule.kind using errcode = '22023';
         end if;
         if most is not null then
-            raise exception 'jobs.enqueue: job % has `sequence` and `concurrency`; pass one of them, and the other in `limits`', flow.kind using errcode = '22023';
+            raise exception 'jobs.enqueue: job % has `sequence` and `concurrency`; pass one of them, and the other in `limits`', rule.kind using errcode = '22023';
         end if;
-        most := 1;
     end if;
-    if most is null and flow.rate is null then
-        if by is not null or flow.limit_name is not null then
-            raise exception 'jobs.enqueue: job % has `by` or `limit_name`, and neither `concurrency` nor `sequence` nor `rate`', flow.kind using errcode = '22023';
+    if most is null and rule.sequence is null and rule.rate is null then
+        if by is not null or rule.limit_name is not null then
+            raise exception 'jobs.enqueue: job % has `by` or `limit_name`, and neither `concurrency` nor `sequence` nor `rate`', rule.kind using errcode = '22023';
         end if;
         return null;
     end if;
-    if flow.limit_name is null and flow.kind ~ '^\.v[0-9]+$' then
-        raise exception 'jobs.enqueue: job % needs a `limit_name`, because its kind is a version without a name', flow.kind using errcode = '22023';
+    if rule.limit_name is null and rule.kind ~ '^\.v[0-9]+$' then
+        raise exception 'jobs.enqueue: job % needs a `limit_name`, because its kind is a version without a name', rule.kind using errcode = '22023';
     end if;
     if most not between 1 and 10000 then
-        raise exception 'jobs.enqueue: concurrency of job % must be from 1 to 10000', flow.kind using errcode = '22023';
+        raise exception 'jobs.enqueue: concurrency of job % must be from 1 to 10000', rule.kind using errcode = '22023';
     end if;
-    if flow.limit_name = '' or octet_length(flow.limit_name) > 200 then
-        raise exception 'jobs.enqueue: limit_name of job % must have 1 to 200 bytes', flow.kind using errcode = '22023';
+    if rule.limit_name = '' or octet_length(rule.limit_name) > 200 then
+        raise exception 'jobs.enqueue: limit_name of job % must have 1 to 200 bytes', rule.kind using errcode = '22023';
     end if;
-    return json_strip_nulls(json_build_object(
-        'limit', coalesce(flow.limit_name, regexp_replace(flow.kind, '\.v[0-9]+$', '')),
-        'key', jobs.key(flow.kind, flow.args, coalesce(by, '{}')), 'most', coalesce(most, flow.rate),
-        'sequence', flow.sequence, 'rate', case when flow.rate is not null then json_build_object('per', per_us, 'burst', burst) end,
-        'on_full', nullif(flow.on_full, 'wait')
-    ));
+    return json_build_object(
+        'name', coalesce(rule.limit_name, regexp_replace(rule.kind, '\.v[0-9]+$', '')),
+        'key', jobs.key(rule.kind, rule.args, coalesce(by, '{}')),
+        'rule', json_strip_nulls(case
+            when rule.sequence is not null then json_build_object('sequence', json_build_object('on_discard', rule.sequence))
+            when rule.rate is not null then json_build_object('rate', json_build_object(
+                'limit', rule.rate, 'per', per_us, 'burst', burst, 'on_full', nullif(rule.on_full, 'wait')
+            ))
+            else json_build_object('concurrency', json_build_object('most', most, 'on_full', nullif(rule.on_full, 'wait'))) end)
+    );
 end
 $$;
 
--- The same for several limits: the one that is given, if it is not null, and those of a list. See jobs.enqueue.
-create function jobs.flow_of_all(kind text, args json, first json, limits json) returns json
+-- All rules of a job: the first one, if it is not null, and those of a list. Null if there are none. See jobs.enqueue.
+create function jobs.rules(kind text, args json, first json, limits json) returns json
 language plpgsql stable
 as $$
 declare
@@ -1199,19 +1227,19 @@ declare
     word text;
     names text[] := '{}';
     parts json[] := case when first is null then '{}' else array[first] end;
-    sequence json;
+    has_sequence boolean := false;
 begin
     if json_typeof(limits) <> 'array' then
-        raise exception 'jobs.enqueue: `limits` of job % must be a JSON list of objects', flow_of_all.kind using errcode = '22023';
+        raise exception 'jobs.enqueue: `limits` of job % must be a JSON list of objects', rules.kind using errcode = '22023';
     end if;
     for each in select * from json_array_elements(limits) loop
         if json_typeof(each) <> 'object' or json_typeof(each -> 'by') not in ('array', 'null') then
-            raise exception 'jobs.enqueue: each of the `limits` of job % must be a JSON object, and its `by` a list of arguments', flow_of_all.kind
+            raise exception 'jobs.enqueue: each of the `limits` of job % must be a JSON object, and its `by` a list of arguments', rules.kind
                 using errcode = '22023';
         end if;
         word := (select k from json_object_keys(each) k where k <> all(known) limit 1);
         if word is not null then
-            raise exception 'jobs.enqueue: one of the `limits` of job % has `%`; there are `%`', flow_of_all.kind, word, array_to_string(known, '`, `')
+            raise exception 'jobs.enqueue: one of the `limits` of job % has `%`; there are `%`', rules.kind, word, array_to_string(known, '`, `')
                 using errcode = '22023';
         end if;
         begin
@@ -1221,98 +1249,74 @@ begin
                    (each ->> 'rate')::integer as rate, (each ->> 'per')::interval as per, (each ->> 'burst')::integer as burst
             into written;
         exception when data_exception then
-            raise exception 'jobs.enqueue: one of the `limits` of job % has an impossible value: %', flow_of_all.kind, sqlerrm using errcode = '22023';
+            raise exception 'jobs.enqueue: one of the `limits` of job % has an impossible value: %', rules.kind, sqlerrm using errcode = '22023';
         end;
-        part := jobs.flow(
-            flow_of_all.kind, flow_of_all.args, written.concurrency, written.key_of, written.limit_name, written.sequence, written.rate, written.per,
+        part := jobs.rule(
+            rules.kind, rules.args, written.concurrency, written.key_of, written.limit_name, written.sequence, written.rate, written.per,
             written.burst
         );
         if part is null then
-            raise exception 'jobs.enqueue: one of the `limits` of job % has neither `concurrency` nor `sequence` nor `rate`', flow_of_all.kind
+            raise exception 'jobs.enqueue: one of the `limits` of job % has neither `concurrency` nor `sequence` nor `rate`', rules.kind
                 using errcode = '22023';
         end if;
         parts := parts || part;
     end loop;
-    if cardinality(parts) <= 1 then
-        return parts[1];
-    end if;
     if cardinality(parts) > 4 then
-        raise exception 'jobs.enqueue: job % has % limits, and at most 4 are possible', flow_of_all.kind, cardinality(parts) using errcode = '22023';
+        raise exception 'jobs.enqueue: job % has % limits, and at most 4 are possible', rules.kind, cardinality(parts) using errcode = '22023';
     end if;
-    if first ->> 'on_full' is not null then
-        raise exception 'jobs.enqueue: `on_full` of job % is for one limit or rate; a job with several of them waits', flow_of_all.kind using errcode = '22023';
+    if cardinality(parts) > 1 and coalesce(first #> '{rule,concurrency,on_full}', first #> '{rule,rate,on_full}') is not null then
+        raise exception 'jobs.enqueue: `on_full` of job % is for one limit or rate; a job with several of them waits', rules.kind using errcode = '22023';
     end if;
     foreach part in array parts loop
-        if part ->> 'limit' = any(names) then
-            raise exception 'jobs.enqueue: two limits of job % have the name %; give each one a `limit_name` of its own', flow_of_all.kind, part ->> 'limit'
+        if part ->> 'name' = any(names) then
+            raise exception 'jobs.enqueue: two limits of job % have the name %; give each one a `limit_name` of its own', rules.kind, part ->> 'name'
                 using errcode = '22023';
         end if;
-        names := names || (part ->> 'limit');
-        if part -> 'sequence' is not null then
-            if sequence is not null then
-                raise exception 'jobs.enqueue: job % is in one sequence at most', flow_of_all.kind using errcode = '22023';
+        names := names || (part ->> 'name');
+        if part #> '{rule,sequence}' is not null then
+            if has_sequence then
+                raise exception 'jobs.enqueue: job % is in one sequence at most', rules.kind using errcode = '22023';
             end if;
-            sequence := part;
+            has_sequence := true;
         end if;
     end loop;
-    limits := array_to_json(array(select p from unnest(parts) as p where p -> 'sequence' is null));
-    if sequence is null then
-        return json_build_object('limit', '', 'key', jobs.lane(limits), 'most', 1, 'limits', limits);
-    end if;
-    return json_build_object('limit', sequence ->> 'limit', 'key', sequence ->> 'key', 'most', 1, 'sequence', sequence ->> 'sequence',
-                             'lane', jobs.lane(limits), 'limits', limits);
+    return case when cardinality(parts) > 0 then array_to_json(array(
+        select p.part from unnest(parts) with ordinality as p (part, place) order by p.part #> '{rule,sequence}' is null, p.place
+    )) end;
 end
 $$;
 
--- The same limit for a job whose tenant are the arguments that `fair_by` names.
-create function jobs.fair_flow(kind text, args json, flow json, fair_by text[]) returns json
+-- The same rules for a job whose tenant are the arguments that `fair_by` names.
+create function jobs.with_tenant(kind text, args json, rules json, fair_by text[]) returns json
 language plpgsql immutable
 as $$
 begin
-    if cardinality(fair_by) = 0 or flow is null then
-        raise exception 'jobs.enqueue: job % has `fair_by`, which names at least one argument, and needs `concurrency`', fair_flow.kind using errcode = '22023';
+    if cardinality(fair_by) = 0 or rules is null then
+        raise exception 'jobs.enqueue: job % has `fair_by`, which names at least one argument, and needs `concurrency`', with_tenant.kind using errcode = '22023';
     end if;
-    if flow -> 'limits' is not null or flow -> 'rate' is not null or flow -> 'sequence' is not null then
-        raise exception 'jobs.enqueue: job % has `fair_by`, which is for jobs with `concurrency` and no other limit', fair_flow.kind using errcode = '22023';
+    if json_array_length(rules) > 1 or rules #> '{0,rule,concurrency}' is null then
+        raise exception 'jobs.enqueue: job % has `fair_by`, which is for jobs with `concurrency` and no other limit', with_tenant.kind using errcode = '22023';
     end if;
-    if flow -> 'on_full' is not null then
-        raise exception 'jobs.enqueue: job % has `fair_by`, which is for jobs that wait for their limit, and `on_full`, with which it does not wait', fair_flow.kind
+    if rules #> '{0,rule,concurrency,on_full}' is not null then
+        raise exception 'jobs.enqueue: job % has `fair_by`, which is for jobs that wait for their limit, and `on_full`, with which it does not wait', with_tenant.kind
             using errcode = '22023';
     end if;
     -- A tenant is made like a key.
-    return flow::jsonb || jsonb_build_object('fair', jobs.key(fair_flow.kind, fair_flow.args, fair_by));
+    return json_build_array(json_build_object(
+        'name', rules #> '{0,name}', 'key', rules #> '{0,key}', 'rule', rules #> '{0,rule}', 'tenant', jobs.key(with_tenant.kind, with_tenant.args, fair_by)
+    ));
 end
 $$;
 
--- The flags of a job with this `flow`.
-create function jobs.flow_flags(flow json) returns integer
+-- The flags of a job with these rules.
+create function jobs.flags(rules json) returns integer
 language sql immutable
 as $$
-    select case when flow ->> 'fair' is null then 0 else 256 end | case when flow is null then 0 when flow -> 'limits' is not null then case when flow ->> 'sequence' is null then 129 else 133 end
-                when flow -> 'rate' is not null then 9 when flow ->> 'sequence' is not null then 5 else 1 end
-           | case when flow ->> 'on_full' is null then 0 else 64 end
-$$;
-
--- One of the limits of a job with several.
-create function jobs.limit_of(flow json, name text) returns json
-language sql immutable
-as $$
-    select l from json_array_elements(flow -> 'limits') l where l ->> 'limit' = name limit 1
-$$;
-
--- The lane of jobs with these limits: their names and keys as a JSON list, or its hash. A 1 follows the key of a rate. The function `lane` in
--- `jobs-core/src/limit/several.rs` makes the same.
-create function jobs.lane(limits json) returns text
-language sql immutable
-as $$
-    select case when octet_length(t.text) <= 200 then t.text else 'sha256:' || encode(sha256(convert_to(t.text, 'UTF8')), 'hex') end
-    from (
-        select '[' || string_agg(
-            to_json(l ->> 'limit')::text || ',' || to_json(l ->> 'key')::text || case when l -> 'rate' is null then '' else ',1' end,
-            ',' order by l ->> 'limit' collate "C"
-        ) || ']' as text
-        from json_array_elements(limits) l
-    ) t
+    select case when rules is null then 0 else 1
+        | case when json_array_length(rules) > 1 then 128 when rules #> '{0,rule,rate}' is not null then 8 else 0 end
+        | case when rules #> '{0,rule,sequence}' is null then 0 else 4 end
+        | case when coalesce(rules #> '{0,rule,concurrency,on_full}', rules #> '{0,rule,rate,on_full}') is null then 0 else 64 end
+        | case when rules #> '{0,tenant}' is null then 0 else 256 end end
 $$;
 
 -- The canonical text of JSON, of which keys are made: equal values have the same text. The names of an object are sorted by their bytes, and the last
@@ -1582,9 +1586,10 @@ language plpgsql volatile set jit = off
 as $$
 declare
     new_id bigint;
-    flow json;
-    rule json;
+    rules json;
+    unique_rule json;
     taken record;
+    place record;
 begin
     if coalesce(enqueue.kind, '') = '' or coalesce(enqueue.queue, '') = '' then
         raise exception 'jobs.enqueue: kind and queue must not be empty' using errcode = '22023';
@@ -1619,51 +1624,54 @@ begin
     if enqueue.limits::text ~ '(?<!\\)((?:\\\\)*)\\u0000' then
         raise exception 'jobs.enqueue: `limits` of job % must not contain the NUL character (\u0000)', enqueue.kind using errcode = '22023';
     end if;
-    flow := jobs.flow(enqueue.kind, enqueue.args, enqueue.concurrency, enqueue.by, enqueue.limit_name, enqueue.sequence, enqueue.rate, enqueue.per, enqueue.burst,
-                      enqueue.on_full);
-    if enqueue.limits is not null then
-        flow := jobs.flow_of_all(enqueue.kind, enqueue.args, flow, enqueue.limits);
-    end if;
+    rules := jobs.rule(enqueue.kind, enqueue.args, enqueue.concurrency, enqueue.by, enqueue.limit_name, enqueue.sequence, enqueue.rate, enqueue.per,
+                       enqueue.burst, enqueue.on_full);
+    rules := case when enqueue.limits is not null then jobs.rules(enqueue.kind, enqueue.args, rules, enqueue.limits)
+                  when rules is not null then json_build_array(rules) end;
     if enqueue.fair_by is not null then
-        flow := jobs.fair_flow(enqueue.kind, enqueue.args, flow, enqueue.fair_by);
+        rules := jobs.with_tenant(enqueue.kind, enqueue.args, rules, enqueue.fair_by);
     end if;
-    rule := jobs.unique_rule(enqueue.kind, coalesce(enqueue.args, '{}'), enqueue.unique_by, enqueue.unique_within, enqueue.unique_until, enqueue.on_conflict);
-    if (rule ->> 'again')::boolean then
-        if flow is not null then
+    unique_rule := jobs.unique_rule(enqueue.kind, coalesce(enqueue.args, '{}'), enqueue.unique_by, enqueue.unique_within, enqueue.unique_until, enqueue.on_conflict);
+    if (unique_rule ->> 'again')::boolean then
+        if rules is not null then
             raise exception 'jobs.enqueue: job % has `on_conflict` run_again, which makes a sequence, and one of `concurrency`, `sequence` and `rate`', enqueue.kind
                 using errcode = '22023';
         end if;
-        flow := json_build_object('limit', rule ->> 'name', 'key', rule ->> 'key', 'most', 1, 'sequence', 'skip');
+        rules := json_build_array(json_build_object(
+            'name', unique_rule ->> 'name', 'key', unique_rule ->> 'key', 'rule', json_build_object('sequence', json_build_object('on_discard', 'skip'))
+        ));
     end if;
     if enqueue.expires is not null then
         select t.id, t.outcome into taken from jobs.enqueue_unique(
-            array[rule ->> 'name'], array[rule ->> 'key'], array[(rule ->> 'started')::boolean], array[(rule ->> 'within')::float8], array[rule],
+            array[unique_rule ->> 'name'], array[unique_rule ->> 'key'], array[(unique_rule ->> 'started')::boolean], array[(unique_rule ->> 'within')::float8],
+            array[unique_rule],
             array[enqueue.kind], array[enqueue.queue], array[enqueue.priority::smallint], array[interval '0'], array[enqueue.run_at],
-            array[enqueue.max_attempts::smallint], array[enqueue.tags::text], array[coalesce(enqueue.args, '{}')], array[null::text], array[flow], array[enqueue.expires]
+            array[enqueue.max_attempts::smallint], array[enqueue.tags::text], array[coalesce(enqueue.args, '{}')], array[null::text], array[rules], array[enqueue.expires]
         ) t;
-    elsif rule is not null then
+    elsif unique_rule is not null then
         select t.id, t.outcome into taken from jobs.enqueue_unique_one(
-            rule ->> 'name', rule ->> 'key', rule, enqueue.kind, enqueue.queue, enqueue.priority::smallint, greatest(enqueue.run_at, clock_timestamp()),
-            enqueue.max_attempts::smallint, enqueue.tags, coalesce(enqueue.args, '{}'), null, flow
+            unique_rule ->> 'name', unique_rule ->> 'key', unique_rule, enqueue.kind, enqueue.queue, enqueue.priority::smallint, greatest(enqueue.run_at, clock_timestamp()),
+            enqueue.max_attempts::smallint, enqueue.tags, coalesce(enqueue.args, '{}'), null, rules
         ) t;
     end if;
     if taken is not null then
         if taken.outcome = 3 then
-            raise exception 'jobs.enqueue: job % has the unique key % of job % already', taken.id, rule ->> 'key', enqueue.kind using errcode = 'JU001';
+            raise exception 'jobs.enqueue: job % has the unique key % of job % already', taken.id, unique_rule ->> 'key', enqueue.kind using errcode = 'JU001';
         end if;
         return taken.id;
     end if;
-    if flow is not null then
-        insert into jobs.held as h (kind, args, queue, priority, run_at, max_attempts, tags, flow, limit_name, limit_key, most, flags, later)
+    if rules is not null then
+        select * into place from jobs.place(rules);
+        insert into jobs.held as h (kind, args, queue, priority, run_at, max_attempts, tags, rules, limit_name, limit_key, most, flags, later)
         values (
             enqueue.kind, coalesce(enqueue.args, '{}'), enqueue.queue, enqueue.priority::smallint,
             greatest(enqueue.run_at, clock_timestamp()), enqueue.max_attempts::smallint, enqueue.tags,
-            flow, flow ->> 'limit', flow ->> 'key', (flow ->> 'most')::integer, jobs.flow_flags(flow),
+            rules, place.limit_name, place.limit_key, place.most, jobs.flags(rules),
             coalesce(enqueue.run_at > clock_timestamp(), false)
         )
         returning h.id into new_id;
         insert into jobs.nudge (limit_name, limit_key, place, run_at)
-        values (flow ->> 'limit', flow ->> 'key', ~enqueue.priority::smallint, statement_timestamp());
+        values (place.limit_name, place.limit_key, ~enqueue.priority::smallint, statement_timestamp());
         perform jobs.wake_admission();
         return new_id;
     end if;
@@ -1687,6 +1695,8 @@ declare
     letter jobs.dead_letter;
     arguments json;
     labels text[];
+    rules json;
+    place record;
     new_id bigint;
 begin
     delete from jobs.dead_letter where dead_letter.number = put_back.number returning * into letter;
@@ -1701,16 +1711,17 @@ begin
         when 'null' then (select payload.args from jobs.payload where payload.job_id = letter.id)
         else letter.job -> 'args' end;
     labels := case json_typeof(letter.job -> 'tags') when 'array' then array(select json_array_elements_text(letter.job -> 'tags')) end;
-    if json_typeof(letter.job -> 'flow') = 'object' then
-        insert into jobs.held as h (kind, args, queue, priority, max_attempts, tags, flow, limit_name, limit_key, most, flags)
+    if json_typeof(letter.job -> 'rules') = 'array' then
+        rules := letter.job -> 'rules';
+        select * into place from jobs.place(rules);
+        insert into jobs.held as h (kind, args, queue, priority, max_attempts, tags, rules, limit_name, limit_key, most, flags)
         values (
             letter.kind, coalesce(arguments, '{}'), letter.queue, (letter.job ->> 'priority')::smallint,
             greatest((letter.job ->> 'max_attempts')::smallint, 1::smallint), labels,
-            letter.job -> 'flow', letter.job -> 'flow' ->> 'limit', letter.job -> 'flow' ->> 'key', (letter.job -> 'flow' ->> 'most')::integer,
-            jobs.flow_flags(letter.job -> 'flow')
+            rules, place.limit_name, place.limit_key, place.most, jobs.flags(rules)
         )
         returning h.id into new_id;
-        insert into jobs.nudge (limit_name, limit_key) values (letter.job -> 'flow' ->> 'limit', letter.job -> 'flow' ->> 'key');
+        insert into jobs.nudge (limit_name, limit_key) values (place.limit_name, place.limit_key);
         perform jobs.wake_admission();
         return new_id;
     end if;
@@ -1732,32 +1743,33 @@ $$;
 -- This function and the next three have the rights of the owner. A role that only enqueues must not read or change jobs, or choose the
 -- id of a job.
 create function jobs.enqueue_unique_one(
-    name text, key text, rule json, kind text, queue text, priority smallint, run_at timestamptz, max_attempts smallint, tags text[], args json,
-    traceparent text, flow json, out id bigint, out outcome smallint
+    name text, key text, unique_rule json, kind text, queue text, priority smallint, run_at timestamptz, max_attempts smallint, tags text[], args json,
+    traceparent text, rules json, out id bigint, out outcome smallint
 )
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set jit = off
 as $$
 #variable_conflict use_variable
 begin
-    select t.id, t.outcome into id, outcome from jobs.take_key(name, key, rule, args, run_at, priority) t;
+    select t.id, t.outcome into id, outcome from jobs.take_key(name, key, unique_rule, args, run_at, priority) t;
     if outcome <> 0 then
         return;
     end if;
-    if flow is null then
+    if rules is null then
         insert into jobs.ready (id, flags, kind, queue, priority, run_at, max_attempts, tags, args, traceparent)
         values (id, 16, kind, queue, priority, run_at, max_attempts, tags, args, traceparent);
         perform jobs.wake(queue);
         return;
     end if;
-    insert into jobs.held (id, flags, kind, queue, priority, run_at, max_attempts, tags, args, traceparent, flow, limit_name, limit_key, most, later)
-    values (id, 16 | jobs.flow_flags(flow), kind, queue, priority, run_at, max_attempts, tags, args, traceparent,
-            flow, flow ->> 'limit', flow ->> 'key', (flow ->> 'most')::integer, run_at > clock_timestamp());
-    insert into jobs.nudge (limit_name, limit_key) values (flow ->> 'limit', flow ->> 'key');
+    insert into jobs.held (id, flags, kind, queue, priority, run_at, max_attempts, tags, args, traceparent, rules, limit_name, limit_key, most, later)
+    select id, 16 | jobs.flags(rules), kind, queue, priority, run_at, max_attempts, tags, args, traceparent,
+           rules, p.limit_name, p.limit_key, p.most, run_at > clock_timestamp()
+    from jobs.place(rules) p;
+    insert into jobs.nudge (limit_name, limit_key) select p.limit_name, p.limit_key from jobs.place(rules) p;
     perform jobs.wake_admission();
 end
 $$;
 
--- The same for a job without a limit. Usually no other job has the key, and one statement does everything. The rule is a text, because it is
+-- The same for a job without rules. Usually no other job has the key, and one statement does everything. The rule is a text, because it is
 -- read only if another job has the key.
 --
 -- It does not set `search_path`, which would take as long as the insert of the key. So it names the schema of each function and operator.
@@ -1835,8 +1847,8 @@ $$;
 -- The same for many jobs, of which at least one is unique or expires. See jobs.take_keys. A job is due after its delay, and not before its time.
 -- Each text of `tags` is an array. `expires`: so long after it is due, a job expires.
 create function jobs.enqueue_unique(
-    names text[], keys text[], started boolean[], within float8[], rules json[], kinds text[], queues text[], priorities smallint[],
-    delays interval[], not_before timestamptz[], max_attempts smallint[], tags text[], args json[], traceparents text[], flows json[], expires interval[]
+    names text[], keys text[], started boolean[], within float8[], unique_rules json[], kinds text[], queues text[], priorities smallint[],
+    delays interval[], not_before timestamptz[], max_attempts smallint[], tags text[], args json[], traceparents text[], rules json[], expires interval[]
 ) returns table (place bigint, id bigint, outcome smallint)
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set jit = off
 as $$
@@ -1849,30 +1861,30 @@ declare
     outcomes smallint[];
 begin
     select t.ids, t.outcomes into ids, outcomes from jobs.take_keys(
-        names, keys, enqueue_unique.started, within, rules, enqueue_unique.args, run_ats, priorities
+        names, keys, enqueue_unique.started, within, unique_rules, enqueue_unique.args, run_ats, priorities
     ) t;
     insert into jobs.ready (id, flags, kind, queue, priority, run_at, max_attempts, tags, args, traceparent)
     select job.id, case when job.name is null then 0 else 16 end | case when job.expires is null then 0 else 32 end, job.kind, job.queue, job.priority, job.run_at, job.max_attempts, job.tags::text[],
            job.args, job.traceparent
-    from unnest(ids, outcomes, names, kinds, queues, priorities, run_ats, enqueue_unique.max_attempts, enqueue_unique.tags, enqueue_unique.args, traceparents, flows, enqueue_unique.expires)
-        as job (id, outcome, name, kind, queue, priority, run_at, max_attempts, tags, args, traceparent, flow, expires)
-    where job.outcome = 0 and job.flow is null;
+    from unnest(ids, outcomes, names, kinds, queues, priorities, run_ats, enqueue_unique.max_attempts, enqueue_unique.tags, enqueue_unique.args, traceparents, enqueue_unique.rules, enqueue_unique.expires)
+        as job (id, outcome, name, kind, queue, priority, run_at, max_attempts, tags, args, traceparent, rules, expires)
+    where job.outcome = 0 and job.rules is null;
     if found then
-        perform jobs.wake(woken.queue) from (select distinct w.queue from unnest(queues, flows) as w (queue, flow) where w.flow is null) woken;
+        perform jobs.wake(woken.queue) from (select distinct w.queue from unnest(queues, enqueue_unique.rules) as w (queue, rules) where w.rules is null) woken;
     end if;
-    if exists (select from unnest(flows) as flow where flow is not null) then
+    if exists (select from unnest(enqueue_unique.rules) as r where r is not null) then
         with new as materialized (
-            select job.* from unnest(ids, outcomes, names, kinds, queues, priorities, run_ats, enqueue_unique.max_attempts, enqueue_unique.tags, enqueue_unique.args, traceparents, flows, enqueue_unique.expires)
-                as job (id, outcome, name, kind, queue, priority, run_at, max_attempts, tags, args, traceparent, flow, expires)
-            where job.outcome = 0 and job.flow is not null
+            select job.*, p.* from unnest(ids, outcomes, names, kinds, queues, priorities, run_ats, enqueue_unique.max_attempts, enqueue_unique.tags, enqueue_unique.args, traceparents, enqueue_unique.rules, enqueue_unique.expires)
+                as job (id, outcome, name, kind, queue, priority, run_at, max_attempts, tags, args, traceparent, rules, expires)
+            cross join lateral jobs.place(job.rules) p
+            where job.outcome = 0 and job.rules is not null
         ), held as (
-            insert into jobs.held (id, flags, kind, queue, priority, run_at, max_attempts, tags, args, traceparent, flow, limit_name, limit_key, most, later)
-            select n.id, case when n.name is null then 0 else 16 end | case when n.expires is null then 0 else 32 end | jobs.flow_flags(n.flow), n.kind, n.queue,
-                   n.priority, n.run_at, n.max_attempts, n.tags::text[], n.args, n.traceparent, n.flow, n.flow ->> 'limit', n.flow ->> 'key',
-                   (n.flow ->> 'most')::integer, n.run_at > clock_timestamp()
+            insert into jobs.held (id, flags, kind, queue, priority, run_at, max_attempts, tags, args, traceparent, rules, limit_name, limit_key, most, later)
+            select n.id, case when n.name is null then 0 else 16 end | case when n.expires is null then 0 else 32 end | jobs.flags(n.rules), n.kind, n.queue,
+                   n.priority, n.run_at, n.max_attempts, n.tags::text[], n.args, n.traceparent, n.rules, n.limit_name, n.limit_key, n.most, n.run_at > clock_timestamp()
             from new n
         )
-        insert into jobs.nudge (limit_name, limit_key) select distinct n.flow ->> 'limit', n.flow ->> 'key' from new n;
+        insert into jobs.nudge (limit_name, limit_key) select distinct n.limit_name, n.limit_key from new n;
         perform jobs.wake_admission();
     end if;
     insert into jobs.expiry (job_id, start_by, after)
@@ -2085,10 +2097,9 @@ begin
                    where r.limit_name = key.name and r.limit_key = key.value
                ), 0)), head.burst * head.every) as lack
         from unnest(names, keys) as key (name, value) cross join lateral (
-            select (rate ->> 'burst')::bigint as burst, ((rate ->> 'per')::bigint + first.most - 1) / first.most as every
+            select (rate ->> 'burst')::bigint as burst, ((rate ->> 'per')::bigint + (rate ->> 'limit')::bigint - 1) / (rate ->> 'limit')::bigint as every
             from (
-                select case when h.flags & 128 = 0 then h.flow -> 'rate' else jobs.limit_of(h.flow, h.limit_name) -> 'rate' end as rate, h.most
-                from jobs.held h
+                select case when h.flags & 128 = 0 then h.rules -> 0 else jobs.rule_of(h.rules, h.limit_name) end #> '{rule,rate}' as rate from jobs.held h
                 where not h.later and not h.paused and h.flags & 8 <> 0 and h.limit_name = key.name and h.limit_key = key.value
                 order by h.priority desc, h.run_at, h.id limit 1
             ) first
@@ -2151,28 +2162,28 @@ as $$
 begin
     return query
     with recursive later as (
-        (select (h.flow ->> 'fair') collate "C" as tenant, ~h.priority as place, h.run_at::timestamptz as run_at, h.id from jobs.held h
+        (select (h.rules #>> '{0,tenant}') collate "C" as tenant, ~h.priority as place, h.run_at::timestamptz as run_at, h.id from jobs.held h
          where not h.later and not h.paused and h.flags & 256 <> 0 and h.limit_name = name and h.limit_key = key
-           and (h.flow ->> 'fair') collate "C" > after
-         order by (h.flow ->> 'fair') collate "C", ~h.priority, h.run_at, h.id limit 1)
+           and (h.rules #>> '{0,tenant}') collate "C" > after
+         order by (h.rules #>> '{0,tenant}') collate "C", ~h.priority, h.run_at, h.id limit 1)
         union all
         select next.* from later l cross join lateral (
-            select (h.flow ->> 'fair') collate "C", ~h.priority, h.run_at::timestamptz, h.id from jobs.held h
+            select (h.rules #>> '{0,tenant}') collate "C", ~h.priority, h.run_at::timestamptz, h.id from jobs.held h
             where not h.later and not h.paused and h.flags & 256 <> 0 and h.limit_name = name and h.limit_key = key
-              and (h.flow ->> 'fair') collate "C" > l.tenant
-            order by (h.flow ->> 'fair') collate "C", ~h.priority, h.run_at, h.id limit 1
+              and (h.rules #>> '{0,tenant}') collate "C" > l.tenant
+            order by (h.rules #>> '{0,tenant}') collate "C", ~h.priority, h.run_at, h.id limit 1
         ) next
     ), earlier as (
-        (select (h.flow ->> 'fair') collate "C" as tenant, ~h.priority as place, h.run_at::timestamptz as run_at, h.id from jobs.held h
+        (select (h.rules #>> '{0,tenant}') collate "C" as tenant, ~h.priority as place, h.run_at::timestamptz as run_at, h.id from jobs.held h
          where not h.later and not h.paused and h.flags & 256 <> 0 and h.limit_name = name and h.limit_key = key
-           and (h.flow ->> 'fair') collate "C" > '' and (h.flow ->> 'fair') collate "C" <= after
-         order by (h.flow ->> 'fair') collate "C", ~h.priority, h.run_at, h.id limit 1)
+           and (h.rules #>> '{0,tenant}') collate "C" > '' and (h.rules #>> '{0,tenant}') collate "C" <= after
+         order by (h.rules #>> '{0,tenant}') collate "C", ~h.priority, h.run_at, h.id limit 1)
         union all
         select next.* from earlier e cross join lateral (
-            select (h.flow ->> 'fair') collate "C", ~h.priority, h.run_at::timestamptz, h.id from jobs.held h
+            select (h.rules #>> '{0,tenant}') collate "C", ~h.priority, h.run_at::timestamptz, h.id from jobs.held h
             where not h.later and not h.paused and h.flags & 256 <> 0 and h.limit_name = name and h.limit_key = key
-              and (h.flow ->> 'fair') collate "C" > e.tenant and (h.flow ->> 'fair') collate "C" <= after
-            order by (h.flow ->> 'fair') collate "C", ~h.priority, h.run_at, h.id limit 1
+              and (h.rules #>> '{0,tenant}') collate "C" > e.tenant and (h.rules #>> '{0,tenant}') collate "C" <= after
+            order by (h.rules #>> '{0,tenant}') collate "C", ~h.priority, h.run_at, h.id limit 1
         ) next
     )
     select * from later
@@ -2207,11 +2218,11 @@ begin
         free := least(free, most_jobs);
         beside := array(
             select h.ctid from (
-                select f.ctid, f.flags, f.flow, f.priority, f.run_at, f.id from jobs.held f
+                select f.ctid, f.flags, f.rules, f.priority, f.run_at, f.id from jobs.held f
                 where not f.later and not f.paused and f.flags & 12 = 0 and f.limit_name = name and f.limit_key = key
                 order by ~f.priority, f.run_at, f.id limit most_beside
             ) h
-            where h.flags & 256 = 0 or coalesce(h.flow ->> 'fair', '') = ''
+            where h.flags & 256 = 0 or coalesce(h.rules #>> '{0,tenant}', '') = ''
         );
         with turns as materialized (
             select * from jobs.next_tenants(name, key, turn, cardinality(beside) > 0, free) with ordinality as t (tenant, place, run_at, id, turn)
@@ -2226,7 +2237,7 @@ begin
                 from (
                     (select f.ctid, f.queue, f.kind, f.priority, f.run_at, f.id from jobs.held f
                      where not f.later and not f.paused and f.flags & 256 <> 0 and f.limit_name = name and f.limit_key = key
-                       and (f.flow ->> 'fair') collate "C" = t.tenant and t.tenant <> ''
+                       and (f.rules #>> '{0,tenant}') collate "C" = t.tenant and t.tenant <> ''
                        and (~f.priority, f.run_at, f.id) >= (t.place, t.run_at, t.id)
                      order by ~f.priority, f.run_at, f.id limit (select s.of_each from size s))
                     union all
@@ -2291,14 +2302,14 @@ begin
 end
 $$;
 
--- Jobs with several limits, which wait in lanes.
+-- Jobs with several rules, which wait in lanes.
 
--- Whether a job of the lane waits at one of its limits.
+-- Whether a job of the lane waits at one of its rules.
 create function jobs.waits_at_limit(lane text) returns boolean
 language sql stable
 as $$
     select exists (
-        select from jobs.held h where h.flags & 132 = 128 and h.limit_name <> '' and coalesce(h.flow ->> 'lane', h.flow ->> 'key') collate "C" = lane
+        select from jobs.held h where h.flags & 132 = 128 and h.limit_name <> '' and jobs.lane(h.rules) collate "C" = lane
           and not h.later and not h.paused
     )
 $$;
@@ -2309,56 +2320,65 @@ language sql stable
 as $$
     select case when job.limit_name = '' then (
         select r.next_at from jobs.held h join jobs.rate r on r.limit_name = h.limit_name and r.limit_key = h.limit_key
-        where h.flags & 132 = 128 and h.limit_name <> '' and coalesce(h.flow ->> 'lane', h.flow ->> 'key') collate "C" = job.limit_key and h.flags & 8 <> 0
+        where h.flags & 132 = 128 and h.limit_name <> '' and jobs.lane(h.rules) collate "C" = job.limit_key and h.flags & 8 <> 0
         limit 1
     ) when job.flags & 8 <> 0 then (
         select r.next_at from jobs.rate r where r.limit_name = job.limit_name and r.limit_key = job.limit_key
     ) end
 $$;
 
+-- The rules of a job without its sequence.
+create function jobs.beside_sequence(rules json) returns setof json
+language sql immutable
+as $$
+    select r from json_array_elements(rules) r where r #> '{rule,sequence}' is null
+$$;
+
 -- The tokens of a rate at this time.
-create function jobs.tokens(rate json, at timestamptz) returns bigint
+create function jobs.tokens(rule json, at timestamptz) returns bigint
 language sql stable
 as $$
     select (token.burst * token.every - least(greatest(0, coalesce((
         select (extract(epoch from r.full_at - at) * 1000000)::bigint from jobs.rate r
-        where r.limit_name = rate ->> 'limit' and r.limit_key = rate ->> 'key'
+        where r.limit_name = rule ->> 'name' and r.limit_key = rule ->> 'key'
     ), 0)), token.burst * token.every)) / token.every
     from (
-        select (rate #>> '{rate,burst}')::bigint as burst,
-               ((rate #>> '{rate,per}')::bigint + (rate ->> 'most')::bigint - 1) / (rate ->> 'most')::bigint as every
+        select (rule #>> '{rule,rate,burst}')::bigint as burst,
+               ((rule #>> '{rule,rate,per}')::bigint + (rule #>> '{rule,rate,limit}')::bigint - 1) / (rule #>> '{rule,rate,limit}')::bigint as every
     ) token
 $$;
 
 -- Spends this many of these tokens. A negative number gives back those that the same pass has spent.
-create function jobs.spend_tokens(rate json, number bigint, at timestamptz) returns void
+create function jobs.spend_tokens(rule json, number bigint, at timestamptz) returns void
 language sql volatile
 as $$
     insert into jobs.rate as r (limit_name, limit_key, full_at)
-    select rate ->> 'limit', rate ->> 'key', at + number * token.every * interval '1 microsecond'
-    from (select ((rate #>> '{rate,per}')::bigint + (rate ->> 'most')::bigint - 1) / (rate ->> 'most')::bigint as every) token
+    select rule ->> 'name', rule ->> 'key', at + number * token.every * interval '1 microsecond'
+    from (
+        select ((rule #>> '{rule,rate,per}')::bigint + (rule #>> '{rule,rate,limit}')::bigint - 1) / (rule #>> '{rule,rate,limit}')::bigint as every
+    ) token
     on conflict (limit_name, limit_key) do update set full_at = greatest(r.full_at, at) + (excluded.full_at - at)
 $$;
 
--- How many jobs one of several limits allows to start at this time.
-create function jobs.free_of(l json, at timestamptz) returns bigint
+-- How many jobs one of several rules allows to start at this time.
+create function jobs.free_of(rule json, at timestamptz) returns bigint
 language sql stable
 as $$
-    select case when l -> 'rate' is not null then jobs.tokens(l, at)
-                else jobs.allowed(l ->> 'limit', (l ->> 'most')::integer)
-                     - (select count(*) from jobs.slot s where s.limit_name = l ->> 'limit' and s.limit_key = l ->> 'key') end
+    select case when rule #> '{rule,rate}' is not null then jobs.tokens(rule, at)
+                else jobs.allowed(rule ->> 'name', (rule #>> '{rule,concurrency,most}')::integer)
+                     - (select count(*) from jobs.slot s where s.limit_name = rule ->> 'name' and s.limit_key = rule ->> 'key') end
 $$;
 
--- A part of jobs.admit: starts these jobs of one lane, and takes the slots and tokens of all their limits.
-create function jobs.start_in_lane(places tid[], flow json, at timestamptz) returns bigint
+-- A part of jobs.admit: starts these jobs of one lane, and takes the slots and tokens of all their rules.
+create function jobs.start_in_lane(places tid[], rules json, at timestamptz) returns bigint
 language plpgsql volatile
 as $$
 begin
     insert into jobs.slot (job_id, limit_name, limit_key)
-    select h.id, l ->> 'limit', l ->> 'key' from jobs.held h cross join json_array_elements(start_in_lane.flow -> 'limits') l
-    where h.ctid = any(places) and l -> 'rate' is null
+    select h.id, r ->> 'name', r ->> 'key' from jobs.held h cross join jobs.beside_sequence(start_in_lane.rules) r
+    where h.ctid = any(places) and r #> '{rule,rate}' is null
     on conflict do nothing;
-    perform jobs.spend_tokens(l, cardinality(places), at) from json_array_elements(start_in_lane.flow -> 'limits') l where l -> 'rate' is not null;
+    perform jobs.spend_tokens(r, cardinality(places), at) from json_array_elements(start_in_lane.rules) r where r #> '{rule,rate}' is not null;
     return jobs.admit_held(places, false);
 end
 $$;
@@ -2397,7 +2417,7 @@ language plpgsql volatile
 as $$
 declare
     place tid;
-    rate json;
+    rule json;
     number bigint;
     state text;
     message text;
@@ -2413,10 +2433,10 @@ begin
         exception when others then
             state := sqlstate;
             message := sqlerrm;
-            select h.flow into rate from jobs.held h where h.ctid = place;
+            select h.rules -> 0 into rule from jobs.held h where h.ctid = place;
             set_apart := set_apart + (select r.set_apart from jobs.refuse(place, state, message) r);
             if spends then
-                perform jobs.spend_tokens(rate, -1, clock_timestamp());
+                perform jobs.spend_tokens(rule, -1, clock_timestamp());
             end if;
         end;
     end loop;
@@ -2424,7 +2444,7 @@ end
 $$;
 
 -- A part of jobs.admit: the same for one job of a lane.
-create function jobs.start_or_refuse(place tid, flow json, at timestamptz, out started bigint, out set_apart bigint)
+create function jobs.start_or_refuse(place tid, rules json, at timestamptz, out started bigint, out set_apart bigint)
 language plpgsql volatile
 as $$
 declare
@@ -2432,7 +2452,7 @@ declare
     message text;
 begin
     started := 0; set_apart := 0;
-    started := jobs.start_in_lane(array[place], flow, at);
+    started := jobs.start_in_lane(array[place], rules, at);
 exception when others then
     state := sqlstate;
     message := sqlerrm;
@@ -2441,21 +2461,22 @@ exception when others then
 end
 $$;
 
--- A part of jobs.admit: lets a job of a lane wait at one of its limits, which is full. Who frees something there nudges its key. So does this
+-- A part of jobs.admit: lets a job of a lane wait at one of its rules, which does not allow it. Who frees something there nudges its key. So does this
 -- function, because the job is new there: the next look finds the time of the next token.
-create function jobs.wait_at(place tid, l json) returns void
+create function jobs.wait_at(place tid, rule json) returns void
 language plpgsql volatile
 as $$
 begin
-    update jobs.held set limit_name = l ->> 'limit', limit_key = l ->> 'key', most = (l ->> 'most')::integer,
-        flags = flags & ~12 | case when l -> 'rate' is null then 0 else 8 end
+    update jobs.held set limit_name = rule ->> 'name', limit_key = rule ->> 'key',
+        most = coalesce(rule #>> '{rule,concurrency,most}', rule #>> '{rule,rate,limit}')::integer,
+        flags = flags & ~12 | case when rule #> '{rule,rate}' is null then 0 else 8 end
     where ctid = place;
-    insert into jobs.nudge (limit_name, limit_key) values (l ->> 'limit', l ->> 'key');
+    insert into jobs.nudge (limit_name, limit_key) values (rule ->> 'name', rule ->> 'key');
 end
 $$;
 
--- A part of jobs.admit: starts as many jobs of a lane as all their limits allow. The next job then waits at a limit that is full. Jobs of a
--- lane have the same limits and keys, so the others need not be examined before this one has started. A full limit costs one check, however
+-- A part of jobs.admit: starts as many jobs of a lane as all their rules allow. The next job then waits at a rule that does not allow it. Jobs of a
+-- lane have the same rules and keys, so the others need not be examined before this one has started. A full limit costs one check, however
 -- many jobs wait.
 create function jobs.free_in_lane(
     lane text, paused_queues text[], paused_kinds text[], most_jobs bigint, at timestamptz, one_by_one boolean,
@@ -2492,7 +2513,7 @@ begin
         end if;
     end if;
     loop
-        select h.flow into first from jobs.held h
+        select h.rules into first from jobs.held h
         where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = '' and h.limit_key = lane
         order by ~h.priority, h.run_at, h.id limit 1;
         exit when not found;
@@ -2501,8 +2522,7 @@ begin
             goes_on := true;
             return;
         end if;
-        select least(min(jobs.free_of(l, at)), case when one_by_one then 1 else most_jobs - admitted end) into number
-        from json_array_elements(first -> 'limits') l;
+        select least(min(jobs.free_of(r, at)), case when one_by_one then 1 else most_jobs - admitted end) into number from jobs.beside_sequence(first) r;
         places := array(
             select h.ctid from jobs.held h
             where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = '' and h.limit_key = lane
@@ -2511,8 +2531,8 @@ begin
         -- A later sweep takes what was skipped.
         exit when cardinality(places) = 0;
         if number <= 0 then
-            perform jobs.wait_at(places[1], jobs.full_limit(first, at));
-            goes_on := jobs.full_limit(first, at) -> 'rate' is not null;
+            perform jobs.wait_at(places[1], jobs.full_rule(first, at));
+            goes_on := jobs.full_rule(first, at) #> '{rule,rate}' is not null;
             return;
         end if;
         if one_by_one then
@@ -2533,15 +2553,15 @@ begin
 end
 $$;
 
--- The first of several limits that allows no job to start at this time.
-create function jobs.full_limit(flow json, at timestamptz) returns json
+-- The first of several rules that allows no job to start at this time.
+create function jobs.full_rule(rules json, at timestamptz) returns json
 language sql stable
 as $$
-    select l from json_array_elements(flow -> 'limits') with ordinality as each (l, place) where jobs.free_of(l, at) <= 0 order by place limit 1
+    select r from jobs.beside_sequence(rules) with ordinality as each (r, place) where jobs.free_of(r, at) <= 0 order by place limit 1
 $$;
 
--- A part of jobs.admit: jobs with several limits. `places` are those whose turn it is, and those that wait at a limit which is not full any
--- more. It starts a job only if all its limits allow it, and then takes everything at once: no slot is taken by a job that waits elsewhere.
+-- A part of jobs.admit: jobs with several rules. `places` are those whose turn it is, and those that wait at a limit which is not full any
+-- more. It starts a job only if all its rules allow it, and then takes everything at once: no slot is taken by a job that waits elsewhere.
 -- Only a sequence keeps its slot: its next job must not overtake this one.
 create function jobs.admit_several(
     places tid[], names text[], keys text[], paused_queues text[], paused_kinds text[], most_jobs bigint, one_by_one boolean,
@@ -2553,16 +2573,16 @@ declare
     at constant timestamptz := clock_timestamp();
     lanes text[] := array(select key.value from unnest(names, keys) as key (name, value) where key.name = '');
     job record;
-    l json;
+    rule json;
     lane text;
     one record;
 begin
     admitted := 0; goes_on := false; set_apart := 0;
     for job in
-        select h.ctid as place, h.id, h.flags, h.flow, h.limit_name, h.limit_key from jobs.held h
+        select h.ctid as place, h.id, h.flags, h.rules, h.limit_name, h.limit_key from jobs.held h
         where h.ctid = any(places) and h.limit_name <> '' order by h.priority desc, h.run_at, h.id
     loop
-        lane := coalesce(job.flow ->> 'lane', job.flow ->> 'key');
+        lane := jobs.lane(job.rules);
         lanes := lanes || lane;
         if job.flags & 4 <> 0 then
             -- Its turn has come.
@@ -2573,17 +2593,17 @@ begin
         end if;
         if job.flags & 8 <> 0 then
             -- jobs.free_in_rate has spent it.
-            perform jobs.spend_tokens(jobs.limit_of(job.flow, job.limit_name), -1, at);
+            perform jobs.spend_tokens(jobs.rule_of(job.rules, job.limit_name), -1, at);
         end if;
-        l := jobs.full_limit(job.flow, at);
-        if l is null and one_by_one then
-            select s.started, s.set_apart into one from jobs.start_or_refuse(job.place, job.flow, at) s;
+        rule := jobs.full_rule(job.rules, at);
+        if rule is null and one_by_one then
+            select s.started, s.set_apart into one from jobs.start_or_refuse(job.place, job.rules, at) s;
             admitted := admitted + one.started;
             set_apart := set_apart + one.set_apart;
-        elsif l is null then
-            admitted := admitted + jobs.start_in_lane(array[job.place], job.flow, at);
-        elsif l ->> 'limit' <> job.limit_name or job.flags & 8 <> 0 then
-            perform jobs.wait_at(job.place, l);
+        elsif rule is null then
+            admitted := admitted + jobs.start_in_lane(array[job.place], job.rules, at);
+        elsif rule ->> 'name' <> job.limit_name or job.flags & 8 <> 0 then
+            perform jobs.wait_at(job.place, rule);
             -- The jobs behind it.
             insert into jobs.nudge (limit_name, limit_key) values (job.limit_name, job.limit_key);
             goes_on := true;
@@ -2668,9 +2688,10 @@ begin
         where job_id = any(array(select m.id from moved m where m.flags & 4 <> 0)) and halted_at is not null
     ), made as (
         -- A claim would find an earlier time than now only after a rescan.
-        insert into jobs.ready (id, run_at, lease, attempt, max_attempts, crashes, enqueued_at, flags, priority, kind, queue, tags, args, traceparent, flow)
+        insert into jobs.ready (id, run_at, lease, attempt, max_attempts, crashes, enqueued_at, flags, priority, kind, queue, tags, args, traceparent, rules)
         select m.id, clock_timestamp(), m.lease, m.attempt, m.max_attempts, m.crashes, m.enqueued_at,
-               case when m.flags & 128 = 0 then m.flags else m.flags & ~12 | case when m.flow ->> 'sequence' is null then 0 else 4 end end, m.priority, m.kind, m.queue, m.tags, m.args, m.traceparent, m.flow
+               case when m.flags & 128 = 0 then m.flags else m.flags & ~12 | case when m.rules #> '{0,rule,sequence}' is null then 0 else 4 end end,
+               m.priority, m.kind, m.queue, m.tags, m.args, m.traceparent, m.rules
         from moved m order by m.priority desc, m.run_at, m.id
         returning queue
     )
@@ -2693,14 +2714,14 @@ begin
     ), halted as (
         -- The later jobs of its sequence must not start without it, unless it says so.
         insert into jobs.slot (job_id, limit_name, limit_key, halted_at)
-        select g.id, g.flow ->> 'limit', g.flow ->> 'key', clock_timestamp() from gone g where g.flow ->> 'sequence' = 'halt'
+        select g.id, g.rules #>> '{0,name}', g.rules #>> '{0,key}', clock_timestamp() from gone g where g.rules #>> '{0,rule,sequence,on_discard}' = 'halt'
         on conflict (job_id, limit_name) do update set halted_at = excluded.halted_at
     ), freed as (
-        delete from jobs.slot where job_id = any(array(select g.id from gone g where coalesce(g.flow ->> 'sequence', '') <> 'halt'))
+        delete from jobs.slot where job_id = any(array(select g.id from gone g where coalesce(g.rules #>> '{0,rule,sequence,on_discard}', '') <> 'halt'))
     ), nudged as (
         insert into jobs.nudge (limit_name, limit_key)
         select g.limit_name, g.limit_key from gone g
-        union select '', coalesce(g.flow ->> 'lane', g.flow ->> 'key') from gone g where g.flags & 128 <> 0
+        union select '', jobs.lane(g.rules) from gone g where g.flags & 128 <> 0
     )
     insert into jobs.dead_letter (id, kind, queue, reason, job)
     select g.id, g.kind, g.queue, 'the database refused to make it available: ' || left(message, 500), row_to_json(g) from gone g;
@@ -3353,19 +3374,18 @@ begin
         where key.number < most_keys
     ), free as materialized (
         -- The first job decides, as in a pass.
-        select key.name, key.value, key.rated, case when key.rated <> 0 then jobs.tokens(json_build_object(
-                   'limit', key.name, 'key', key.value, 'most', first.most,
-                   'rate', case when first.flags & 128 = 0 then first.flow -> 'rate' else jobs.limit_of(first.flow, key.name) -> 'rate' end
-               ), moment) else jobs.allowed(key.name, first.most) - (
+        select key.name, key.value, key.rated, case when key.rated <> 0 then jobs.tokens(
+                   case when first.flags & 128 = 0 then first.rules -> 0 else jobs.rule_of(first.rules, key.name) end, moment
+               ) else jobs.allowed(key.name, first.most) - (
                    select count(*) from jobs.slot s where s.limit_name = key.name and s.limit_key = key.value
                ) end as number
         from key cross join lateral (
-            (select h.flags, h.flow, h.most from jobs.held h
+            (select h.flags, h.rules, h.most from jobs.held h
              where key.rated = 0 and not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = key.name and h.limit_key = key.value
                and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
              order by ~h.priority, h.run_at, h.id limit 1)
             union all
-            (select h.flags, h.flow, h.most from jobs.held h
+            (select h.flags, h.rules, h.most from jobs.held h
              where key.rated <> 0 and not h.later and not h.paused and h.flags & 8 <> 0 and h.limit_name = key.name and h.limit_key = key.value
                and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
              order by h.priority desc, h.run_at, h.id limit 1)
@@ -3388,7 +3408,7 @@ begin
         ) first
     ), full_job as materialized (
         select behind.name, behind.value, behind.number, job.id, job.rule from behind cross join lateral (
-            select h.id, h.flow ->> 'on_full' as rule from jobs.held h
+            select h.id, coalesce(h.rules #>> '{0,rule,concurrency,on_full}', h.rules #>> '{0,rule,rate,on_full}') as rule from jobs.held h
             where h.flags & 64 <> 0 and h.lease = 0 and not h.later and not h.paused
               and h.limit_name = behind.name and h.limit_key = behind.value and h.flags & 8 = behind.rated
               and (~h.priority, h.run_at, h.id) >= (behind.place, behind.run_at, behind.id)
@@ -3404,9 +3424,9 @@ begin
             select s.job_id from jobs.slot s where s.limit_name = key.name and s.limit_key = key.value
         ) slot
         cross join lateral (
-            (select r.id from jobs.ready r where r.id = slot.job_id and r.flags & 64 <> 0 and r.flow ->> 'on_full' = 'cancel_oldest' offset 0)
+            (select r.id from jobs.ready r where r.id = slot.job_id and r.flags & 64 <> 0 and r.rules #>> '{0,rule,concurrency,on_full}' = 'cancel_oldest' offset 0)
             union all
-            (select r.id from jobs.running r where r.id = slot.job_id and r.flags & 64 <> 0 and r.flow ->> 'on_full' = 'cancel_oldest' offset 0)
+            (select r.id from jobs.running r where r.id = slot.job_id and r.flags & 64 <> 0 and r.rules #>> '{0,rule,concurrency,on_full}' = 'cancel_oldest' offset 0)
         ) job
     ), oldest as (
         select key.name, job.id from (
@@ -3418,7 +3438,7 @@ begin
                 union all
                 select h.id from jobs.held h
                 where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = key.name and h.limit_key = key.value
-                  and h.flags & 64 <> 0 and h.flow ->> 'on_full' = 'cancel_oldest' and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
+                  and h.flags & 64 <> 0 and h.rules #>> '{0,rule,concurrency,on_full}' = 'cancel_oldest' and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
             ) each
         ) job
         where job.place > greatest(1, key.number + (select count(*) from started s where s.name = key.name and s.value = key.value))

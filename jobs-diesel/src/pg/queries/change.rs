@@ -9,7 +9,7 @@ use diesel::sql_types::{Array, BigInt, Bool, Nullable, SmallInt, Text};
 use diesel_jobs_core::storage::Action;
 
 use super::audited::{Actor, Audited};
-use super::columns::{CARRIED, HELD, HELD_VALUES, READY, UNCHANGED};
+use super::columns::{CARRIED, HELD, HELD_VALUES, PLACE, READY, UNCHANGED};
 use super::held::{FROM_HELD, KNOWN, UNLOCKED};
 use super::wake::{A_WORKER_IS_IDLE, ADMISSION_WOKEN};
 use crate::flags::FlagsKnown;
@@ -63,7 +63,7 @@ impl QueryFragment<Pg> for ChangeQuery {
            attempt, max_attempts, crashes, enqueued_at, flags, coalesce(" [self.priority => Nullable<SmallInt>] ", priority), kind,
            coalesce(" [self.queue => Nullable<Text>] ", queue), " UNCHANGED ",
            not " [self.is_due_now => Bool] " and run_at > clock_timestamp(), " HELD_VALUES "
-    from held
+    from held " PLACE "
     returning id, limit_name, limit_key
 ), nudged as (
     insert into jobs.nudge (limit_name, limit_key) select distinct limit_name, limit_key from held_again

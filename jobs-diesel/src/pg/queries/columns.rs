@@ -3,7 +3,7 @@
 /// Those of [`CARRIED`] that no operator changes.
 macro_rules! unchanged {
     () => {
-        "tags, args, traceparent, flow"
+        "tags, args, traceparent, rules"
     };
 }
 
@@ -33,8 +33,11 @@ pub(super) const RUNNING: &str = "id, run_at, lease, attempt, max_attempts, cras
 pub(super) const FINISHED: &str =
     "id, run_at, claimed_at, expires_at, lease, state, attempt, max_attempts, crashes, worker";
 
-/// The further columns that are written to `jobs.held`, from the row `flow` of a job with a limit. `later` comes before them.
+/// The further columns that are written to `jobs.held` for a job with rules.
 pub(super) const HELD: &str = "later, limit_name, limit_key, most";
 
-/// Their values without `later`.
-pub(super) const HELD_VALUES: &str = "flow ->> 'limit', flow ->> 'key', (flow ->> 'most')::integer";
+/// Their values without `later`, from [`PLACE`].
+pub(super) const HELD_VALUES: &str = "place.limit_name, place.limit_key, place.most";
+
+/// The part of a `from` clause that says where a job with the column `rules` waits first.
+pub(super) const PLACE: &str = "cross join lateral jobs.place(rules) place";

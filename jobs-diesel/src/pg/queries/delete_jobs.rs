@@ -36,17 +36,17 @@ impl QueryFragment<Pg> for DeleteJobsQuery {
             select ctid from jobs.ready where id = wanted.id and " {FlagsKnown("ready")} " for update skip locked
         ) found
     ))
-    returning id, flags, flow
+    returning id, flags, rules
 ), held as (
     " FROM_HELD [self.ids => Array<BigInt>] KNOWN {FlagsKnown("held")} UNLOCKED "
-    returning id, flags, flow
+    returning id, flags, rules
 ), ended as (
     delete from jobs.finished where id = any(" [self.ids => Array<BigInt>] ") and " {FlagsKnown("finished")} "
     returning id
 ), gone as (
     select id from waiting union all select id from held union all select id from ended
 ), left_behind as (
-    select id, flags, flow from waiting union all select id, flags, flow from held
+    select id, flags, rules from waiting union all select id, flags, rules from held
 ), " {LEAVES} ", " {Released { from: "left_behind", when: "true" }} ", errors as (
     delete from jobs.job_error where job_id = any(array(select id from gone))
 ), payloads as (

@@ -16,7 +16,7 @@ use diesel_jobs_core::storage::MAX_ERRORS_PER_JOB;
 use diesel_jobs_core::{Failure, Finish, Keep, Transition};
 use uuid::Uuid;
 
-use super::columns::{CARRIED, CARRIED_ON, ERROR, FINISHED, HELD, HELD_VALUES, READY};
+use super::columns::{CARRIED, CARRIED_ON, ERROR, FINISHED, HELD, HELD_VALUES, PLACE, READY};
 use super::freed::Freed;
 use super::on_discarded::FOLLOWED;
 use super::released::Released;
@@ -203,7 +203,7 @@ fn write_ended(adds: Adds, mut out: AstPass<'_, '_, Pg>) -> QueryResult<()> {
     insert into jobs.ready (" READY ", " CARRIED ")
     select id, coalesce(clock_timestamp() + make_interval(secs => delay), run_at), lease,
            case when verb = 4 then attempt else greatest(attempt - 1, 0) end, max_attempts, case when verb = 5 then 0 else crashes end, " (if adds.slots() { CARRIED_ON } else { CARRIED }) "
-    from moved where verb >= 4" (if adds.slots() { " and (verb = 6 or flow is null)" } else { "" }) "
+    from moved where verb >= 4" (if adds.slots() { " and (verb = 6 or rules is null)" } else { "" }) "
 "
     );
     ended?;
@@ -218,7 +218,7 @@ fn write_ended(adds: Adds, mut out: AstPass<'_, '_, Pg>) -> QueryResult<()> {
     select id, clock_timestamp() + make_interval(secs => delay), lease,
            case when verb = 4 then attempt else greatest(attempt - 1, 0) end, max_attempts, case when verb = 5 then 0 else crashes end, " CARRIED_ON ",
            delay > 0, " HELD_VALUES "
-    from moved where verb in (4, 5) and flow is not null
+    from moved " PLACE " where verb in (4, 5) and rules is not null
 "
         )?;
     }

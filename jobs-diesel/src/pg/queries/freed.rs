@@ -4,14 +4,16 @@
 //!
 //! - A job of a sequence keeps its slot while it waits for its next attempt, and when it is discarded and halts its sequence.
 //! - A job with a rate has no slot, and its end frees no token. Its key is nudged only if the job waits for another attempt.
-//! - For a job with several limits, all keys are nudged. Only its sequence keeps its slot.
+//! - For a job with several rules, all keys are nudged. Only its sequence keeps its slot.
 
 use diesel::QueryResult;
 use diesel::pg::Pg;
 use diesel::query_builder::{AstPass, QueryFragment};
 
+use super::columns::PLACE;
+
 /// The common table expressions `freed`, `halted` and `nudged`. It reads the jobs that leave from another one, which has the columns `id`,
-/// `flags` and `flow`.
+/// `flags` and `rules`.
 pub(super) struct Freed {
     /// The name of that common table expression.
     pub(super) from: &'static str,
@@ -34,36 +36,38 @@ impl QueryFragment<Pg> for Freed {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         let Self { from, when, wait_again, discarded } = self;
         let ends = format!(
-            "case when {wait_again} then flow ->> 'sequence' is null when {discarded} then coalesce(flow ->> 'sequence', '') <> 'halt' else true end"
+            "case when {wait_again} then rules #> '{{0,rule,sequence}}' is null
+            when {discarded} then coalesce(rules #>> '{{0,rule,sequence,on_discard}}', '') <> 'halt' else true end"
         );
         out.push_sql(&format!(
             "freed as (
     delete from jobs.slot where job_id = any(array(
-        select id from {from} where flow is not null and {when}
+        select id from {from} where rules is not null and {when}
           and {ends}
     ))
 ), freed_beside_turn as (
     delete from jobs.slot where ctid = any(array(
         select slot.ctid from (
-            select id, flow from {from} where flags & 128 <> 0 and {when} and not {ends}
-        ) job cross join lateral json_array_elements(job.flow -> 'limits') l cross join lateral (
-            select s.ctid from jobs.slot s where s.job_id = job.id and s.limit_name = l ->> 'limit' offset 0
+            select id, rules from {from} where flags & 128 <> 0 and {when} and not {ends}
+        ) job cross join lateral jobs.beside_sequence(job.rules) r cross join lateral (
+            select s.ctid from jobs.slot s where s.job_id = job.id and s.limit_name = r ->> 'name' offset 0
         ) slot
     ))
 ), halted as (
     update jobs.slot set halted_at = clock_timestamp()
-    where job_id = any(array(select id from {from} where flow is not null and {when} and {discarded} and flow ->> 'sequence' = 'halt'))
-      and not exists (select from {from} job where job.id = slot.job_id and job.flags & 128 <> 0 and job.flow ->> 'limit' <> slot.limit_name)
+    where job_id = any(array(select id from {from} where rules is not null and {when} and {discarded} and rules #>> '{{0,rule,sequence,on_discard}}' = 'halt'))
+      and not exists (select from {from} job where job.id = slot.job_id and job.flags & 128 <> 0 and job.rules #>> '{{0,name}}' <> slot.limit_name)
 ), nudged as (
     insert into jobs.nudge (limit_name, limit_key, run_at)
-    select distinct flow ->> 'limit', flow ->> 'key', case when {wait_again} then '-infinity'::timestamptz end from {from} where flow is not null and {when} and (flow -> 'rate' is null or {wait_again})
+    select distinct place.limit_name, place.limit_key, case when {wait_again} then '-infinity'::timestamptz end from {from} {PLACE}
+    where rules is not null and {when} and (flags & 8 = 0 or {wait_again})
 ), nudged_several as (
     insert into jobs.nudge (limit_name, limit_key)
     select distinct key.name, key.value from (
-        select flow from {from} where flags & 128 <> 0 and {when}
+        select flags, rules from {from} where flags & 128 <> 0 and {when}
     ) job cross join lateral (
-        select l ->> 'limit', l ->> 'key' from json_array_elements(job.flow -> 'limits') l where l -> 'rate' is null
-        union all select '', job.flow ->> 'lane' where job.flow ->> 'lane' is not null
+        select r ->> 'name', r ->> 'key' from jobs.beside_sequence(job.rules) r where r #> '{{rule,rate}}' is null
+        union all select '', jobs.lane(job.rules) where job.flags & 4 <> 0
     ) key (name, value)
 )"
         ));

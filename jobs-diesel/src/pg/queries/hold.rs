@@ -19,7 +19,7 @@ use crate::pg::native::{RawJson, native_query, sql};
 pub(crate) struct HoldQuery<'a> {
     arrays: Arrays<'a>,
     traceparents: Vec<Option<&'a str>>,
-    flows: Vec<Option<RawJson>>,
+    rules: Vec<Option<RawJson>>,
     flags: Vec<i32>,
     names: Vec<Option<Cow<'a, str>>>,
     keys: Vec<Option<Cow<'a, str>>>,
@@ -43,7 +43,7 @@ impl<'a> HoldQuery<'a> {
         let mut query = Self {
             arrays: Arrays::new(jobs),
             traceparents: jobs.iter().map(traceparent).collect(),
-            flows: Vec::with_capacity(jobs.len()),
+            rules: Vec::with_capacity(jobs.len()),
             flags: Vec::with_capacity(jobs.len()),
             names: Vec::with_capacity(jobs.len()),
             keys: Vec::with_capacity(jobs.len()),
@@ -56,7 +56,7 @@ impl<'a> HoldQuery<'a> {
             query.most.push(rules.as_ref().map(|rules| rules.most.cast_signed()));
             query.names.push(rules.as_ref().map(|rules| rules.name.clone()));
             query.keys.push(rules.as_ref().map(|rules| rules.key.clone()));
-            query.flows.push(rules.map(|rules| RawJson(rules.flow.into_bytes())));
+            query.rules.push(rules.map(|rules| RawJson(rules.json.into_bytes())));
         }
         Some(query)
     }
@@ -80,21 +80,21 @@ impl QueryFragment<Pg> for HoldQuery<'_> {
             out,
             "with job as materialized (
     select " COLUMNS_OF_ARRAYS ", traceparent,
-           flow, flags, coalesce(delay > interval '0' or not_before > clock_timestamp(), false) as later, limit_name, limit_key, most
+           rules, flags, coalesce(delay > interval '0' or not_before > clock_timestamp(), false) as later, limit_name, limit_key, most
     from unnest(" {self.arrays} ", " [self.traceparents => Array<Nullable<Text>>] ", "
-        [self.flows => Array<Nullable<Json>>] ", " [self.flags => Array<Integer>] ", " [self.names => Array<Nullable<Text>>] ", "
+        [self.rules => Array<Nullable<Json>>] ", " [self.flags => Array<Integer>] ", " [self.names => Array<Nullable<Text>>] ", "
         [self.keys => Array<Nullable<Text>>] ", " [self.most => Array<Nullable<Integer>>] ")
-        as job (" ARRAYS ", traceparent, flow, flags, limit_name, limit_key, most)
+        as job (" ARRAYS ", traceparent, rules, flags, limit_name, limit_key, most)
 ), plain as (
-    insert into jobs.ready (" COLUMNS ", traceparent) select " COLUMNS ", traceparent from job where flow is null
+    insert into jobs.ready (" COLUMNS ", traceparent) select " COLUMNS ", traceparent from job where rules is null
     returning id, queue
 ), held as (
-    insert into jobs.held (" COLUMNS ", traceparent, flow, flags, " HELD ")
-    select " COLUMNS ", traceparent, flow, flags, " HELD " from job where flow is not null
+    insert into jobs.held (" COLUMNS ", traceparent, rules, flags, " HELD ")
+    select " COLUMNS ", traceparent, rules, flags, " HELD " from job where rules is not null
     returning id
 ), nudged as (
     insert into jobs.nudge (limit_name, limit_key, place, run_at)
-    select *, (select min(~priority) from job where flow is not null), statement_timestamp() from unnest(" [self.nudged_names => Array<Text>] ", " [self.nudged_keys => Array<Text>] ")
+    select *, (select min(~priority) from job where rules is not null), statement_timestamp() from unnest(" [self.nudged_names => Array<Text>] ", " [self.nudged_keys => Array<Text>] ")
 ), woken as (
     select jobs.notify_workers(queue) from (select distinct queue from plain) plain where " A_WORKER_IS_IDLE "
     union all select " ADMISSION_WOKEN "
@@ -115,7 +115,7 @@ pub(crate) struct HoldOneQuery<'a> {
     name: Cow<'a, str>,
     key: Cow<'a, str>,
     most: i32,
-    flow: RawJson,
+    rules: RawJson,
     flags: i32,
 }
 
@@ -123,7 +123,7 @@ impl<'a> HoldOneQuery<'a> {
     /// Returns `None` if these are several jobs, or the job has no rules.
     pub(crate) fn new(jobs: &'a [NewJob]) -> Option<Self> {
         let [job] = jobs else { return None };
-        let StoredRules { name, key, most, flags, flow, .. } = job.rules.to_stored()?;
+        let StoredRules { name, key, most, flags, json, .. } = job.rules.to_stored()?;
         Some(Self {
             values: Values::new(job),
             args: args(job),
@@ -132,7 +132,7 @@ impl<'a> HoldOneQuery<'a> {
             name,
             key,
             most: most.cast_signed(),
-            flow: RawJson(flow.into_bytes()),
+            rules: RawJson(json.into_bytes()),
             flags,
         })
     }
@@ -146,8 +146,8 @@ impl QueryFragment<Pg> for HoldOneQuery<'_> {
     insert into jobs.nudge (limit_name, limit_key, place, run_at)
     values (" [self.name => Text] ", " [self.key => Text] ", ~(" [self.values.priority => SmallInt] "), statement_timestamp())
 )
-insert into jobs.held (" COLUMNS ", traceparent, flow, flags, " HELD ")
-values (" {self.values} ", " [self.args => Json] ", " [self.traceparent => Nullable<Text>] ", " [self.flow => Json] ", " [self.flags => Integer] ", "
+insert into jobs.held (" COLUMNS ", traceparent, rules, flags, " HELD ")
+values (" {self.values} ", " [self.args => Json] ", " [self.traceparent => Nullable<Text>] ", " [self.rules => Json] ", " [self.flags => Integer] ", "
             {self.later} ", " [self.name => Text] ", " [self.key => Text] ", " [self.most => Integer] ")
         returning id, " ADMISSION_WOKEN " is not null"
         )

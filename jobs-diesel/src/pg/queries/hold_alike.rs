@@ -9,7 +9,7 @@ use diesel_jobs_core::{NewJob, StoredRules};
 
 use super::columns::HELD;
 use super::enqueue::{COLUMNS, Later, RunTime, Values, args, traceparent};
-use super::take::flow;
+use super::take::stored;
 use super::wake::ADMISSION_WOKEN;
 use crate::pg::native::{RawJson, native_query, sql};
 
@@ -22,7 +22,7 @@ pub(crate) struct HoldAlikeQuery<'a> {
     most: i32,
     flags: i32,
     args: Vec<RawJson>,
-    flows: Vec<RawJson>,
+    rules: Vec<RawJson>,
     keys: Vec<&'a str>,
     /// Each key once.
     nudged: Vec<&'a str>,
@@ -49,7 +49,7 @@ impl<'a> HoldAlikeQuery<'a> {
             most: most.cast_signed(),
             flags,
             args: jobs.iter().map(args).collect(),
-            flows: jobs.iter().filter_map(|job| flow(&job.rules)).collect(),
+            rules: jobs.iter().filter_map(|job| stored(&job.rules)).collect(),
             keys,
             nudged,
         })
@@ -67,10 +67,10 @@ impl QueryFragment<Pg> for HoldAlikeQuery<'_> {
 ), woken as (
     select " ADMISSION_WOKEN "
 )
-insert into jobs.held (" COLUMNS ", traceparent, flow, flags, " HELD ")
-select " {self.values} ", args, " [self.traceparent => Nullable<Text>] ", flow, " [self.flags => Integer] ", "
+insert into jobs.held (" COLUMNS ", traceparent, rules, flags, " HELD ")
+select " {self.values} ", args, " [self.traceparent => Nullable<Text>] ", rules, " [self.flags => Integer] ", "
             {self.later} ", " [self.name => Text] ", key, " [self.most => Integer] "
-from unnest(" [self.args => Array<Json>] ", " [self.flows => Array<Json>] ", " [self.keys => Array<Text>] ") as job (args, flow, key)
+from unnest(" [self.args => Array<Json>] ", " [self.rules => Array<Json>] ", " [self.keys => Array<Text>] ") as job (args, rules, key)
 returning id + (select count(*) * 0 from woken)"
         )
     }

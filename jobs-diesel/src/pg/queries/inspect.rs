@@ -40,7 +40,7 @@ pub(crate) struct JobRow {
     last_error: Option<String>,
     flags: i32,
     traceparent: Option<String>,
-    flow: Option<RawJson>,
+    rules: Option<RawJson>,
 }
 
 /// A count. The ranges of the columns fit into the type. A negative number would become 0.
@@ -74,7 +74,7 @@ impl From<JobRow> for JobRecord {
             last_error: row.last_error,
             flags: row.flags,
             traceparent: row.traceparent.as_deref().and_then(Traceparent::parse),
-            rules: row.flow.and_then(|RawJson(flow)| Rules::read(&flow).ok()).unwrap_or_default(),
+            rules: row.rules.and_then(|RawJson(rules)| Rules::read(&rules).ok()).unwrap_or_default(),
         }
     }
 }

@@ -64,7 +64,7 @@ impl QueryFragment<Pg> for InSequence {
         // Without `offset` the planner may read the whole table.
         sql!(
             out,
-            "exists (select from jobs." table " job where job.id = s.job_id and job.flow ->> 'sequence' is not null and job.flow ->> 'limit' = s.limit_name offset 0)"
+            "exists (select from jobs." table " job where job.id = s.job_id and job.rules #> '{0,rule,sequence}' is not null and job.rules #>> '{0,name}' = s.limit_name offset 0)"
         )
     }
 }

@@ -124,8 +124,8 @@ pub(crate) async fn is_sequence(conn: &mut AsyncPgConnection, name: &str) -> Que
     or exists (
         select from (select s.job_id, s.halted_at from jobs.slot s where s.limit_name = $1 limit 1000) slot
         where slot.halted_at is not null
-           or exists (select from jobs.ready r where r.id = slot.job_id and r.flags & 4 <> 0 and r.flow ->> 'limit' = $1 offset 0)
-           or exists (select from jobs.running r where r.id = slot.job_id and r.flags & 4 <> 0 and r.flow ->> 'limit' = $1 offset 0)
+           or exists (select from jobs.ready r where r.id = slot.job_id and r.flags & 4 <> 0 and r.rules #>> '{0,name}' = $1 offset 0)
+           or exists (select from jobs.running r where r.id = slot.job_id and r.flags & 4 <> 0 and r.rules #>> '{0,name}' = $1 offset 0)
     ) as yes",
     )
     .bind::<Text, _>(name)

@@ -9,7 +9,7 @@ use diesel_jobs_core::Failure;
 use diesel_jobs_core::storage::{Action, CANCELLED, cancel_fingerprint};
 
 use super::audited::{Actor, Audited};
-use super::columns::{CARRIED, CARRIED_ANEW, ERROR, FINISHED, HELD, HELD_VALUES, READY};
+use super::columns::{CARRIED, CARRIED_ANEW, ERROR, FINISHED, HELD, HELD_VALUES, PLACE, READY};
 use super::expiry::{BEGIN, END, OR_ELSE, SetByOperators};
 use super::freed::Freed;
 use super::held::{FROM_HELD, KNOWN, UNLOCKED};
@@ -54,16 +54,16 @@ impl QueryFragment<Pg> for RetryQuery {
     " FROM_HELD [self.ids => Array<BigInt>] KNOWN {FlagsKnown("held")} UNLOCKED "
     returning id, lease, attempt, max_attempts, " CARRIED "
 ), limited as (
-    select * from ended where flow is not null union all select * from held
+    select * from ended where rules is not null union all select * from held
 ), available as (
     insert into jobs.ready (id, lease, attempt, max_attempts, " CARRIED ")
     select id, greatest(lease, 1), least(attempt, 32766), greatest(max_attempts, least(attempt + 1, 32767)), " CARRIED "
-    from (select * from ended where flow is null union all select * from waiting) job
+    from (select * from ended where rules is null union all select * from waiting) job
     returning id, queue
 ), held_again as (
     insert into jobs.held (id, lease, attempt, max_attempts, " CARRIED ", " HELD ")
     select id, greatest(lease, 1), least(attempt, 32766), greatest(max_attempts, least(attempt + 1, 32767)), " CARRIED ", false, " HELD_VALUES "
-    from limited
+    from limited " PLACE "
     returning id
 ), returned as (
     select id from available union all select id from held_again
@@ -150,7 +150,7 @@ impl QueryFragment<Pg> for IntoCancelled {
     insert into jobs.finished (" FINISHED ", " CARRIED ")
     select id, run_at, claimed_at, " BEGIN {SetByOperators("2", "job")} OR_ELSE [self.keep_seconds => Double] END ", lease, 2, attempt, max_attempts, crashes, worker, " CARRIED "
     from (select * from waiting union all select * from held union all select * from running) job
-    returning id, attempt, claimed_at, worker, flags, flow
+    returning id, attempt, claimed_at, worker, flags, rules
 ), recorded as (
     insert into jobs.job_error (" ERROR ", actor)
     select id, attempt, claimed_at, worker, 'cancelled', " [self.why => Text] ", " [self.fingerprint => BigInt] ", " [self.actor => Nullable<Text>] "

@@ -30,7 +30,7 @@ pub(crate) type RateKeyRow =
 
 /// `None` if the rule of the job is no rate, because the row was changed by hand.
 pub(crate) fn key((name, key, rule, (read, due, oldest), next_token): RateKeyRow) -> Option<RateKey> {
-    let JobRule { rule, .. } = JobRule::read(&rule?.0).ok().filter(|rule| rule.rule.is_rate())?;
+    let JobRule { rule, .. } = serde_json::from_slice(&rule?.0).ok().filter(|rule: &JobRule| rule.rule.is_rate())?;
     let held = Count { is_exact: read < READ, ..count(due) };
     Some(RateKey { name, key, rule, held, oldest, next_token })
 }
@@ -39,18 +39,18 @@ impl QueryFragment<Pg> for RateKeysQuery {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         sql!(
             out,
-            "with recursive keys (name, key, flow, flags, n) as (
-    (select h.limit_name, h.limit_key, h.flow, h.flags, 1::bigint from jobs.held h
+            "with recursive keys (name, key, rules, flags, n) as (
+    (select h.limit_name, h.limit_key, h.rules, h.flags, 1::bigint from jobs.held h
      where not h.later and not h.paused and h.flags & 8 <> 0 and (h.limit_name, h.limit_key) > (" [self.after.0 => Text] ", " [self.after.1 => Text] ")
      order by h.limit_name, h.limit_key, h.priority desc, h.run_at, h.id limit 1)
     union all
-    select next.limit_name, next.limit_key, next.flow, next.flags, keys.n + 1 from keys cross join lateral (
-        select h.limit_name, h.limit_key, h.flow, h.flags from jobs.held h
+    select next.limit_name, next.limit_key, next.rules, next.flags, keys.n + 1 from keys cross join lateral (
+        select h.limit_name, h.limit_key, h.rules, h.flags from jobs.held h
         where not h.later and not h.paused and h.flags & 8 <> 0 and (h.limit_name, h.limit_key) > (keys.name, keys.key)
         order by h.limit_name, h.limit_key, h.priority desc, h.run_at, h.id limit 1
     ) next where keys.n < " [self.most => BigInt] "
 )
-select name, key, case when flags & 128 = 0 then flow else jobs.limit_of(flow, name) end, held.read, held.due, held.oldest,
+select name, key, case when flags & 128 = 0 then rules -> 0 else jobs.rule_of(rules, name) end, held.read, held.due, held.oldest,
        (select r.next_at::timestamptz from jobs.rate r where r.limit_name = keys.name and r.limit_key = keys.key)
 from keys cross join lateral (
     select count(*) as read, count(*) filter (where part.run_at <= now()) as due,

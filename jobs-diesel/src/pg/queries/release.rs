@@ -17,14 +17,14 @@ use crate::pg::schema::{nudge, slot, unique_key};
 
 /// A running job needs its slot while its worker lives. A rescue makes the job available again without checking its slot.
 const SLOT: &str = "
-select s.limit_name, s.limit_key, s.halted_at is not null as halted, coalesce(job.flow ->> 'sequence' is not null and job.flow ->> 'limit' = s.limit_name, false) as in_sequence, job.state
+select s.limit_name, s.limit_key, s.halted_at is not null as halted, coalesce(job.rules #> '{0,rule,sequence}' is not null and job.rules #>> '{0,name}' = s.limit_name, false) as in_sequence, job.state
 from jobs.slot s left join lateral (
-    select r.flow, 'available' as state from jobs.ready r where r.id = s.job_id
+    select r.rules, 'available' as state from jobs.ready r where r.id = s.job_id
     union all
-    select r.flow, case when exists (select from jobs.worker w where w.id = r.worker and w.heartbeat_at >= now() - w.lease) then 'running' end
+    select r.rules, case when exists (select from jobs.worker w where w.id = r.worker and w.heartbeat_at >= now() - w.lease) then 'running' end
     from jobs.running r where r.id = s.job_id
     union all
-    select h.flow, null from jobs.held h where h.id = s.job_id
+    select h.rules, null from jobs.held h where h.id = s.job_id
     limit 1
 ) job on true
 where s.job_id = $1 order by s.limit_name";

@@ -8,7 +8,7 @@ use diesel::sql_types::{Array, BigInt};
 use diesel_jobs_core::storage::Action;
 
 use super::audited::{Actor, Audited};
-use super::columns::{HELD, HELD_VALUES};
+use super::columns::{HELD, HELD_VALUES, PLACE};
 use super::wake::{A_WORKER_IS_IDLE, ADMISSION_WOKEN};
 use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};
@@ -32,17 +32,17 @@ impl QueryFragment<Pg> for RerunQuery {
             out,
             "with ended as materialized (
     select nextval('jobs.job_id') as new_id, job.* from (
-        select id, flags & ~32 as flags, priority, max_attempts, kind, queue, tags, flow,
+        select id, flags & ~32 as flags, priority, max_attempts, kind, queue, tags, rules,
                coalesce(args, (select payload.args from jobs.payload where payload.job_id = finished.id), 'null') as args
         from jobs.finished where id = any(" [self.ids => Array<BigInt>] ") and " {FlagsKnown("finished")} " order by id
     ) job
 ), returned as (
     insert into jobs.ready (id, flags, priority, max_attempts, kind, queue, tags, args)
-    select new_id, flags, priority, max_attempts, kind, queue, tags, args from ended where flow is null
+    select new_id, flags, priority, max_attempts, kind, queue, tags, args from ended where rules is null
     returning queue
 ), held as (
-    insert into jobs.held (id, flags, priority, max_attempts, kind, queue, tags, args, flow, " HELD ")
-    select new_id, flags, priority, max_attempts, kind, queue, tags, args, flow, false, " HELD_VALUES " from ended where flow is not null
+    insert into jobs.held (id, flags, priority, max_attempts, kind, queue, tags, args, rules, " HELD ")
+    select new_id, flags, priority, max_attempts, kind, queue, tags, args, rules, false, " HELD_VALUES " from ended " PLACE " where rules is not null
     returning limit_name, limit_key
 ), nudged as (
     insert into jobs.nudge (limit_name, limit_key) select distinct limit_name, limit_key from held

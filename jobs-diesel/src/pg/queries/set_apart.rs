@@ -35,7 +35,7 @@ const SET_UNCLAIMABLE_APART: &str = "), culprit as materialized (
     from looked
 ), gone as (
     delete from jobs.ready where ctid = any(array(select place from culprit where reason is not null))
-    returning id, kind, queue, flags, flow, (select reason from culprit where place = ready.ctid) as reason, row_to_json(ready) as job
+    returning id, kind, queue, flags, rules, (select reason from culprit where place = ready.ctid) as reason, row_to_json(ready) as job
 ), ";
 
 /// The rest of it.
@@ -180,7 +180,7 @@ impl QueryFragment<Pg> for SetRunningApart {
     from jobs.running where " {FlagsKnown("running")} "
 ), gone as (
     delete from jobs.running where id = any(array(select culprit from culprit where reason is not null))
-    returning id, kind, queue, flags, flow, (select reason from culprit where culprit.culprit = running.id) as reason, row_to_json(running) as job
+    returning id, kind, queue, flags, rules, (select reason from culprit where culprit.culprit = running.id) as reason, row_to_json(running) as job
 ), " {SET_APART} ", " {Released { from: "gone", when: "true" }} ", kept as (
     insert into jobs.dead_letter (id, kind, queue, reason, job) select id, kind, queue, reason, job from gone
 )

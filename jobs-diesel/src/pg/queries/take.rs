@@ -19,13 +19,13 @@ use crate::pg::native::{RawJson, native_query, sql};
 pub(crate) struct TakeQuery<'a> {
     arrays: Arrays<'a>,
     traceparents: Vec<Option<&'a str>>,
-    flows: Vec<Option<RawJson>>,
+    rules: Vec<Option<RawJson>>,
     names: Vec<Option<&'a str>>,
     keys: Vec<Option<&'a str>>,
     started: Vec<Option<bool>>,
     /// In seconds.
     within: Vec<Option<f64>>,
-    rules: Vec<Option<RawJson>>,
+    unique_rules: Vec<Option<RawJson>>,
     expires: Vec<Option<PgInterval>>,
 }
 
@@ -39,22 +39,22 @@ impl<'a> TakeQuery<'a> {
         Some(Self {
             arrays: Arrays::new(jobs),
             traceparents: jobs.iter().map(traceparent).collect(),
-            flows: jobs.iter().map(|job| flow(&job.rules)).collect(),
+            rules: jobs.iter().map(|job| stored(&job.rules)).collect(),
             names: uniques().map(|unique| Some(&*unique?.name)).collect(),
             keys: uniques().map(|unique| Some(&*unique?.key)).collect(),
             started: uniques().map(|unique| Some(unique?.rule.until == Until::Started)).collect(),
             within: uniques().map(|unique| Some(unique?.rule.within?.as_secs_f64())).collect(),
-            rules: uniques().map(|unique| unique.map(rule)).collect(),
+            unique_rules: uniques().map(|unique| unique.map(unique_rule)).collect(),
             expires: jobs.iter().map(|job| job.expires.map(delay)).collect(),
         })
     }
 }
 
-pub(super) fn flow(rules: &Rules) -> Option<RawJson> {
-    rules.to_flow().map(|flow| RawJson(flow.into_bytes()))
+pub(super) fn stored(rules: &Rules) -> Option<RawJson> {
+    rules.to_json().map(|json| RawJson(json.into_bytes()))
 }
 
-pub(super) fn rule(unique: &UniqueKey) -> RawJson {
+pub(super) fn unique_rule(unique: &UniqueKey) -> RawJson {
     RawJson(unique.rule.to_json().into_bytes())
 }
 
@@ -86,7 +86,7 @@ impl QueryFragment<Pg> for TakeQuery<'_> {
             out,
             "select place, id, outcome from jobs.enqueue_unique("
             [self.names => Array<Nullable<Text>>] ", " [self.keys => Array<Nullable<Text>>] ", " [self.started => Array<Nullable<Bool>>] ", "
-            [self.within => Array<Nullable<Double>>] ", " [self.rules => Array<Nullable<Json>>] ", " {self.arrays} ", " [self.traceparents => Array<Nullable<Text>>] ", " [self.flows => Array<Nullable<Json>>] ", "
+            [self.within => Array<Nullable<Double>>] ", " [self.unique_rules => Array<Nullable<Json>>] ", " {self.arrays} ", " [self.traceparents => Array<Nullable<Text>>] ", " [self.rules => Array<Nullable<Json>>] ", "
             [self.expires => Array<Nullable<Interval>>] ")"
         )
     }

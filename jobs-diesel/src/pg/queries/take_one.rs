@@ -8,14 +8,14 @@ use diesel::sql_types::{BigInt, Bool, Double, Json, Nullable, SmallInt, Text};
 use diesel_jobs_core::{NewJob, UniqueKey, Until};
 
 use super::enqueue::{Values, args, traceparent};
-use super::take::{flow, rule};
+use super::take::{stored, unique_rule};
 use crate::pg::native::{RawJson, native_query, sql};
 
 /// Returns 1, the id, and the outcome.
 pub(crate) struct TakeOneQuery<'a> {
     parameters: Parameters<'a>,
-    rule: RawJson,
-    flow: Option<RawJson>,
+    unique_rule: RawJson,
+    rules: Option<RawJson>,
 }
 
 /// The parameters that both functions have.
@@ -46,7 +46,7 @@ impl<'a> TakeOneQuery<'a> {
         if job.rules.is_empty() || job.expires.is_some() {
             return None;
         }
-        Some(Self { parameters: Parameters::new(job, key), rule: rule(key), flow: flow(&job.rules) })
+        Some(Self { parameters: Parameters::new(job, key), unique_rule: unique_rule(key), rules: stored(&job.rules) })
     }
 }
 
@@ -55,8 +55,8 @@ impl QueryFragment<Pg> for TakeOneQuery<'_> {
         let key = self.parameters.key;
         sql!(
             out,
-            "select 1::bigint, id, outcome from jobs.enqueue_unique_one(" [key.name => Text] ", " [key.key => Text] ", " [self.rule => Json] ", "
-            {self.parameters} ", " [self.flow => Nullable<Json>] ")"
+            "select 1::bigint, id, outcome from jobs.enqueue_unique_one(" [key.name => Text] ", " [key.key => Text] ", " [self.unique_rule => Json] ", "
+            {self.parameters} ", " [self.rules => Nullable<Json>] ")"
         )
     }
 }
@@ -68,7 +68,7 @@ pub(crate) struct TakeFreeQuery<'a> {
     parameters: Parameters<'a>,
     started: bool,
     within: Option<f64>,
-    rule: String,
+    unique_rule: String,
 }
 
 impl<'a> TakeFreeQuery<'a> {
@@ -80,7 +80,7 @@ impl<'a> TakeFreeQuery<'a> {
             return None;
         }
         let (started, within) = (key.rule.until == Until::Started, key.rule.within.map(|within| within.as_secs_f64()));
-        Some(Self { parameters: Parameters::new(job, key), started, within, rule: key.rule.to_json() })
+        Some(Self { parameters: Parameters::new(job, key), started, within, unique_rule: key.rule.to_json() })
     }
 }
 
@@ -90,7 +90,7 @@ impl QueryFragment<Pg> for TakeFreeQuery<'_> {
         sql!(
             out,
             "select 1::bigint, id, outcome from jobs.enqueue_unique_free(" [key.name => Text] ", " [key.key => Text] ", " [self.started => Bool] ", "
-            [self.within => Nullable<Double>] ", " [self.rule => Text] ", " {self.parameters} ")"
+            [self.within => Nullable<Double>] ", " [self.unique_rule => Text] ", " {self.parameters} ")"
         )
     }
 }

@@ -126,12 +126,12 @@ struct RunningRow {
 /// `$1` is the id of a held job. The others are limits: `$2` for the holders that are named, `$3` for the jobs before it that are counted, `$4` for the
 /// tenants that are counted.
 const HELD: &str = "
-select h.flow,
+select h.rules,
        (select count(*) from jobs.slot s where s.limit_name = h.limit_name and s.limit_key = h.limit_key) as taken,
        array(select s.job_id from jobs.slot s where s.limit_name = h.limit_name and s.limit_key = h.limit_key order by s.job_id limit $2) as holders,
        case when h.flags & 256 <> 0 then (select count(*) from (
            select from jobs.held o where o.limit_name = h.limit_name and o.limit_key = h.limit_key and not o.later and not o.paused and o.flags & 256 <> 0
-             and (o.flow ->> 'fair') collate \"C\" = h.flow ->> 'fair' and (~o.priority, o.run_at, o.id) < (~h.priority, h.run_at, h.id) limit $3
+             and (o.rules #>> '{0,tenant}') collate \"C\" = h.rules #>> '{0,tenant}' and (~o.priority, o.run_at, o.id) < (~h.priority, h.run_at, h.id) limit $3
        ) ahead) when h.flags & 8 <> 0 then (select count(*) from (
            select from jobs.held o where o.limit_name = h.limit_name and o.limit_key = h.limit_key and not o.later and not o.paused and o.flags & 8 <> 0
              and (~o.priority, o.run_at, o.id) < (~h.priority, h.run_at, h.id) limit $3
@@ -142,7 +142,7 @@ select h.flow,
            select from jobs.held o where o.limit_name = h.limit_name and o.limit_key = h.limit_key and o.flags & 4 <> 0 and o.id < h.id limit $3
        ) ahead) end as ahead,
        case when h.flags & 256 <> 0 then (
-           select count(*) from jobs.next_tenants(h.limit_name, h.limit_key, '', false, $4) t where t.tenant <> h.flow ->> 'fair'
+           select count(*) from jobs.next_tenants(h.limit_name, h.limit_key, '', false, $4) t where t.tenant <> h.rules #>> '{0,tenant}'
        ) end as other_tenants,
        case when h.flags & 4 <> 0 then jobs.next_in_sequence(h.limit_name, h.limit_key) end as next,
        halted.halted_at, halted.job_id as halted_by, now() as now,
@@ -156,7 +156,7 @@ where h.id = $1 and h.run_at <= now() limit 1";
 #[derive(QueryableByName)]
 struct HeldRow {
     #[diesel(sql_type = Json)]
-    flow: RawJson,
+    rules: RawJson,
     #[diesel(sql_type = BigInt)]
     taken: i64,
     #[diesel(sql_type = Array<BigInt>)]
@@ -179,7 +179,7 @@ struct HeldRow {
 
 impl HeldRow {
     async fn into_held(self, conn: &mut AsyncPgConnection) -> QueryResult<HeldBy> {
-        let rules = Rules::read(&self.flow.0).map_err(|error| Error::DeserializationError(error.into()))?;
+        let rules = Rules::read(&self.rules.0).map_err(|error| Error::DeserializationError(error.into()))?;
         let Some(rule) = rules.iter().next().cloned() else { return Err(Error::NotFound) };
         let ahead = u32::try_from(self.ahead).unwrap_or_default();
         let tokens = Tokens::of(rule.rule, self.lack.unwrap_or_default(), ahead, self.now);

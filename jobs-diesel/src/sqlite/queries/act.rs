@@ -140,7 +140,8 @@ fn rerun(conn: &mut SqliteConnection, id: JobId) -> QueryResult<JobId> {
         jobs_job::flags,
         jobs_job::tags,
         jobs_job::args,
-        jobs_job::flow,
+        jobs_job::rules,
+        jobs_job::lane,
     );
     let again = jobs_job::table.filter(jobs_job::id.eq(id.0)).select(columns);
     insert_into(jobs_job::table).values(again).into_columns(columns).execute(conn)?;

@@ -106,14 +106,14 @@ struct Rated {
     #[diesel(sql_type = Integer)]
     flags: i32,
     #[diesel(sql_type = Text)]
-    flow: String,
+    place: String,
 }
 
 /// The token that the pass has spent for a job that does not start. A job with several limits spends its tokens when it starts.
 fn give_token_back(conn: &mut SqliteConnection, id: JobId) -> QueryResult<()> {
     let job: Rated =
-        sql_query("select flags, flow from jobs_job where id = ?1").bind::<BigInt, _>(id.0).get_result(conn)?;
-    match JobRule::read(job.flow.as_bytes()) {
+        sql_query("select flags, place from jobs_job where id = ?1").bind::<BigInt, _>(id.0).get_result(conn)?;
+    match serde_json::from_str::<JobRule>(&job.place) {
         Ok(rule) if job.flags & RATE != 0 && job.flags & SEVERAL == 0 => rate::spend(conn, &rule, -1),
         _ => Ok(()),
     }

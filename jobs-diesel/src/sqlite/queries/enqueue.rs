@@ -3,15 +3,15 @@
 
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
-use diesel::sql_types::{BigInt, Text};
+use diesel::sql_types::{BigInt, Nullable, Text};
 use diesel::sqlite::Sqlite;
 use diesel_jobs_core::flags::{EXPIRES, HELD, UNIQUE};
-use diesel_jobs_core::{Enqueued, JobId, NewJob};
+use diesel_jobs_core::{Enqueued, JobId, NewJob, StoredRules};
 
 use crate::sqlite::time::{FAR, NOW, micros};
 use crate::sqlite::types::{Args, Stored};
 
-/// The most rows per statement. Each row has at most 14 binds, and SQLite allows 32,766 binds.
+/// The most rows per statement. Each row has at most 15 binds, and SQLite allows 32,766 binds.
 const MAX_ROWS: usize = 1000;
 /// The most bytes of arguments per statement. Async connections copy them to another thread.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
@@ -28,8 +28,7 @@ pub(super) struct Row<'a> {
     /// Microseconds since 1970. `run_at` is this time or the end of the delay, whichever is later.
     not_before: i64,
     args: Args<'a>,
-    /// Its flags, and how it is stored.
-    rules: Option<(i32, String)>,
+    rules: Option<StoredRules<'a>>,
     /// The flags of a unique job and of one that expires.
     more: i32,
     /// How long after its time it expires, in microseconds.
@@ -82,7 +81,7 @@ impl<'a> Row<'a> {
         let delay = delay.map_or(-micros(std::time::Duration::MAX), micros);
         let not_before = not_before.map_or(0, |at| at.timestamp_micros());
         let columns = job.columns().map(|(name, value)| (name, Stored(value)));
-        let rules = job.rules.to_flow().map(|flow| (job.rules.flags(), flow));
+        let rules = job.rules.to_stored();
         let unique = if job.unique.is_some() { UNIQUE } else { 0 };
         let expires = if job.expires.is_some() { EXPIRES } else { 0 };
         Self {
@@ -104,7 +103,7 @@ impl<'a> Row<'a> {
             out.push_sql(", ");
         }
         out.push_sql(if self.has_flags {
-            "flags, start_after, start_by, flow, due_at, run_at, args"
+            "flags, start_after, start_by, rules, lane, due_at, run_at, args"
         } else {
             "run_at, args"
         });
@@ -117,10 +116,12 @@ impl<'a> Row<'a> {
             out.push_sql(", ");
         }
         match &self.rules {
-            Some((flags, flow)) => {
+            Some(StoredRules { flags, json, lane, .. }) => {
                 out.push_sql(&format!("{}, ", flags | HELD | self.more));
                 self.push_expiry(out)?;
-                out.push_bind_param::<Text, _>(flow)?;
+                out.push_bind_param::<Text, _>(json)?;
+                out.push_sql(", ");
+                out.push_bind_param::<Nullable<Text>, _>(lane)?;
                 out.push_sql(", ");
                 self.push_time(out)?;
                 out.push_sql(&format!(", {FAR}"));
@@ -129,7 +130,7 @@ impl<'a> Row<'a> {
             None if self.has_flags => {
                 out.push_sql(&format!("{}, ", self.more));
                 self.push_expiry(out)?;
-                out.push_sql("null, null, ");
+                out.push_sql("null, null, null, ");
             }
             None => {}
         }

@@ -100,8 +100,8 @@ fn take_turn(conn: &mut SqliteConnection, key: &Key, tenant: &str) -> QueryResul
 fn beside(conn: &mut SqliteConnection, key: &Key, pauses: bool) -> QueryResult<Vec<JobId>> {
     let not_paused = if pauses { format!("and not {PAUSED}") } else { String::new() };
     let ids: Vec<Number> = sql_query(format!(
-        "select id as number from (select id, flags, flow, queue, kind, priority, due_at {IN_ORDER} limit {MOST_BESIDE})
-         where (flags & 256 = 0 or coalesce(flow ->> '$.fair', '') = '') {not_paused} order by priority desc, due_at, id"
+        "select id as number from (select id, flags, rules, queue, kind, priority, due_at {IN_ORDER} limit {MOST_BESIDE})
+         where (flags & 256 = 0 or coalesce(rules ->> '$[0].tenant', '') = '') {not_paused} order by priority desc, due_at, id"
     ))
     .bind::<Text, _>(&key.limit_name)
     .bind::<Text, _>(&key.limit_key)
@@ -123,8 +123,8 @@ fn next_tenants(
     let (mut after, mut is_around) = (turn.to_owned(), false);
     while tenants.len() < most {
         let next: Option<Tenant> = sql_query(format!(
-            "select flow ->> '$.fair' as tenant from {HELD} and limit_name = ?1 and limit_key = ?2 and flow ->> '$.fair' > ?3
-             order by limit_name, limit_key, flow ->> '$.fair' limit 1"
+            "select rules ->> '$[0].tenant' as tenant from {HELD} and limit_name = ?1 and limit_key = ?2 and rules ->> '$[0].tenant' > ?3
+             order by limit_name, limit_key, rules ->> '$[0].tenant' limit 1"
         ))
         .bind::<Text, _>(&key.limit_name)
         .bind::<Text, _>(&key.limit_key)
@@ -158,7 +158,7 @@ pub(super) fn others(conn: &mut SqliteConnection, rule: &JobRule) -> QueryResult
 /// The jobs of a tenant in the order of admission: the key is `?1`, `?2`, the tenant `?3`.
 fn in_order() -> String {
     format!(
-        "from {HELD} and limit_name = ?1 and limit_key = ?2 and flow ->> '$.fair' = ?3 and state = 'available' order by priority desc, due_at, id"
+        "from {HELD} and limit_name = ?1 and limit_key = ?2 and rules ->> '$[0].tenant' = ?3 and state = 'available' order by priority desc, due_at, id"
     )
 }
 

@@ -21,6 +21,9 @@ use crate::sqlite::queries::rate;
 const FOUND: &str =
     "from jobs_job indexed by jobs_job_held_on_full where flags & 2 and flags & 64 and held_back = 0 and lease = 0";
 
+/// What happens to a job that finds its limit full.
+const ON_FULL: &str = "coalesce(rules ->> '$[0].rule.concurrency.on_full', rules ->> '$[0].rule.rate.on_full')";
+
 /// Keys per call.
 const MOST_KEYS: i64 = 1000;
 
@@ -90,22 +93,19 @@ fn of(Found { queue, kind, .. }: Found, state: JobState) -> EndedByLimit {
 }
 
 #[derive(QueryableByName)]
-struct Flow {
+struct Head {
     #[diesel(sql_type = Text)]
-    flow: String,
+    place: String,
 }
 
 /// The tokens of the key. The first job decides, as in a pass.
 fn tokens(conn: &mut SqliteConnection, key: &Key) -> QueryResult<i64> {
-    let head: Option<Flow> = sql_query(format!(
-        "select flow from (select coalesce(flow -> '$.at', flow) as flow {} limit 1)",
-        rate::IN_ORDER
-    ))
-    .bind::<Text, _>(&key.limit_name)
-    .bind::<Text, _>(&key.limit_key)
-    .get_result(conn)
-    .optional()?;
-    match head.and_then(|head| JobRule::read(head.flow.as_bytes()).ok()) {
+    let head: Option<Head> = sql_query(format!("select place {} limit 1", rate::IN_ORDER))
+        .bind::<Text, _>(&key.limit_name)
+        .bind::<Text, _>(&key.limit_key)
+        .get_result(conn)
+        .optional()?;
+    match head.and_then(|head| serde_json::from_str::<JobRule>(&head.place).ok()) {
         Some(rule) => rate::tokens(conn, &rule),
         None => Ok(0),
     }
@@ -115,8 +115,8 @@ fn tokens(conn: &mut SqliteConnection, key: &Key) -> QueryResult<i64> {
 fn full_jobs(conn: &mut SqliteConnection, key: &Key, rated: i32, may_start: Vec<JobId>) -> QueryResult<Vec<Found>> {
     let may_start: BTreeSet<i64> = may_start.into_iter().map(|id| id.0).collect();
     let mut jobs: Vec<Found> = sql_query(format!(
-        "select id, queue, kind, flow ->> '$.on_full' as rule {FOUND} and limit_name = ?1 and limit_key = ?2 and flags & {RATE} = ?3
-           and flags & ~{KNOWN} = 0 and flow ->> '$.on_full' is not null and not {PAUSED}
+        "select id, queue, kind, {ON_FULL} as rule {FOUND} and limit_name = ?1 and limit_key = ?2 and flags & {RATE} = ?3
+           and flags & ~{KNOWN} = 0 and {ON_FULL} is not null and not {PAUSED}
          order by priority desc, due_at, id limit {MOST_ENDED} + ?4"
     ))
     .bind::<Text, _>(&key.limit_name)
@@ -140,13 +140,13 @@ struct Oldest {
 /// taken. One job is always left.
 fn oldest(conn: &mut SqliteConnection, key: &Key, free: i64) -> QueryResult<Vec<Found>> {
     let jobs: Vec<Oldest> = sql_query(format!(
-        "select id, queue, kind, flow ->> '$.on_full' as rule, 1 as started from jobs_job
+        "select id, queue, kind, {ON_FULL} as rule, 1 as started from jobs_job
          where id in (select job_id from jobs_slot where limit_name = ?1 and limit_key = ?2)
-           and flags & 64 and flags & ~{KNOWN} = 0 and flow ->> '$.on_full' = 'cancel_oldest'
+           and flags & 64 and flags & ~{KNOWN} = 0 and {ON_FULL} = 'cancel_oldest'
          union all
-         select id, queue, kind, flow ->> '$.on_full' as rule, 0 as started from jobs_job indexed by jobs_job_held
+         select id, queue, kind, {ON_FULL} as rule, 0 as started from jobs_job indexed by jobs_job_held
          where flags & 2 and held_back = 0 and flags & 12 = 0 and limit_name = ?1 and limit_key = ?2
-           and flags & 64 and flags & ~{KNOWN} = 0 and flow ->> '$.on_full' = 'cancel_oldest' and not {PAUSED}
+           and flags & 64 and flags & ~{KNOWN} = 0 and {ON_FULL} = 'cancel_oldest' and not {PAUSED}
          order by id desc"
     ))
     .bind::<Text, _>(&key.limit_name)

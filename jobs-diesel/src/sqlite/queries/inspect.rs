@@ -75,7 +75,7 @@ struct Row {
     last_error: Option<String>,
     flags: i32,
     traceparent: Option<String>,
-    flow: Option<String>,
+    rules: Option<String>,
 }
 
 impl Row {
@@ -99,7 +99,7 @@ impl Row {
             last_error: self.last_error,
             flags: self.flags,
             traceparent: self.traceparent.as_deref().and_then(Traceparent::parse),
-            rules: self.flow.and_then(|flow| Rules::read(flow.as_bytes()).ok()).unwrap_or_default(),
+            rules: self.rules.and_then(|rules| Rules::read(rules.as_bytes()).ok()).unwrap_or_default(),
         }
     }
 }

@@ -49,7 +49,7 @@ pub(super) const ALLOWED: &str = "coalesce((select most from jobs_limit_setting 
 pub(super) fn free(conn: &mut SqliteConnection, key: &Key) -> QueryResult<i64> {
     let free: Option<Number> = sql_query(format!(
         "select {ALLOWED} - (select count(*) from jobs_slot where limit_name = ?1 and limit_key = ?2) as number
-         from (select coalesce(flow ->> '$.at.most', flow ->> '$.most') as most {IN_ORDER} limit 1) head"
+         from (select most {IN_ORDER} limit 1) head"
     ))
     .bind::<Text, _>(&key.limit_name)
     .bind::<Text, _>(&key.limit_key)

@@ -75,7 +75,7 @@ fn is_sequence(conn: &mut SqliteConnection, name: &str) -> QueryResult<bool> {
     let row: Number = sql_query(
         "select coalesce((
              select s.halted_at is not null or exists (
-                 select 1 from jobs_job where id = s.job_id and flow ->> '$.sequence' is not null and flow ->> '$.limit' = s.limit_name
+                 select 1 from jobs_job where id = s.job_id and rules -> '$[0].rule.sequence' is not null and rules ->> '$[0].name' = s.limit_name
              ) from jobs_slot s where s.limit_name = ?1 limit 1
          ), 0) as number",
     )
@@ -135,7 +135,7 @@ pub(crate) fn limit_keys(
     let (mut after, mut keys) = (after.unwrap_or_default(), Vec::new());
     while keys.len() < limit {
         let first: Option<First> = sql_query(format!(
-            "select limit_name as name, limit_key as key, coalesce(flow ->> '$.at.most', flow ->> '$.most') as most from {HELD} and limit_name > '' and (limit_name, limit_key) > (?1, ?2)
+            "select limit_name as name, limit_key as key, most from {HELD} and limit_name > '' and (limit_name, limit_key) > (?1, ?2)
              order by limit_name, limit_key, priority desc, due_at, id limit 1"
         ))
         .bind::<Text, _>(&after.0)

@@ -112,7 +112,7 @@ pub(crate) fn is_sequence(conn: &mut SqliteConnection, name: &str) -> QueryResul
         "select exists (select 1 from jobs_job indexed by jobs_job_held_sequence where flags & 2 and flags & 4 and limit_name = ?1)
              or exists (
                  select 1 from (select job_id, halted_at from jobs_slot where limit_name = ?1 limit 1000) slot
-                 where slot.halted_at is not null or exists (select 1 from jobs_job where id = slot.job_id and flags & 1 and flow ->> '$.sequence' is not null and flow ->> '$.limit' = ?1)
+                 where slot.halted_at is not null or exists (select 1 from jobs_job where id = slot.job_id and flags & 1 and rules -> '$[0].rule.sequence' is not null and rules ->> '$[0].name' = ?1)
              ) as yes",
     )
     .bind::<Text, _>(name)

@@ -84,21 +84,21 @@ struct HeldRow {
 }
 
 #[derive(QueryableByName)]
-struct FlowRow {
+struct RulesRow {
     #[diesel(sql_type = Text)]
-    flow: String,
+    rules: String,
 }
 
 /// What this job waits for, if it is held and due.
 pub(crate) fn held_by(conn: &mut SqliteConnection, job: JobId) -> QueryResult<Option<HeldBy>> {
-    let flow: Option<FlowRow> =
-        sql_query(format!("select flow from jobs_job where id = ?1 and flags & {HELD} and due_at <= {NOW}"))
+    let row: Option<RulesRow> =
+        sql_query(format!("select rules from jobs_job where id = ?1 and flags & {HELD} and due_at <= {NOW}"))
             .bind::<BigInt, _>(job.0)
             .get_result(conn)
             .optional()?;
-    let Some(FlowRow { flow }) = flow else { return Ok(None) };
+    let Some(RulesRow { rules }) = row else { return Ok(None) };
     let rules =
-        Rules::read(flow.as_bytes()).map_err(|error| diesel::result::Error::DeserializationError(error.into()))?;
+        Rules::read(rules.as_bytes()).map_err(|error| diesel::result::Error::DeserializationError(error.into()))?;
     let Some((rule, waits_at)) = rules.first().cloned().zip(rules.to_stored()) else { return Ok(None) };
     let row: HeldRow = sql_query(format!(
         "select (select count(*) from jobs_slot where limit_name = ?1 and limit_key = ?2) as taken,
@@ -106,7 +106,7 @@ pub(crate) fn held_by(conn: &mut SqliteConnection, job: JobId) -> QueryResult<Op
                     select 1 from jobs_job o where o.flags & 2 and o.flags & 4 and o.limit_name = ?1 and o.limit_key = ?2 and o.id < ?3 limit ?4
                 )) when h.flags & {FAIR} then (select count(*) from (
                     select 1 from jobs_job o where o.flags & 2 and o.held_back = 0 and o.flags & 256 and o.limit_name = ?1 and o.limit_key = ?2
-                      and o.flow ->> '$.fair' = h.flow ->> '$.fair' and (-o.priority, o.due_at, o.id) < (-h.priority, h.due_at, h.id) limit ?4
+                      and o.rules ->> '$[0].tenant' = h.rules ->> '$[0].tenant' and (-o.priority, o.due_at, o.id) < (-h.priority, h.due_at, h.id) limit ?4
                 )) when h.flags & {RATE} then (select count(*) from (
                     select 1 from jobs_job o where o.flags & 2 and o.held_back = 0 and o.flags & 8 and o.limit_name = ?1 and o.limit_key = ?2
                       and (-o.priority, o.due_at, o.id) < (-h.priority, h.due_at, h.id) limit ?4
@@ -207,7 +207,7 @@ pub(crate) fn next_held(conn: &mut SqliteConnection, claim: &Claim) -> QueryResu
         "select min(due_at) - {NOW} as micros from (
              select max(due_at, coalesce(case when limit_name = '' then (
                         select r.next_at from jobs_job o indexed by jobs_job_held_from_lane join jobs_rate r on r.limit_name = o.limit_name and r.limit_key = o.limit_key
-                        where o.flags & 2 and o.flags & 132 = 128 and o.limit_name <> '' and coalesce(o.flow ->> '$.lane', o.flow ->> '$.key') = j.limit_key and o.flags & 8
+                        where o.flags & 2 and o.flags & 132 = 128 and o.limit_name <> '' and o.lane = j.limit_key and o.flags & 8
                     ) end, 0)) as due_at, queue, kind
              from jobs_job j indexed by jobs_job_held where flags & 2 and held_back = 0 and flags & 12 = 0
              union all select due_at, queue, kind from jobs_job indexed by jobs_job_held_sequence where flags & 2 and flags & 4

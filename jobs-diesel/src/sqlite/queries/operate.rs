@@ -55,7 +55,7 @@ pub(crate) fn bring_forward(conn: &mut SqliteConnection, queues: &[String], kind
              where jobs_job.flags & 8 and r.limit_name = jobs_job.limit_name and r.limit_key = jobs_job.limit_key),
              case when jobs_job.flags & 130 = 130 and jobs_job.limit_name = '' then (
                  select r.next_at from jobs_job o indexed by jobs_job_held_from_lane join jobs_rate r on r.limit_name = o.limit_name and r.limit_key = o.limit_key
-                 where o.flags & 2 and o.flags & 132 = 128 and o.limit_name <> '' and coalesce(o.flow ->> '$.lane', o.flow ->> '$.key') = jobs_job.limit_key and o.flags & 8
+                 where o.flags & 2 and o.flags & 132 = 128 and o.limit_name <> '' and o.lane = jobs_job.limit_key and o.flags & 8
              ) end, 0))",
         )
     };

@@ -87,7 +87,7 @@ pub(super) fn delete_old(conn: &mut SqliteConnection) -> QueryResult<()> {
 #[derive(QueryableByName)]
 struct HeadRow {
     #[diesel(sql_type = Text)]
-    flow: String,
+    place: String,
     #[diesel(sql_type = BigInt)]
     now: i64,
     #[diesel(sql_type = Nullable<BigInt>)]
@@ -97,19 +97,19 @@ struct HeadRow {
 /// The next jobs of the key for which there are tokens. The tokens are spent.
 pub(super) fn free_jobs(conn: &mut SqliteConnection, key: &Key, pauses: bool) -> QueryResult<Vec<JobId>> {
     let head: Option<HeadRow> = sql_query(format!(
-        "select head.flow, {NOW} as now, (select full_at from jobs_rate where limit_name = ?1 and limit_key = ?2) as full_at
-         from (select coalesce(flow -> '$.at', flow) as flow {IN_ORDER} limit 1) head"
+        "select head.place, {NOW} as now, (select full_at from jobs_rate where limit_name = ?1 and limit_key = ?2) as full_at
+         from (select place {IN_ORDER} limit 1) head"
     ))
     .bind::<Text, _>(&key.limit_name)
     .bind::<Text, _>(&key.limit_key)
     .get_result(conn)
     .optional()?;
-    let Some(HeadRow { flow, now, full_at }) = head else {
+    let Some(HeadRow { place, now, full_at }) = head else {
         wait_no_more(conn, key)?;
         return Ok(Vec::new());
     };
     // What cannot be read waits, and `worker why` says so. It must not stop the other keys.
-    let rule = JobRule::read(flow.as_bytes()).ok();
+    let rule = serde_json::from_str::<JobRule>(&place).ok();
     let bucket = rule.and_then(|rule| Bucket::of(rule.rule, full_at.unwrap_or(now).saturating_sub(now)));
     let Some(bucket) = bucket else { return Ok(Vec::new()) };
     let tokens = bucket.tokens();

@@ -19,7 +19,7 @@ struct First {
     #[diesel(sql_type = Text)]
     key: String,
     #[diesel(sql_type = Text)]
-    flow: String,
+    place: String,
     #[diesel(sql_type = Nullable<BigInt>)]
     next_at: Option<Instant>,
 }
@@ -33,7 +33,7 @@ pub(crate) fn rate_keys(
     let (mut after, mut keys) = (after.unwrap_or_default(), Vec::new());
     while keys.len() < most {
         let first: Option<First> = sql_query(format!(
-            "select limit_name as name, limit_key as key, coalesce(flow -> '$.at', flow) as flow,
+            "select limit_name as name, limit_key as key, place,
                     (select next_at from jobs_rate r where r.limit_name = jobs_job.limit_name and r.limit_key = jobs_job.limit_key) as next_at
              from {HELD} and (limit_name, limit_key) > (?1, ?2)
              order by limit_name, limit_key, priority desc, due_at, id limit 1"
@@ -42,9 +42,11 @@ pub(crate) fn rate_keys(
         .bind::<Text, _>(&after.1)
         .get_result(conn)
         .optional()?;
-        let Some(First { name, key, flow, next_at }) = first else { break };
+        let Some(First { name, key, place, next_at }) = first else { break };
         // A rule that is no rate: the row was changed by hand.
-        if let Some(JobRule { rule, .. }) = JobRule::read(flow.as_bytes()).ok().filter(|rule| rule.rule.is_rate()) {
+        if let Some(JobRule { rule, .. }) =
+            serde_json::from_str(&place).ok().filter(|rule: &JobRule| rule.rule.is_rate())
+        {
             let held = Held::of(conn, HELD, &name, &key)?;
             keys.push(RateKey {
                 name: name.clone(),

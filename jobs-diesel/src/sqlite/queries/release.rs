@@ -31,7 +31,7 @@ struct SlotRow {
 pub(crate) fn slot(conn: &mut SqliteConnection, job: JobId) -> QueryResult<SlotOfJob> {
     let rows: Vec<SlotRow> = sql_query(format!(
         "select s.limit_name, s.limit_key, s.halted_at is not null as halted,
-                coalesce(j.flow ->> '$.sequence' is not null and j.flow ->> '$.limit' = s.limit_name and j.state in ('available', 'running'), 0) as in_sequence,
+                coalesce(j.rules -> '$[0].rule.sequence' is not null and j.rules ->> '$[0].name' = s.limit_name and j.state in ('available', 'running'), 0) as in_sequence,
                 case when j.state = 'available' and not j.flags & 2 then 'available'
                      when j.state = 'running' and exists (select 1 from jobs_worker w where w.id = j.worker and w.heartbeat_at + w.lease_micros >= {NOW})
                      then 'running' end as state

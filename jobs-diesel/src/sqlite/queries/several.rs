@@ -1,11 +1,12 @@
 //! Jobs with several rules. They wait in lanes: jobs with the same rules and keys have the same lane, whose name is empty. Only the first job of a lane is
-//! compared with its rules. If one of them is full, the job waits there, which `at` in its `flow` says. It starts only if all its limits
+//! compared with its rules. If one of them is full, the job waits there, which its column `waits_at` says. It starts only if all its rules
 //! allow it, and then takes everything at once. Only a sequence keeps its slot meanwhile: its next job must not overtake this one.
 
 use std::collections::BTreeSet;
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;
+use diesel::result::Error;
 use diesel::sql_query;
 use diesel::sql_types::{BigInt, Integer, Text};
 use diesel_jobs_core::flags::{RATE, SEQUENCE, SEVERAL};
@@ -36,19 +37,17 @@ struct JobRow {
     #[diesel(sql_type = Integer)]
     flags: i32,
     #[diesel(sql_type = Text)]
-    flow: String,
+    rules: String,
     #[diesel(sql_type = Text)]
     lane: String,
 }
 
 /// Reads the flags, the lane and the rules of a job. `None` if the rules cannot be read: the job waits, and must not stop the others.
 fn rules_of(conn: &mut SqliteConnection, id: JobId) -> QueryResult<Option<(i32, String, Rules)>> {
-    let row: JobRow = sql_query(
-        "select flags, flow, coalesce(flow ->> '$.lane', flow ->> '$.key', '') as lane from jobs_job where id = ?1",
-    )
-    .bind::<BigInt, _>(id.0)
-    .get_result(conn)?;
-    Ok(Rules::read(row.flow.as_bytes()).ok().map(|rules| (row.flags, row.lane, rules)))
+    let row: JobRow = sql_query("select flags, rules, coalesce(lane, '') as lane from jobs_job where id = ?1")
+        .bind::<BigInt, _>(id.0)
+        .get_result(conn)?;
+    Ok(Rules::read(row.rules.as_bytes()).ok().map(|rules| (row.flags, row.lane, rules)))
 }
 
 /// The jobs of a key that is free, of those with several rules. Each starts, or waits where it cannot start. Adds their lanes to the pass.
@@ -131,7 +130,7 @@ fn free_of(conn: &mut SqliteConnection, rule: &JobRule) -> QueryResult<i64> {
     Ok(i64::from(most) - taken_slots(conn, &rule.name, &rule.key)?)
 }
 
-/// The turn of a job of a sequence has come: it keeps its turn, and waits for its other limits.
+/// The turn of a job of a sequence has come: it keeps its turn, and waits for its other rules.
 fn take_turn(conn: &mut SqliteConnection, key: &Key, id: JobId, lane: &str) -> QueryResult<()> {
     sql_query(
         "insert into jobs_slot (job_id, limit_name, limit_key) values (?1, ?2, ?3) on conflict (job_id, limit_name) do update set halted_at = null",
@@ -140,12 +139,13 @@ fn take_turn(conn: &mut SqliteConnection, key: &Key, id: JobId, lane: &str) -> Q
     .bind::<Text, _>(&key.limit_name)
     .bind::<Text, _>(&key.limit_key)
     .execute(conn)?;
-    wait_at(conn, id, &serde_json::json!({"limit": "", "key": lane, "most": 1}).to_string(), 0)
+    wait_at(conn, id, &serde_json::json!({"name": "", "key": lane}).to_string(), 0)
 }
 
 /// Lets a job wait at this rule. A transaction that frees a slot there nudges the key. The next pass computes the time of the next token.
 fn wait_at_rule(conn: &mut SqliteConnection, id: JobId, rule: &JobRule) -> QueryResult<()> {
-    wait_at(conn, id, &rule.to_flow(), if rule.rule.is_rate() { RATE } else { 0 })?;
+    let at = serde_json::to_string(rule).map_err(|error| Error::SerializationError(error.into()))?;
+    wait_at(conn, id, &at, if rule.rule.is_rate() { RATE } else { 0 })?;
     if rule.rule.is_rate() {
         nudge(conn, &Key { limit_name: rule.name.clone(), limit_key: rule.key.clone() })?;
     }
@@ -154,14 +154,11 @@ fn wait_at_rule(conn: &mut SqliteConnection, id: JobId, rule: &JobRule) -> Query
 
 /// Lets a job wait at a rule or in a lane, whose JSON is `at`.
 fn wait_at(conn: &mut SqliteConnection, id: JobId, at: &str, flag: i32) -> QueryResult<()> {
-    sql_query(format!(
-        "update jobs_job set flow = json_set(flow, '$.at', json(?2)), flags = flags & ~{} | {flag} where id = ?1",
-        SEQUENCE | RATE
-    ))
-    .bind::<BigInt, _>(id.0)
-    .bind::<Text, _>(at)
-    .execute(conn)
-    .map(drop)
+    sql_query(format!("update jobs_job set waits_at = ?2, flags = flags & ~{} | {flag} where id = ?1", SEQUENCE | RATE))
+        .bind::<BigInt, _>(id.0)
+        .bind::<Text, _>(at)
+        .execute(conn)
+        .map(drop)
 }
 
 fn start(conn: &mut SqliteConnection, id: JobId, rules: &Rules) -> QueryResult<()> {

@@ -51,15 +51,16 @@ create table jobs.ready (
     args json,
     -- The trace context of the enqueue, as `traceparent` of the W3C says it. Null if there is none.
     traceparent text,
-    -- The limit of the job: {"limit": its name, "key": its key, "most": how many may run at once}. Null for jobs without a limit.
-    -- Jobs with a limit have the flag 1.
-    -- A job of a sequence has the limit 1, the flag 4, and "sequence": "halt" or "skip" says what happens when the job is discarded.
-    -- A job with a rate has the flag 8, and "rate": at most "most" jobs start in "per" microseconds, and at most "burst" at once.
-    -- A job that does not wait if its limit is full has the flag 64, and "on_full": "discard" or "cancel_oldest" (see jobs.full_jobs).
-    -- A job with a tenant has the flag 256, and its tenant in "fair".
-    -- A job with several limits has the flag 128, and has them in "limits", each like a single one. Its name is empty, and its key is its lane:
-    -- see jobs.free_in_lane. If one of them is a sequence, it is outside of "limits", and "lane" is the lane.
-    flow json
+    -- The list of its rules, each with a name and a key. A sequence comes first. Null for jobs without rules; those with rules have the flag 1.
+    -- {"name": .., "key": .., "rule": {"concurrency": {"most": 5}}}: a limit. At most `most` jobs of the key run at once. With a "tenant" beside
+    -- the key, the job has the flag 256, and tenants take turns.
+    -- .. "rule": {"sequence": {"on_discard": "halt"}}}: one at a time, in the order of the ids, with the flag 4. If the job is discarded, the
+    -- sequence halts, or skips it ("skip").
+    -- .. "rule": {"rate": {"limit": 100, "per": 60000000, "burst": 10}}}: at most `limit` jobs start in `per` microseconds, and at most `burst` at
+    -- once, with the flag 8.
+    -- A limit or a rate may have "on_full": "discard" or "cancel_oldest". Then the job does not wait, and has the flag 64 (see jobs.full_jobs).
+    -- A job with several rules has the flag 128 (see jobs.free_in_lane).
+    rules json
 ) with (
     autovacuum_vacuum_scale_factor = 0.0,
     autovacuum_vacuum_threshold = 5000,
@@ -111,7 +112,7 @@ create table jobs.running (
     tags text[],
     args json,
     traceparent text,
-    flow json
+    rules json
 ) with (
     autovacuum_vacuum_scale_factor = 0.0,
     autovacuum_vacuum_threshold = 5000,
@@ -143,7 +144,7 @@ create table jobs.finished (
     tags text[],
     args json,
     traceparent text,
-    flow json
+    rules json
 ) with (
     -- With the default scale factor, autovacuum would start only after a fifth of a long history is dead.
     autovacuum_vacuum_scale_factor = 0.02,

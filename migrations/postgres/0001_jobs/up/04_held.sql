@@ -1,19 +1,53 @@
 -- Held jobs, which wait for a limit, for their turn in a sequence or for a token of a rate, and the tables from which admission learns when
 -- they may start.
 
--- Whether admission can compute with the limits of a job with several ones.
-create function jobs.limits_are_possible(flow json) returns boolean
+-- Whether admission can compute with these rules.
+create function jobs.are_possible(rules json) returns boolean
 language sql immutable
 as $$
-    select coalesce(json_typeof(flow -> 'limits') = 'array' and coalesce(flow ->> 'lane', flow ->> 'key') is not null and (
-        select count(*) between 1 and 4 and bool_and(coalesce(
-            octet_length(l ->> 'limit') between 1 and 200 and octet_length(l ->> 'key') <= 200 and (l ->> 'most')::integer > 0 and (
-                l -> 'rate' is null
-                or (l #>> '{rate,burst}')::integer between 1 and 10000 and (l #>> '{rate,per}')::bigint between 1000 and 31622400000000
-                and (l #>> '{rate,per}')::bigint * (l #>> '{rate,burst}')::integer / (l ->> 'most')::integer <= 3155760000000000
-            ), false))
-        from json_array_elements(case json_typeof(flow -> 'limits') when 'array' then flow -> 'limits' else '[]' end) l
-    ), false)
+    select count(*) between 1 and 4 and bool_and(coalesce(
+        octet_length(r ->> 'name') between 1 and 200 and octet_length(r ->> 'key') <= 200
+        and case
+            when r #> '{rule,rate}' is not null then
+                (r #>> '{rule,rate,limit}')::integer > 0 and (r #>> '{rule,rate,burst}')::integer between 1 and 10000
+                and (r #>> '{rule,rate,per}')::bigint between 1000 and 31622400000000
+                and (r #>> '{rule,rate,per}')::bigint * (r #>> '{rule,rate,burst}')::integer / (r #>> '{rule,rate,limit}')::integer <= 3155760000000000
+            when r #> '{rule,sequence}' is not null then place = 1
+            else (r #>> '{rule,concurrency,most}')::integer > 0
+        end, false))
+    from json_array_elements(case json_typeof(rules) when 'array' then rules else '[]' end) with ordinality as each (r, place)
+$$;
+
+-- The lane of jobs with these rules: the names and keys as a JSON list, or its hash. A sequence is not among them, and a 1 follows the key of a
+-- rate. The function `lane` in `jobs-core/src/limit/rules.rs` makes the same.
+create function jobs.lane(rules json) returns text
+language sql immutable
+as $$
+    select case when octet_length(t.text) <= 200 then t.text else 'sha256:' || encode(sha256(convert_to(t.text, 'UTF8')), 'hex') end
+    from (
+        select '[' || string_agg(
+            to_json(r ->> 'name')::text || ',' || to_json(r ->> 'key')::text || case when r #> '{rule,rate}' is null then '' else ',1' end,
+            ',' order by r ->> 'name' collate "C"
+        ) || ']' as text
+        from json_array_elements(rules) r where r #> '{rule,sequence}' is null
+    ) t
+$$;
+
+-- Where a job with these rules waits first: for its turn in a sequence, else at its only rule, else in its lane. The planner inserts it into the
+-- statements that call it.
+create function jobs.place(rules json) returns table (limit_name text, limit_key text, most integer)
+language sql immutable
+as $$
+    select case when lane.is then '' else rules #>> '{0,name}' end, case when lane.is then jobs.lane(rules) else rules #>> '{0,key}' end,
+           case when lane.is then 1 else coalesce(rules #>> '{0,rule,concurrency,most}', rules #>> '{0,rule,rate,limit}', '1')::integer end
+    from (select json_array_length(rules) > 1 and rules #> '{0,rule,sequence}' is null as is) lane
+$$;
+
+-- The rule with this name.
+create function jobs.rule_of(rules json, name text) returns json
+language sql immutable
+as $$
+    select r from json_array_elements(rules) r where r ->> 'name' = name limit 1
 $$;
 
 -- Jobs that wait until their limit admits them. Only admission moves a job from here to jobs.ready.
@@ -27,7 +61,8 @@ create table jobs.held (
     attempt jobs.smallint_from_0 not null default 0,
     max_attempts jobs.smallint_from_1 not null default 25,
     crashes jobs.smallint_from_0 not null default 0,
-    -- From `flow`.
+    -- The next rule for which it waits, with its key, and how many jobs may run at once there. For a job that waits in a lane, the name is empty.
+    -- `limit_name` and `limit_key` are beside the other texts.
     most integer not null,
     -- Whether it is not due yet. An index finds such jobs when they become due. Then admission sets it to false.
     later boolean not null default false,
@@ -40,7 +75,7 @@ create table jobs.held (
     tags jobs.tags,
     args json,
     traceparent text,
-    flow json not null
+    rules json not null
 ) with (
     autovacuum_vacuum_scale_factor = 0.0,
     autovacuum_vacuum_threshold = 5000,
@@ -62,7 +97,7 @@ create index held_sequence on jobs.held (limit_name, limit_key, id) where flags 
 create index held_rate on jobs.held (limit_name, limit_key, priority desc, run_at, id) where not later and not paused and flags & 8 <> 0;
 
 -- Jobs with tenants, in the order of admission of each tenant. They are in held_order, too, by which their keys are found and counted.
-create index held_fair on jobs.held (limit_name, limit_key, ((flow ->> 'fair') collate "C"), (~priority), run_at, id)
+create index held_fair on jobs.held (limit_name, limit_key, ((rules #>> '{0,tenant}') collate "C"), (~priority), run_at, id)
     where not later and not paused and flags & 256 <> 0;
 
 -- For a search by id. It is unique and has all rows, because a subscriber of logical replication finds rows by it. An id alone is not unique
@@ -73,7 +108,7 @@ create index held_later on jobs.held (run_at, id) where later;
 
 -- The jobs with several limits. The second index has those that wait at one of their limits: the first jobs of their lanes.
 create index held_several on jobs.held (id) where flags & 128 <> 0;
-create index held_from_lane on jobs.held ((coalesce(flow ->> 'lane', flow ->> 'key') collate "C")) where flags & 132 = 128 and limit_name <> '';
+create index held_from_lane on jobs.held ((jobs.lane(rules) collate "C")) where flags & 132 = 128 and limit_name <> '';
 
 -- The jobs that do not wait if their limit is full, before their first attempt. The limits and the rates have ranges of their own.
 create index held_on_full on jobs.held (limit_name, limit_key, (flags & 8), (~priority), run_at, id)
@@ -82,41 +117,30 @@ create index held_paused on jobs.held (queue, kind) where paused;
 
 -- As for jobs.ready: without these statistics a search by id would read the whole table after a vacuum of the empty one.
 alter table jobs.held alter column id set (n_distinct = 1000000000);
-insert into jobs.held (id, kind, args, most, limit_name, limit_key, flow) select id, '', '{}', 1, '', '', '{}' from generate_series(1, 100) id;
+insert into jobs.held (id, kind, args, most, limit_name, limit_key, rules) select id, '', '{}', 1, '', '', '[]' from generate_series(1, 100) id;
 analyze jobs.held (id);
 delete from jobs.held;
 
--- Refuses jobs with a rate or with several limits if admission could not compute with their numbers. Each inserted job with several limits
--- first waits in its lane or for its turn. It is a trigger and no constraint. The server prepares the expression of a constraint again in
+-- Refuses jobs with a rate or with several rules if admission could not compute with their numbers. Each inserted job with several rules
+-- first waits for its turn or in its lane. It is a trigger and no constraint. The server prepares the expression of a constraint again in
 -- each statement, and that takes a third of the time of an enqueue.
-create function jobs.check_limits() returns trigger
+create function jobs.check_rules() returns trigger
 language plpgsql
 as $$
 begin
+    if not jobs.are_possible(new.rules) or (json_array_length(new.rules) > 1) <> (new.flags & 128 <> 0) then
+        raise exception 'jobs.held: the rules of job % are not possible: %', new.id, new.rules using errcode = '23514';
+    end if;
     if new.flags & 128 <> 0 then
-        if not jobs.limits_are_possible(new.flow) then
-            raise exception 'jobs.held: the limits of job % are not possible: %', new.id, new.flow using errcode = '23514';
-        end if;
-        if coalesce(new.flow ->> 'lane', new.flow ->> 'key') <> jobs.lane(new.flow -> 'limits') then
-            raise exception 'jobs.held: job % is not in the lane of its limits: %', new.id, new.flow using errcode = '23514';
-        end if;
-        new.limit_name := new.flow ->> 'limit';
-        new.limit_key := new.flow ->> 'key';
-        new.most := (new.flow ->> 'most')::integer;
-        new.flags := new.flags & ~12 | case when new.flow ->> 'sequence' is null then 0 else 4 end;
-    elsif not coalesce(
-        new.most > 0 and (new.flow #>> '{rate,burst}')::integer between 1 and 10000
-        and (new.flow #>> '{rate,per}')::bigint between 1000 and 31622400000000
-        and (new.flow #>> '{rate,per}')::bigint * (new.flow #>> '{rate,burst}')::integer / new.most <= 3155760000000000, false
-    ) then
-        raise exception 'jobs.held: the rate of job % is not possible: %', new.id, new.flow using errcode = '23514';
+        select p.limit_name, p.limit_key, p.most into new.limit_name, new.limit_key, new.most from jobs.place(new.rules) p;
+        new.flags := new.flags & ~12 | case when new.rules #> '{0,rule,sequence}' is null then 0 else 4 end;
     end if;
     return new;
 end
 $$;
 
-create trigger check_limits before insert on jobs.held
-    for each row when (new.flags & 136 <> 0) execute function jobs.check_limits();
+create trigger check_rules before insert on jobs.held
+    for each row when (new.flags & 136 <> 0) execute function jobs.check_rules();
 
 create trigger set_payload_aside before insert on jobs.held
     for each row when (pg_column_size(new.args) > 2000 or new.args is null and new.lease = 0) execute function jobs.set_payload_aside();

@@ -28,20 +28,20 @@ create function jobs.hold_again(job jobs.ready, at timestamptz) returns void
 language plpgsql volatile
 as $$
 declare
-    flow constant json := job.flow;
+    rules constant json := job.rules;
 begin
     if job.flags & 32 <> 0 then
         update jobs.expiry e set start_by = at + e.after where e.job_id = job.id;
     end if;
-    delete from jobs.slot s where s.job_id = job.id and (flow ->> 'sequence' is null or s.limit_name <> flow ->> 'limit');
+    delete from jobs.slot s where s.job_id = job.id and (rules #> '{0,rule,sequence}' is null or s.limit_name <> rules #>> '{0,name}');
     insert into jobs.held (id, run_at, enqueued_at, lease, flags, priority, attempt, max_attempts, crashes, most, later, kind, queue, limit_name, limit_key,
-                           tags, args, traceparent, flow)
-    values (job.id, at, job.enqueued_at, job.lease, job.flags, job.priority, job.attempt, job.max_attempts, job.crashes, (flow ->> 'most')::integer,
-            at > clock_timestamp(), job.kind, job.queue, flow ->> 'limit', flow ->> 'key', job.tags, job.args, job.traceparent, flow);
+                           tags, args, traceparent, rules)
+    select job.id, at, job.enqueued_at, job.lease, job.flags, job.priority, job.attempt, job.max_attempts, job.crashes, p.most,
+           at > clock_timestamp(), job.kind, job.queue, p.limit_name, p.limit_key, job.tags, job.args, job.traceparent, rules
+    from jobs.place(rules) p;
     insert into jobs.nudge (limit_name, limit_key)
-    select flow ->> 'limit', flow ->> 'key'
-    union select l ->> 'limit', l ->> 'key' from json_array_elements(case when job.flags & 128 <> 0 then flow -> 'limits' else '[]' end) l
-    union select '', coalesce(flow ->> 'lane', flow ->> 'key') where job.flags & 128 <> 0;
+    select r ->> 'name', r ->> 'key' from json_array_elements(rules) r
+    union select '', jobs.lane(rules) where job.flags & 128 <> 0;
     perform jobs.wake_admission();
 end
 $$;
@@ -75,11 +75,11 @@ begin
         if held.flags & 32 <> 0 then
             update jobs.expiry e set start_by = held.run_at + e.after where e.job_id = held.id;
         end if;
-        -- A job that waits at one of several limits begins again in its lane or with its turn: see the trigger check_limits.
+        -- A job that waits at one of several rules begins again with its turn or in its lane: see the trigger check_rules.
         insert into jobs.nudge (limit_name, limit_key)
         select held.limit_name, held.limit_key
-        union select held.flow ->> 'limit', held.flow ->> 'key'
-        union select '', coalesce(held.flow ->> 'lane', held.flow ->> 'key') where held.flags & 128 <> 0;
+        union select held.rules #>> '{0,name}', held.rules #>> '{0,key}'
+        union select '', jobs.lane(held.rules) where held.flags & 128 <> 0;
         insert into jobs.held select held.*;
         perform jobs.wake_admission();
         return true;
@@ -95,7 +95,7 @@ begin
     ready.priority := case when with_priority then replace_waiting.priority else ready.priority end;
     at := case when quiet is not null then least(clock_timestamp() + quiet, ready.enqueued_at + longest)
                when with_run_at then replace_waiting.run_at else ready.run_at end;
-    if ready.flow is not null and at > clock_timestamp() then
+    if ready.rules is not null and at > clock_timestamp() then
         perform jobs.hold_again(ready, at);
         return true;
     end if;

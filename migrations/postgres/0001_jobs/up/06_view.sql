@@ -19,7 +19,7 @@ select id, kind, queue, state, priority, attempt::integer, max_attempts::integer
        (select o.progress_message from jobs.output o where o.job_id = job.id) as progress_message,
        (select o.progress_at from jobs.output o where o.job_id = job.id) as progress_at,
        traceparent,
-       flow
+       rules
 from (
     -- The casts give these columns the same types as in the other two tables. If the types differed, the planner would
     -- not pass a condition on the id to the three tables, and a query by id would read all rows.
@@ -28,7 +28,7 @@ from (
            priority, attempt::smallint as attempt, max_attempts::smallint as max_attempts, crashes::smallint as crashes,
            run_at::timestamptz as run_at, enqueued_at::timestamptz as enqueued_at,
            null::timestamptz as claimed_at, null::timestamptz as finished_at, null::uuid as worker,
-           lease::integer as lease, tags::text[] as tags, args, flags, traceparent, flow
+           lease::integer as lease, tags::text[] as tags, args, flags, traceparent, rules
     from jobs.ready
     union all
     select id, kind, queue,
@@ -36,17 +36,17 @@ from (
            priority, attempt::smallint as attempt, max_attempts::smallint as max_attempts, crashes::smallint as crashes,
            run_at::timestamptz as run_at, enqueued_at::timestamptz as enqueued_at,
            null::timestamptz as claimed_at, null::timestamptz as finished_at, null::uuid as worker,
-           lease::integer as lease, tags::text[] as tags, args, flags, traceparent, flow
+           lease::integer as lease, tags::text[] as tags, args, flags, traceparent, rules
     from jobs.held
     union all
     -- The view takes its column names from the select above. Constants have a name here, too, because PostgreSQL would
     -- generate names for them, and different ones when the view is restored from a dump.
     select id, kind, queue, 'running' as state, priority, attempt, max_attempts, crashes, run_at, enqueued_at,
-           claimed_at, null as finished_at, worker, lease, tags, args, flags, traceparent, flow
+           claimed_at, null as finished_at, worker, lease, tags, args, flags, traceparent, rules
     from jobs.running
     union all
     select id, kind, queue, (array['completed', 'cancelled', 'discarded'])[state], priority, attempt, max_attempts, crashes,
-           run_at, enqueued_at, claimed_at, finished_at, worker, lease, tags, args, flags, traceparent, flow
+           run_at, enqueued_at, claimed_at, finished_at, worker, lease, tags, args, flags, traceparent, rules
     from jobs.finished
 ) job;
 
@@ -76,4 +76,4 @@ comment on column jobs.job.progress_total is 'Of how much. Null if the handler h
 comment on column jobs.job.progress_message is 'What the handler has said of its progress last.';
 comment on column jobs.job.progress_at is 'The time at which the progress was stored.';
 comment on column jobs.job.traceparent is 'The trace context of the enqueue. Null if there is none.';
-comment on column jobs.job.flow is 'The limit, the sequence or the rate of the job, with its name and its key. Null if it has none.';
+comment on column jobs.job.rules is 'The list of the rules of the job: limits, sequences and rates, each with its name and its key. Null if it has none.';

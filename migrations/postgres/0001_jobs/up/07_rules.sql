@@ -1,7 +1,7 @@
--- The limits and keys of a job that SQL enqueues.
+-- The rules and keys of a job that SQL enqueues.
 
--- The limit of a job, as in the column `flow`. Null without `most`.
-create function jobs.flow(
+-- A rule as the column `rules` has it. Null without `most`, `sequence` and `rate`.
+create function jobs.rule(
     kind text, args json, most integer, by text[], limit_name text, sequence text default null, rate integer default null,
     per interval default null, burst integer default null, on_full text default null
 ) returns json
@@ -10,76 +10,79 @@ as $$
 declare
     per_us bigint;
 begin
-    if flow.rate is null and (flow.per is not null or flow.burst is not null) then
-        raise exception 'jobs.enqueue: job % has `per` or `burst`, and no `rate`', flow.kind using errcode = '22023';
+    if rule.rate is null and (rule.per is not null or rule.burst is not null) then
+        raise exception 'jobs.enqueue: job % has `per` or `burst`, and no `rate`', rule.kind using errcode = '22023';
     end if;
-    if flow.rate is not null then
-        if most is not null or flow.sequence is not null then
-            raise exception 'jobs.enqueue: job % has several of `concurrency`, `sequence` and `rate`; pass one of them, and the others in `limits`', flow.kind using errcode = '22023';
+    if rule.rate is not null then
+        if most is not null or rule.sequence is not null then
+            raise exception 'jobs.enqueue: job % has several of `concurrency`, `sequence` and `rate`; pass one of them, and the others in `limits`', rule.kind using errcode = '22023';
         end if;
-        if flow.rate not between 1 and 1000000 then
-            raise exception 'jobs.enqueue: rate of job % must be from 1 to 1000000', flow.kind using errcode = '22023';
+        if rule.rate not between 1 and 1000000 then
+            raise exception 'jobs.enqueue: rate of job % must be from 1 to 1000000', rule.kind using errcode = '22023';
         end if;
         -- Not a comparison of intervals, for which a year has 360 days.
-        if (extract(epoch from flow.per) between 0.001 and 31622400) is not true then
-            raise exception 'jobs.enqueue: job % with `rate` needs `per`, from a millisecond to 366 days', flow.kind using errcode = '22023';
+        if (extract(epoch from rule.per) between 0.001 and 31622400) is not true then
+            raise exception 'jobs.enqueue: job % with `rate` needs `per`, from a millisecond to 366 days', rule.kind using errcode = '22023';
         end if;
-        per_us := (extract(epoch from flow.per) * 1000000)::bigint;
-        if per_us < flow.rate::bigint * 100 then
-            raise exception 'jobs.enqueue: rate of job % allows more than 10000 starts in a second', flow.kind using errcode = '22023';
+        per_us := (extract(epoch from rule.per) * 1000000)::bigint;
+        if per_us < rule.rate::bigint * 100 then
+            raise exception 'jobs.enqueue: rate of job % allows more than 10000 starts in a second', rule.kind using errcode = '22023';
         end if;
-        burst := coalesce(flow.burst, least(greatest(flow.rate::bigint * 100000 / per_us, 1), 10000));
+        burst := coalesce(rule.burst, least(greatest(rule.rate::bigint * 100000 / per_us, 1), 10000));
         if burst not between 1 and 10000 then
-            raise exception 'jobs.enqueue: burst of job % must be from 1 to 10000', flow.kind using errcode = '22023';
+            raise exception 'jobs.enqueue: burst of job % must be from 1 to 10000', rule.kind using errcode = '22023';
         end if;
-        if per_us * burst / flow.rate > 3155760000000000 then
-            raise exception 'jobs.enqueue: the tokens of burst of job % must come within a hundred years', flow.kind using errcode = '22023';
+        if per_us * burst / rule.rate > 3155760000000000 then
+            raise exception 'jobs.enqueue: the tokens of burst of job % must come within a hundred years', rule.kind using errcode = '22023';
         end if;
     end if;
-    if flow.on_full not in ('wait', 'discard', 'cancel_oldest') then
-        raise exception 'jobs.enqueue: `on_full` of job % must be wait, discard or cancel_oldest', flow.kind using errcode = '22023';
+    if rule.on_full not in ('wait', 'discard', 'cancel_oldest') then
+        raise exception 'jobs.enqueue: `on_full` of job % must be wait, discard or cancel_oldest', rule.kind using errcode = '22023';
     end if;
-    if flow.on_full = 'cancel_oldest' and flow.rate is not null then
-        raise exception 'jobs.enqueue: `on_full` of job % with `rate` must be wait or discard: cancelling a job frees no token', flow.kind using errcode = '22023';
+    if rule.on_full = 'cancel_oldest' and rule.rate is not null then
+        raise exception 'jobs.enqueue: `on_full` of job % with `rate` must be wait or discard: cancelling a job frees no token', rule.kind using errcode = '22023';
     end if;
-    if flow.on_full is not null and most is null and flow.rate is null then
-        raise exception 'jobs.enqueue: job % has `on_full`, and neither `concurrency` nor `rate`', flow.kind using errcode = '22023';
+    if rule.on_full is not null and most is null and rule.rate is null then
+        raise exception 'jobs.enqueue: job % has `on_full`, and neither `concurrency` nor `rate`', rule.kind using errcode = '22023';
     end if;
-    if flow.sequence is not null then
-        if flow.sequence not in ('halt', 'skip') then
-            raise exception 'jobs.enqueue: sequence of job % must be halt or skip: what happens when the job is discarded', flow.kind using errcode = '22023';
+    if rule.sequence is not null then
+        if rule.sequence not in ('halt', 'skip') then
+            raise exception 'jobs.enqueue: sequence of job % must be halt or skip: what happens when the job is discarded', rule.kind using errcode = '22023';
         end if;
         if most is not null then
-            raise exception 'jobs.enqueue: job % has `sequence` and `concurrency`; pass one of them, and the other in `limits`', flow.kind using errcode = '22023';
+            raise exception 'jobs.enqueue: job % has `sequence` and `concurrency`; pass one of them, and the other in `limits`', rule.kind using errcode = '22023';
         end if;
-        most := 1;
     end if;
-    if most is null and flow.rate is null then
-        if by is not null or flow.limit_name is not null then
-            raise exception 'jobs.enqueue: job % has `by` or `limit_name`, and neither `concurrency` nor `sequence` nor `rate`', flow.kind using errcode = '22023';
+    if most is null and rule.sequence is null and rule.rate is null then
+        if by is not null or rule.limit_name is not null then
+            raise exception 'jobs.enqueue: job % has `by` or `limit_name`, and neither `concurrency` nor `sequence` nor `rate`', rule.kind using errcode = '22023';
         end if;
         return null;
     end if;
-    if flow.limit_name is null and flow.kind ~ '^\.v[0-9]+$' then
-        raise exception 'jobs.enqueue: job % needs a `limit_name`, because its kind is a version without a name', flow.kind using errcode = '22023';
+    if rule.limit_name is null and rule.kind ~ '^\.v[0-9]+$' then
+        raise exception 'jobs.enqueue: job % needs a `limit_name`, because its kind is a version without a name', rule.kind using errcode = '22023';
     end if;
     if most not between 1 and 10000 then
-        raise exception 'jobs.enqueue: concurrency of job % must be from 1 to 10000', flow.kind using errcode = '22023';
+        raise exception 'jobs.enqueue: concurrency of job % must be from 1 to 10000', rule.kind using errcode = '22023';
     end if;
-    if flow.limit_name = '' or octet_length(flow.limit_name) > 200 then
-        raise exception 'jobs.enqueue: limit_name of job % must have 1 to 200 bytes', flow.kind using errcode = '22023';
+    if rule.limit_name = '' or octet_length(rule.limit_name) > 200 then
+        raise exception 'jobs.enqueue: limit_name of job % must have 1 to 200 bytes', rule.kind using errcode = '22023';
     end if;
-    return json_strip_nulls(json_build_object(
-        'limit', coalesce(flow.limit_name, regexp_replace(flow.kind, '\.v[0-9]+$', '')),
-        'key', jobs.key(flow.kind, flow.args, coalesce(by, '{}')), 'most', coalesce(most, flow.rate),
-        'sequence', flow.sequence, 'rate', case when flow.rate is not null then json_build_object('per', per_us, 'burst', burst) end,
-        'on_full', nullif(flow.on_full, 'wait')
-    ));
+    return json_build_object(
+        'name', coalesce(rule.limit_name, regexp_replace(rule.kind, '\.v[0-9]+$', '')),
+        'key', jobs.key(rule.kind, rule.args, coalesce(by, '{}')),
+        'rule', json_strip_nulls(case
+            when rule.sequence is not null then json_build_object('sequence', json_build_object('on_discard', rule.sequence))
+            when rule.rate is not null then json_build_object('rate', json_build_object(
+                'limit', rule.rate, 'per', per_us, 'burst', burst, 'on_full', nullif(rule.on_full, 'wait')
+            ))
+            else json_build_object('concurrency', json_build_object('most', most, 'on_full', nullif(rule.on_full, 'wait'))) end)
+    );
 end
 $$;
 
--- The same for several limits: the one that is given, if it is not null, and those of a list. See jobs.enqueue.
-create function jobs.flow_of_all(kind text, args json, first json, limits json) returns json
+-- All rules of a job: the first one, if it is not null, and those of a list. Null if there are none. See jobs.enqueue.
+create function jobs.rules(kind text, args json, first json, limits json) returns json
 language plpgsql stable
 as $$
 declare
@@ -90,19 +93,19 @@ declare
     word text;
     names text[] := '{}';
     parts json[] := case when first is null then '{}' else array[first] end;
-    sequence json;
+    has_sequence boolean := false;
 begin
     if json_typeof(limits) <> 'array' then
-        raise exception 'jobs.enqueue: `limits` of job % must be a JSON list of objects', flow_of_all.kind using errcode = '22023';
+        raise exception 'jobs.enqueue: `limits` of job % must be a JSON list of objects', rules.kind using errcode = '22023';
     end if;
     for each in select * from json_array_elements(limits) loop
         if json_typeof(each) <> 'object' or json_typeof(each -> 'by') not in ('array', 'null') then
-            raise exception 'jobs.enqueue: each of the `limits` of job % must be a JSON object, and its `by` a list of arguments', flow_of_all.kind
+            raise exception 'jobs.enqueue: each of the `limits` of job % must be a JSON object, and its `by` a list of arguments', rules.kind
                 using errcode = '22023';
         end if;
         word := (select k from json_object_keys(each) k where k <> all(known) limit 1);
         if word is not null then
-            raise exception 'jobs.enqueue: one of the `limits` of job % has `%`; there are `%`', flow_of_all.kind, word, array_to_string(known, '`, `')
+            raise exception 'jobs.enqueue: one of the `limits` of job % has `%`; there are `%`', rules.kind, word, array_to_string(known, '`, `')
                 using errcode = '22023';
         end if;
         begin
@@ -112,98 +115,74 @@ begin
                    (each ->> 'rate')::integer as rate, (each ->> 'per')::interval as per, (each ->> 'burst')::integer as burst
             into written;
         exception when data_exception then
-            raise exception 'jobs.enqueue: one of the `limits` of job % has an impossible value: %', flow_of_all.kind, sqlerrm using errcode = '22023';
+            raise exception 'jobs.enqueue: one of the `limits` of job % has an impossible value: %', rules.kind, sqlerrm using errcode = '22023';
         end;
-        part := jobs.flow(
-            flow_of_all.kind, flow_of_all.args, written.concurrency, written.key_of, written.limit_name, written.sequence, written.rate, written.per,
+        part := jobs.rule(
+            rules.kind, rules.args, written.concurrency, written.key_of, written.limit_name, written.sequence, written.rate, written.per,
             written.burst
         );
         if part is null then
-            raise exception 'jobs.enqueue: one of the `limits` of job % has neither `concurrency` nor `sequence` nor `rate`', flow_of_all.kind
+            raise exception 'jobs.enqueue: one of the `limits` of job % has neither `concurrency` nor `sequence` nor `rate`', rules.kind
                 using errcode = '22023';
         end if;
         parts := parts || part;
     end loop;
-    if cardinality(parts) <= 1 then
-        return parts[1];
-    end if;
     if cardinality(parts) > 4 then
-        raise exception 'jobs.enqueue: job % has % limits, and at most 4 are possible', flow_of_all.kind, cardinality(parts) using errcode = '22023';
+        raise exception 'jobs.enqueue: job % has % limits, and at most 4 are possible', rules.kind, cardinality(parts) using errcode = '22023';
     end if;
-    if first ->> 'on_full' is not null then
-        raise exception 'jobs.enqueue: `on_full` of job % is for one limit or rate; a job with several of them waits', flow_of_all.kind using errcode = '22023';
+    if cardinality(parts) > 1 and coalesce(first #> '{rule,concurrency,on_full}', first #> '{rule,rate,on_full}') is not null then
+        raise exception 'jobs.enqueue: `on_full` of job % is for one limit or rate; a job with several of them waits', rules.kind using errcode = '22023';
     end if;
     foreach part in array parts loop
-        if part ->> 'limit' = any(names) then
-            raise exception 'jobs.enqueue: two limits of job % have the name %; give each one a `limit_name` of its own', flow_of_all.kind, part ->> 'limit'
+        if part ->> 'name' = any(names) then
+            raise exception 'jobs.enqueue: two limits of job % have the name %; give each one a `limit_name` of its own', rules.kind, part ->> 'name'
                 using errcode = '22023';
         end if;
-        names := names || (part ->> 'limit');
-        if part -> 'sequence' is not null then
-            if sequence is not null then
-                raise exception 'jobs.enqueue: job % is in one sequence at most', flow_of_all.kind using errcode = '22023';
+        names := names || (part ->> 'name');
+        if part #> '{rule,sequence}' is not null then
+            if has_sequence then
+                raise exception 'jobs.enqueue: job % is in one sequence at most', rules.kind using errcode = '22023';
             end if;
-            sequence := part;
+            has_sequence := true;
         end if;
     end loop;
-    limits := array_to_json(array(select p from unnest(parts) as p where p -> 'sequence' is null));
-    if sequence is null then
-        return json_build_object('limit', '', 'key', jobs.lane(limits), 'most', 1, 'limits', limits);
-    end if;
-    return json_build_object('limit', sequence ->> 'limit', 'key', sequence ->> 'key', 'most', 1, 'sequence', sequence ->> 'sequence',
-                             'lane', jobs.lane(limits), 'limits', limits);
+    return case when cardinality(parts) > 0 then array_to_json(array(
+        select p.part from unnest(parts) with ordinality as p (part, place) order by p.part #> '{rule,sequence}' is null, p.place
+    )) end;
 end
 $$;
 
--- The same limit for a job whose tenant are the arguments that `fair_by` names.
-create function jobs.fair_flow(kind text, args json, flow json, fair_by text[]) returns json
+-- The same rules for a job whose tenant are the arguments that `fair_by` names.
+create function jobs.with_tenant(kind text, args json, rules json, fair_by text[]) returns json
 language plpgsql immutable
 as $$
 begin
-    if cardinality(fair_by) = 0 or flow is null then
-        raise exception 'jobs.enqueue: job % has `fair_by`, which names at least one argument, and needs `concurrency`', fair_flow.kind using errcode = '22023';
+    if cardinality(fair_by) = 0 or rules is null then
+        raise exception 'jobs.enqueue: job % has `fair_by`, which names at least one argument, and needs `concurrency`', with_tenant.kind using errcode = '22023';
     end if;
-    if flow -> 'limits' is not null or flow -> 'rate' is not null or flow -> 'sequence' is not null then
-        raise exception 'jobs.enqueue: job % has `fair_by`, which is for jobs with `concurrency` and no other limit', fair_flow.kind using errcode = '22023';
+    if json_array_length(rules) > 1 or rules #> '{0,rule,concurrency}' is null then
+        raise exception 'jobs.enqueue: job % has `fair_by`, which is for jobs with `concurrency` and no other limit', with_tenant.kind using errcode = '22023';
     end if;
-    if flow -> 'on_full' is not null then
-        raise exception 'jobs.enqueue: job % has `fair_by`, which is for jobs that wait for their limit, and `on_full`, with which it does not wait', fair_flow.kind
+    if rules #> '{0,rule,concurrency,on_full}' is not null then
+        raise exception 'jobs.enqueue: job % has `fair_by`, which is for jobs that wait for their limit, and `on_full`, with which it does not wait', with_tenant.kind
             using errcode = '22023';
     end if;
     -- A tenant is made like a key.
-    return flow::jsonb || jsonb_build_object('fair', jobs.key(fair_flow.kind, fair_flow.args, fair_by));
+    return json_build_array(json_build_object(
+        'name', rules #> '{0,name}', 'key', rules #> '{0,key}', 'rule', rules #> '{0,rule}', 'tenant', jobs.key(with_tenant.kind, with_tenant.args, fair_by)
+    ));
 end
 $$;
 
--- The flags of a job with this `flow`.
-create function jobs.flow_flags(flow json) returns integer
+-- The flags of a job with these rules.
+create function jobs.flags(rules json) returns integer
 language sql immutable
 as $$
-    select case when flow ->> 'fair' is null then 0 else 256 end | case when flow is null then 0 when flow -> 'limits' is not null then case when flow ->> 'sequence' is null then 129 else 133 end
-                when flow -> 'rate' is not null then 9 when flow ->> 'sequence' is not null then 5 else 1 end
-           | case when flow ->> 'on_full' is null then 0 else 64 end
-$$;
-
--- One of the limits of a job with several.
-create function jobs.limit_of(flow json, name text) returns json
-language sql immutable
-as $$
-    select l from json_array_elements(flow -> 'limits') l where l ->> 'limit' = name limit 1
-$$;
-
--- The lane of jobs with these limits: their names and keys as a JSON list, or its hash. A 1 follows the key of a rate. The function `lane` in
--- `jobs-core/src/limit/several.rs` makes the same.
-create function jobs.lane(limits json) returns text
-language sql immutable
-as $$
-    select case when octet_length(t.text) <= 200 then t.text else 'sha256:' || encode(sha256(convert_to(t.text, 'UTF8')), 'hex') end
-    from (
-        select '[' || string_agg(
-            to_json(l ->> 'limit')::text || ',' || to_json(l ->> 'key')::text || case when l -> 'rate' is null then '' else ',1' end,
-            ',' order by l ->> 'limit' collate "C"
-        ) || ']' as text
-        from json_array_elements(limits) l
-    ) t
+    select case when rules is null then 0 else 1
+        | case when json_array_length(rules) > 1 then 128 when rules #> '{0,rule,rate}' is not null then 8 else 0 end
+        | case when rules #> '{0,rule,sequence}' is null then 0 else 4 end
+        | case when coalesce(rules #> '{0,rule,concurrency,on_full}', rules #> '{0,rule,rate,on_full}') is null then 0 else 64 end
+        | case when rules #> '{0,tenant}' is null then 0 else 256 end end
 $$;
 
 -- The canonical text of JSON, of which keys are made: equal values have the same text. The names of an object are sorted by their bytes, and the last

@@ -133,9 +133,10 @@ language plpgsql volatile set jit = off
 as $$
 declare
     new_id bigint;
-    flow json;
-    rule json;
+    rules json;
+    unique_rule json;
     taken record;
+    place record;
 begin
     if coalesce(enqueue.kind, '') = '' or coalesce(enqueue.queue, '') = '' then
         raise exception 'jobs.enqueue: kind and queue must not be empty' using errcode = '22023';
@@ -170,51 +171,54 @@ begin
     if enqueue.limits::text ~ '(?<!\\)((?:\\\\)*)\\u0000' then
         raise exception 'jobs.enqueue: `limits` of job % must not contain the NUL character (\u0000)', enqueue.kind using errcode = '22023';
     end if;
-    flow := jobs.flow(enqueue.kind, enqueue.args, enqueue.concurrency, enqueue.by, enqueue.limit_name, enqueue.sequence, enqueue.rate, enqueue.per, enqueue.burst,
-                      enqueue.on_full);
-    if enqueue.limits is not null then
-        flow := jobs.flow_of_all(enqueue.kind, enqueue.args, flow, enqueue.limits);
-    end if;
+    rules := jobs.rule(enqueue.kind, enqueue.args, enqueue.concurrency, enqueue.by, enqueue.limit_name, enqueue.sequence, enqueue.rate, enqueue.per,
+                       enqueue.burst, enqueue.on_full);
+    rules := case when enqueue.limits is not null then jobs.rules(enqueue.kind, enqueue.args, rules, enqueue.limits)
+                  when rules is not null then json_build_array(rules) end;
     if enqueue.fair_by is not null then
-        flow := jobs.fair_flow(enqueue.kind, enqueue.args, flow, enqueue.fair_by);
+        rules := jobs.with_tenant(enqueue.kind, enqueue.args, rules, enqueue.fair_by);
     end if;
-    rule := jobs.unique_rule(enqueue.kind, coalesce(enqueue.args, '{}'), enqueue.unique_by, enqueue.unique_within, enqueue.unique_until, enqueue.on_conflict);
-    if (rule ->> 'again')::boolean then
-        if flow is not null then
+    unique_rule := jobs.unique_rule(enqueue.kind, coalesce(enqueue.args, '{}'), enqueue.unique_by, enqueue.unique_within, enqueue.unique_until, enqueue.on_conflict);
+    if (unique_rule ->> 'again')::boolean then
+        if rules is not null then
             raise exception 'jobs.enqueue: job % has `on_conflict` run_again, which makes a sequence, and one of `concurrency`, `sequence` and `rate`', enqueue.kind
                 using errcode = '22023';
         end if;
-        flow := json_build_object('limit', rule ->> 'name', 'key', rule ->> 'key', 'most', 1, 'sequence', 'skip');
+        rules := json_build_array(json_build_object(
+            'name', unique_rule ->> 'name', 'key', unique_rule ->> 'key', 'rule', json_build_object('sequence', json_build_object('on_discard', 'skip'))
+        ));
     end if;
     if enqueue.expires is not null then
         select t.id, t.outcome into taken from jobs.enqueue_unique(
-            array[rule ->> 'name'], array[rule ->> 'key'], array[(rule ->> 'started')::boolean], array[(rule ->> 'within')::float8], array[rule],
+            array[unique_rule ->> 'name'], array[unique_rule ->> 'key'], array[(unique_rule ->> 'started')::boolean], array[(unique_rule ->> 'within')::float8],
+            array[unique_rule],
             array[enqueue.kind], array[enqueue.queue], array[enqueue.priority::smallint], array[interval '0'], array[enqueue.run_at],
-            array[enqueue.max_attempts::smallint], array[enqueue.tags::text], array[coalesce(enqueue.args, '{}')], array[null::text], array[flow], array[enqueue.expires]
+            array[enqueue.max_attempts::smallint], array[enqueue.tags::text], array[coalesce(enqueue.args, '{}')], array[null::text], array[rules], array[enqueue.expires]
         ) t;
-    elsif rule is not null then
+    elsif unique_rule is not null then
         select t.id, t.outcome into taken from jobs.enqueue_unique_one(
-            rule ->> 'name', rule ->> 'key', rule, enqueue.kind, enqueue.queue, enqueue.priority::smallint, greatest(enqueue.run_at, clock_timestamp()),
-            enqueue.max_attempts::smallint, enqueue.tags, coalesce(enqueue.args, '{}'), null, flow
+            unique_rule ->> 'name', unique_rule ->> 'key', unique_rule, enqueue.kind, enqueue.queue, enqueue.priority::smallint, greatest(enqueue.run_at, clock_timestamp()),
+            enqueue.max_attempts::smallint, enqueue.tags, coalesce(enqueue.args, '{}'), null, rules
         ) t;
     end if;
     if taken is not null then
         if taken.outcome = 3 then
-            raise exception 'jobs.enqueue: job % has the unique key % of job % already', taken.id, rule ->> 'key', enqueue.kind using errcode = 'JU001';
+            raise exception 'jobs.enqueue: job % has the unique key % of job % already', taken.id, unique_rule ->> 'key', enqueue.kind using errcode = 'JU001';
         end if;
         return taken.id;
     end if;
-    if flow is not null then
-        insert into jobs.held as h (kind, args, queue, priority, run_at, max_attempts, tags, flow, limit_name, limit_key, most, flags, later)
+    if rules is not null then
+        select * into place from jobs.place(rules);
+        insert into jobs.held as h (kind, args, queue, priority, run_at, max_attempts, tags, rules, limit_name, limit_key, most, flags, later)
         values (
             enqueue.kind, coalesce(enqueue.args, '{}'), enqueue.queue, enqueue.priority::smallint,
             greatest(enqueue.run_at, clock_timestamp()), enqueue.max_attempts::smallint, enqueue.tags,
-            flow, flow ->> 'limit', flow ->> 'key', (flow ->> 'most')::integer, jobs.flow_flags(flow),
+            rules, place.limit_name, place.limit_key, place.most, jobs.flags(rules),
             coalesce(enqueue.run_at > clock_timestamp(), false)
         )
         returning h.id into new_id;
         insert into jobs.nudge (limit_name, limit_key, place, run_at)
-        values (flow ->> 'limit', flow ->> 'key', ~enqueue.priority::smallint, statement_timestamp());
+        values (place.limit_name, place.limit_key, ~enqueue.priority::smallint, statement_timestamp());
         perform jobs.wake_admission();
         return new_id;
     end if;
@@ -238,6 +242,8 @@ declare
     letter jobs.dead_letter;
     arguments json;
     labels text[];
+    rules json;
+    place record;
     new_id bigint;
 begin
     delete from jobs.dead_letter where dead_letter.number = put_back.number returning * into letter;
@@ -252,16 +258,17 @@ begin
         when 'null' then (select payload.args from jobs.payload where payload.job_id = letter.id)
         else letter.job -> 'args' end;
     labels := case json_typeof(letter.job -> 'tags') when 'array' then array(select json_array_elements_text(letter.job -> 'tags')) end;
-    if json_typeof(letter.job -> 'flow') = 'object' then
-        insert into jobs.held as h (kind, args, queue, priority, max_attempts, tags, flow, limit_name, limit_key, most, flags)
+    if json_typeof(letter.job -> 'rules') = 'array' then
+        rules := letter.job -> 'rules';
+        select * into place from jobs.place(rules);
+        insert into jobs.held as h (kind, args, queue, priority, max_attempts, tags, rules, limit_name, limit_key, most, flags)
         values (
             letter.kind, coalesce(arguments, '{}'), letter.queue, (letter.job ->> 'priority')::smallint,
             greatest((letter.job ->> 'max_attempts')::smallint, 1::smallint), labels,
-            letter.job -> 'flow', letter.job -> 'flow' ->> 'limit', letter.job -> 'flow' ->> 'key', (letter.job -> 'flow' ->> 'most')::integer,
-            jobs.flow_flags(letter.job -> 'flow')
+            rules, place.limit_name, place.limit_key, place.most, jobs.flags(rules)
         )
         returning h.id into new_id;
-        insert into jobs.nudge (limit_name, limit_key) values (letter.job -> 'flow' ->> 'limit', letter.job -> 'flow' ->> 'key');
+        insert into jobs.nudge (limit_name, limit_key) values (place.limit_name, place.limit_key);
         perform jobs.wake_admission();
         return new_id;
     end if;

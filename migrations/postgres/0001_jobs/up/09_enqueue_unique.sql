@@ -5,32 +5,33 @@
 -- This function and the next three have the rights of the owner. A role that only enqueues must not read or change jobs, or choose the
 -- id of a job.
 create function jobs.enqueue_unique_one(
-    name text, key text, rule json, kind text, queue text, priority smallint, run_at timestamptz, max_attempts smallint, tags text[], args json,
-    traceparent text, flow json, out id bigint, out outcome smallint
+    name text, key text, unique_rule json, kind text, queue text, priority smallint, run_at timestamptz, max_attempts smallint, tags text[], args json,
+    traceparent text, rules json, out id bigint, out outcome smallint
 )
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set jit = off
 as $$
 #variable_conflict use_variable
 begin
-    select t.id, t.outcome into id, outcome from jobs.take_key(name, key, rule, args, run_at, priority) t;
+    select t.id, t.outcome into id, outcome from jobs.take_key(name, key, unique_rule, args, run_at, priority) t;
     if outcome <> 0 then
         return;
     end if;
-    if flow is null then
+    if rules is null then
         insert into jobs.ready (id, flags, kind, queue, priority, run_at, max_attempts, tags, args, traceparent)
         values (id, 16, kind, queue, priority, run_at, max_attempts, tags, args, traceparent);
         perform jobs.wake(queue);
         return;
     end if;
-    insert into jobs.held (id, flags, kind, queue, priority, run_at, max_attempts, tags, args, traceparent, flow, limit_name, limit_key, most, later)
-    values (id, 16 | jobs.flow_flags(flow), kind, queue, priority, run_at, max_attempts, tags, args, traceparent,
-            flow, flow ->> 'limit', flow ->> 'key', (flow ->> 'most')::integer, run_at > clock_timestamp());
-    insert into jobs.nudge (limit_name, limit_key) values (flow ->> 'limit', flow ->> 'key');
+    insert into jobs.held (id, flags, kind, queue, priority, run_at, max_attempts, tags, args, traceparent, rules, limit_name, limit_key, most, later)
+    select id, 16 | jobs.flags(rules), kind, queue, priority, run_at, max_attempts, tags, args, traceparent,
+           rules, p.limit_name, p.limit_key, p.most, run_at > clock_timestamp()
+    from jobs.place(rules) p;
+    insert into jobs.nudge (limit_name, limit_key) select p.limit_name, p.limit_key from jobs.place(rules) p;
     perform jobs.wake_admission();
 end
 $$;
 
--- The same for a job without a limit. Usually no other job has the key, and one statement does everything. The rule is a text, because it is
+-- The same for a job without rules. Usually no other job has the key, and one statement does everything. The rule is a text, because it is
 -- read only if another job has the key.
 --
 -- It does not set `search_path`, which would take as long as the insert of the key. So it names the schema of each function and operator.
@@ -108,8 +109,8 @@ $$;
 -- The same for many jobs, of which at least one is unique or expires. See jobs.take_keys. A job is due after its delay, and not before its time.
 -- Each text of `tags` is an array. `expires`: so long after it is due, a job expires.
 create function jobs.enqueue_unique(
-    names text[], keys text[], started boolean[], within float8[], rules json[], kinds text[], queues text[], priorities smallint[],
-    delays interval[], not_before timestamptz[], max_attempts smallint[], tags text[], args json[], traceparents text[], flows json[], expires interval[]
+    names text[], keys text[], started boolean[], within float8[], unique_rules json[], kinds text[], queues text[], priorities smallint[],
+    delays interval[], not_before timestamptz[], max_attempts smallint[], tags text[], args json[], traceparents text[], rules json[], expires interval[]
 ) returns table (place bigint, id bigint, outcome smallint)
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set jit = off
 as $$
@@ -122,30 +123,30 @@ declare
     outcomes smallint[];
 begin
     select t.ids, t.outcomes into ids, outcomes from jobs.take_keys(
-        names, keys, enqueue_unique.started, within, rules, enqueue_unique.args, run_ats, priorities
+        names, keys, enqueue_unique.started, within, unique_rules, enqueue_unique.args, run_ats, priorities
     ) t;
     insert into jobs.ready (id, flags, kind, queue, priority, run_at, max_attempts, tags, args, traceparent)
     select job.id, case when job.name is null then 0 else 16 end | case when job.expires is null then 0 else 32 end, job.kind, job.queue, job.priority, job.run_at, job.max_attempts, job.tags::text[],
            job.args, job.traceparent
-    from unnest(ids, outcomes, names, kinds, queues, priorities, run_ats, enqueue_unique.max_attempts, enqueue_unique.tags, enqueue_unique.args, traceparents, flows, enqueue_unique.expires)
-        as job (id, outcome, name, kind, queue, priority, run_at, max_attempts, tags, args, traceparent, flow, expires)
-    where job.outcome = 0 and job.flow is null;
+    from unnest(ids, outcomes, names, kinds, queues, priorities, run_ats, enqueue_unique.max_attempts, enqueue_unique.tags, enqueue_unique.args, traceparents, enqueue_unique.rules, enqueue_unique.expires)
+        as job (id, outcome, name, kind, queue, priority, run_at, max_attempts, tags, args, traceparent, rules, expires)
+    where job.outcome = 0 and job.rules is null;
     if found then
-        perform jobs.wake(woken.queue) from (select distinct w.queue from unnest(queues, flows) as w (queue, flow) where w.flow is null) woken;
+        perform jobs.wake(woken.queue) from (select distinct w.queue from unnest(queues, enqueue_unique.rules) as w (queue, rules) where w.rules is null) woken;
     end if;
-    if exists (select from unnest(flows) as flow where flow is not null) then
+    if exists (select from unnest(enqueue_unique.rules) as r where r is not null) then
         with new as materialized (
-            select job.* from unnest(ids, outcomes, names, kinds, queues, priorities, run_ats, enqueue_unique.max_attempts, enqueue_unique.tags, enqueue_unique.args, traceparents, flows, enqueue_unique.expires)
-                as job (id, outcome, name, kind, queue, priority, run_at, max_attempts, tags, args, traceparent, flow, expires)
-            where job.outcome = 0 and job.flow is not null
+            select job.*, p.* from unnest(ids, outcomes, names, kinds, queues, priorities, run_ats, enqueue_unique.max_attempts, enqueue_unique.tags, enqueue_unique.args, traceparents, enqueue_unique.rules, enqueue_unique.expires)
+                as job (id, outcome, name, kind, queue, priority, run_at, max_attempts, tags, args, traceparent, rules, expires)
+            cross join lateral jobs.place(job.rules) p
+            where job.outcome = 0 and job.rules is not null
         ), held as (
-            insert into jobs.held (id, flags, kind, queue, priority, run_at, max_attempts, tags, args, traceparent, flow, limit_name, limit_key, most, later)
-            select n.id, case when n.name is null then 0 else 16 end | case when n.expires is null then 0 else 32 end | jobs.flow_flags(n.flow), n.kind, n.queue,
-                   n.priority, n.run_at, n.max_attempts, n.tags::text[], n.args, n.traceparent, n.flow, n.flow ->> 'limit', n.flow ->> 'key',
-                   (n.flow ->> 'most')::integer, n.run_at > clock_timestamp()
+            insert into jobs.held (id, flags, kind, queue, priority, run_at, max_attempts, tags, args, traceparent, rules, limit_name, limit_key, most, later)
+            select n.id, case when n.name is null then 0 else 16 end | case when n.expires is null then 0 else 32 end | jobs.flags(n.rules), n.kind, n.queue,
+                   n.priority, n.run_at, n.max_attempts, n.tags::text[], n.args, n.traceparent, n.rules, n.limit_name, n.limit_key, n.most, n.run_at > clock_timestamp()
             from new n
         )
-        insert into jobs.nudge (limit_name, limit_key) select distinct n.flow ->> 'limit', n.flow ->> 'key' from new n;
+        insert into jobs.nudge (limit_name, limit_key) select distinct n.limit_name, n.limit_key from new n;
         perform jobs.wake_admission();
     end if;
     insert into jobs.expiry (job_id, start_by, after)

@@ -193,10 +193,9 @@ begin
                    where r.limit_name = key.name and r.limit_key = key.value
                ), 0)), head.burst * head.every) as lack
         from unnest(names, keys) as key (name, value) cross join lateral (
-            select (rate ->> 'burst')::bigint as burst, ((rate ->> 'per')::bigint + first.most - 1) / first.most as every
+            select (rate ->> 'burst')::bigint as burst, ((rate ->> 'per')::bigint + (rate ->> 'limit')::bigint - 1) / (rate ->> 'limit')::bigint as every
             from (
-                select case when h.flags & 128 = 0 then h.flow -> 'rate' else jobs.limit_of(h.flow, h.limit_name) -> 'rate' end as rate, h.most
-                from jobs.held h
+                select case when h.flags & 128 = 0 then h.rules -> 0 else jobs.rule_of(h.rules, h.limit_name) end #> '{rule,rate}' as rate from jobs.held h
                 where not h.later and not h.paused and h.flags & 8 <> 0 and h.limit_name = key.name and h.limit_key = key.value
                 order by h.priority desc, h.run_at, h.id limit 1
             ) first

@@ -10,28 +10,28 @@ as $$
 begin
     return query
     with recursive later as (
-        (select (h.flow ->> 'fair') collate "C" as tenant, ~h.priority as place, h.run_at::timestamptz as run_at, h.id from jobs.held h
+        (select (h.rules #>> '{0,tenant}') collate "C" as tenant, ~h.priority as place, h.run_at::timestamptz as run_at, h.id from jobs.held h
          where not h.later and not h.paused and h.flags & 256 <> 0 and h.limit_name = name and h.limit_key = key
-           and (h.flow ->> 'fair') collate "C" > after
-         order by (h.flow ->> 'fair') collate "C", ~h.priority, h.run_at, h.id limit 1)
+           and (h.rules #>> '{0,tenant}') collate "C" > after
+         order by (h.rules #>> '{0,tenant}') collate "C", ~h.priority, h.run_at, h.id limit 1)
         union all
         select next.* from later l cross join lateral (
-            select (h.flow ->> 'fair') collate "C", ~h.priority, h.run_at::timestamptz, h.id from jobs.held h
+            select (h.rules #>> '{0,tenant}') collate "C", ~h.priority, h.run_at::timestamptz, h.id from jobs.held h
             where not h.later and not h.paused and h.flags & 256 <> 0 and h.limit_name = name and h.limit_key = key
-              and (h.flow ->> 'fair') collate "C" > l.tenant
-            order by (h.flow ->> 'fair') collate "C", ~h.priority, h.run_at, h.id limit 1
+              and (h.rules #>> '{0,tenant}') collate "C" > l.tenant
+            order by (h.rules #>> '{0,tenant}') collate "C", ~h.priority, h.run_at, h.id limit 1
         ) next
     ), earlier as (
-        (select (h.flow ->> 'fair') collate "C" as tenant, ~h.priority as place, h.run_at::timestamptz as run_at, h.id from jobs.held h
+        (select (h.rules #>> '{0,tenant}') collate "C" as tenant, ~h.priority as place, h.run_at::timestamptz as run_at, h.id from jobs.held h
          where not h.later and not h.paused and h.flags & 256 <> 0 and h.limit_name = name and h.limit_key = key
-           and (h.flow ->> 'fair') collate "C" > '' and (h.flow ->> 'fair') collate "C" <= after
-         order by (h.flow ->> 'fair') collate "C", ~h.priority, h.run_at, h.id limit 1)
+           and (h.rules #>> '{0,tenant}') collate "C" > '' and (h.rules #>> '{0,tenant}') collate "C" <= after
+         order by (h.rules #>> '{0,tenant}') collate "C", ~h.priority, h.run_at, h.id limit 1)
         union all
         select next.* from earlier e cross join lateral (
-            select (h.flow ->> 'fair') collate "C", ~h.priority, h.run_at::timestamptz, h.id from jobs.held h
+            select (h.rules #>> '{0,tenant}') collate "C", ~h.priority, h.run_at::timestamptz, h.id from jobs.held h
             where not h.later and not h.paused and h.flags & 256 <> 0 and h.limit_name = name and h.limit_key = key
-              and (h.flow ->> 'fair') collate "C" > e.tenant and (h.flow ->> 'fair') collate "C" <= after
-            order by (h.flow ->> 'fair') collate "C", ~h.priority, h.run_at, h.id limit 1
+              and (h.rules #>> '{0,tenant}') collate "C" > e.tenant and (h.rules #>> '{0,tenant}') collate "C" <= after
+            order by (h.rules #>> '{0,tenant}') collate "C", ~h.priority, h.run_at, h.id limit 1
         ) next
     )
     select * from later
@@ -66,11 +66,11 @@ begin
         free := least(free, most_jobs);
         beside := array(
             select h.ctid from (
-                select f.ctid, f.flags, f.flow, f.priority, f.run_at, f.id from jobs.held f
+                select f.ctid, f.flags, f.rules, f.priority, f.run_at, f.id from jobs.held f
                 where not f.later and not f.paused and f.flags & 12 = 0 and f.limit_name = name and f.limit_key = key
                 order by ~f.priority, f.run_at, f.id limit most_beside
             ) h
-            where h.flags & 256 = 0 or coalesce(h.flow ->> 'fair', '') = ''
+            where h.flags & 256 = 0 or coalesce(h.rules #>> '{0,tenant}', '') = ''
         );
         with turns as materialized (
             select * from jobs.next_tenants(name, key, turn, cardinality(beside) > 0, free) with ordinality as t (tenant, place, run_at, id, turn)
@@ -85,7 +85,7 @@ begin
                 from (
                     (select f.ctid, f.queue, f.kind, f.priority, f.run_at, f.id from jobs.held f
                      where not f.later and not f.paused and f.flags & 256 <> 0 and f.limit_name = name and f.limit_key = key
-                       and (f.flow ->> 'fair') collate "C" = t.tenant and t.tenant <> ''
+                       and (f.rules #>> '{0,tenant}') collate "C" = t.tenant and t.tenant <> ''
                        and (~f.priority, f.run_at, f.id) >= (t.place, t.run_at, t.id)
                      order by ~f.priority, f.run_at, f.id limit (select s.of_each from size s))
                     union all

@@ -1,11 +1,11 @@
--- Jobs with several limits, which wait in lanes.
+-- Jobs with several rules, which wait in lanes.
 
--- Whether a job of the lane waits at one of its limits.
+-- Whether a job of the lane waits at one of its rules.
 create function jobs.waits_at_limit(lane text) returns boolean
 language sql stable
 as $$
     select exists (
-        select from jobs.held h where h.flags & 132 = 128 and h.limit_name <> '' and coalesce(h.flow ->> 'lane', h.flow ->> 'key') collate "C" = lane
+        select from jobs.held h where h.flags & 132 = 128 and h.limit_name <> '' and jobs.lane(h.rules) collate "C" = lane
           and not h.later and not h.paused
     )
 $$;
@@ -16,56 +16,65 @@ language sql stable
 as $$
     select case when job.limit_name = '' then (
         select r.next_at from jobs.held h join jobs.rate r on r.limit_name = h.limit_name and r.limit_key = h.limit_key
-        where h.flags & 132 = 128 and h.limit_name <> '' and coalesce(h.flow ->> 'lane', h.flow ->> 'key') collate "C" = job.limit_key and h.flags & 8 <> 0
+        where h.flags & 132 = 128 and h.limit_name <> '' and jobs.lane(h.rules) collate "C" = job.limit_key and h.flags & 8 <> 0
         limit 1
     ) when job.flags & 8 <> 0 then (
         select r.next_at from jobs.rate r where r.limit_name = job.limit_name and r.limit_key = job.limit_key
     ) end
 $$;
 
+-- The rules of a job without its sequence.
+create function jobs.beside_sequence(rules json) returns setof json
+language sql immutable
+as $$
+    select r from json_array_elements(rules) r where r #> '{rule,sequence}' is null
+$$;
+
 -- The tokens of a rate at this time.
-create function jobs.tokens(rate json, at timestamptz) returns bigint
+create function jobs.tokens(rule json, at timestamptz) returns bigint
 language sql stable
 as $$
     select (token.burst * token.every - least(greatest(0, coalesce((
         select (extract(epoch from r.full_at - at) * 1000000)::bigint from jobs.rate r
-        where r.limit_name = rate ->> 'limit' and r.limit_key = rate ->> 'key'
+        where r.limit_name = rule ->> 'name' and r.limit_key = rule ->> 'key'
     ), 0)), token.burst * token.every)) / token.every
     from (
-        select (rate #>> '{rate,burst}')::bigint as burst,
-               ((rate #>> '{rate,per}')::bigint + (rate ->> 'most')::bigint - 1) / (rate ->> 'most')::bigint as every
+        select (rule #>> '{rule,rate,burst}')::bigint as burst,
+               ((rule #>> '{rule,rate,per}')::bigint + (rule #>> '{rule,rate,limit}')::bigint - 1) / (rule #>> '{rule,rate,limit}')::bigint as every
     ) token
 $$;
 
 -- Spends this many of these tokens. A negative number gives back those that the same pass has spent.
-create function jobs.spend_tokens(rate json, number bigint, at timestamptz) returns void
+create function jobs.spend_tokens(rule json, number bigint, at timestamptz) returns void
 language sql volatile
 as $$
     insert into jobs.rate as r (limit_name, limit_key, full_at)
-    select rate ->> 'limit', rate ->> 'key', at + number * token.every * interval '1 microsecond'
-    from (select ((rate #>> '{rate,per}')::bigint + (rate ->> 'most')::bigint - 1) / (rate ->> 'most')::bigint as every) token
+    select rule ->> 'name', rule ->> 'key', at + number * token.every * interval '1 microsecond'
+    from (
+        select ((rule #>> '{rule,rate,per}')::bigint + (rule #>> '{rule,rate,limit}')::bigint - 1) / (rule #>> '{rule,rate,limit}')::bigint as every
+    ) token
     on conflict (limit_name, limit_key) do update set full_at = greatest(r.full_at, at) + (excluded.full_at - at)
 $$;
 
--- How many jobs one of several limits allows to start at this time.
-create function jobs.free_of(l json, at timestamptz) returns bigint
+-- How many jobs one of several rules allows to start at this time.
+create function jobs.free_of(rule json, at timestamptz) returns bigint
 language sql stable
 as $$
-    select case when l -> 'rate' is not null then jobs.tokens(l, at)
-                else jobs.allowed(l ->> 'limit', (l ->> 'most')::integer)
-                     - (select count(*) from jobs.slot s where s.limit_name = l ->> 'limit' and s.limit_key = l ->> 'key') end
+    select case when rule #> '{rule,rate}' is not null then jobs.tokens(rule, at)
+                else jobs.allowed(rule ->> 'name', (rule #>> '{rule,concurrency,most}')::integer)
+                     - (select count(*) from jobs.slot s where s.limit_name = rule ->> 'name' and s.limit_key = rule ->> 'key') end
 $$;
 
--- A part of jobs.admit: starts these jobs of one lane, and takes the slots and tokens of all their limits.
-create function jobs.start_in_lane(places tid[], flow json, at timestamptz) returns bigint
+-- A part of jobs.admit: starts these jobs of one lane, and takes the slots and tokens of all their rules.
+create function jobs.start_in_lane(places tid[], rules json, at timestamptz) returns bigint
 language plpgsql volatile
 as $$
 begin
     insert into jobs.slot (job_id, limit_name, limit_key)
-    select h.id, l ->> 'limit', l ->> 'key' from jobs.held h cross join json_array_elements(start_in_lane.flow -> 'limits') l
-    where h.ctid = any(places) and l -> 'rate' is null
+    select h.id, r ->> 'name', r ->> 'key' from jobs.held h cross join jobs.beside_sequence(start_in_lane.rules) r
+    where h.ctid = any(places) and r #> '{rule,rate}' is null
     on conflict do nothing;
-    perform jobs.spend_tokens(l, cardinality(places), at) from json_array_elements(start_in_lane.flow -> 'limits') l where l -> 'rate' is not null;
+    perform jobs.spend_tokens(r, cardinality(places), at) from json_array_elements(start_in_lane.rules) r where r #> '{rule,rate}' is not null;
     return jobs.admit_held(places, false);
 end
 $$;
@@ -104,7 +113,7 @@ language plpgsql volatile
 as $$
 declare
     place tid;
-    rate json;
+    rule json;
     number bigint;
     state text;
     message text;
@@ -120,10 +129,10 @@ begin
         exception when others then
             state := sqlstate;
             message := sqlerrm;
-            select h.flow into rate from jobs.held h where h.ctid = place;
+            select h.rules -> 0 into rule from jobs.held h where h.ctid = place;
             set_apart := set_apart + (select r.set_apart from jobs.refuse(place, state, message) r);
             if spends then
-                perform jobs.spend_tokens(rate, -1, clock_timestamp());
+                perform jobs.spend_tokens(rule, -1, clock_timestamp());
             end if;
         end;
     end loop;
@@ -131,7 +140,7 @@ end
 $$;
 
 -- A part of jobs.admit: the same for one job of a lane.
-create function jobs.start_or_refuse(place tid, flow json, at timestamptz, out started bigint, out set_apart bigint)
+create function jobs.start_or_refuse(place tid, rules json, at timestamptz, out started bigint, out set_apart bigint)
 language plpgsql volatile
 as $$
 declare
@@ -139,7 +148,7 @@ declare
     message text;
 begin
     started := 0; set_apart := 0;
-    started := jobs.start_in_lane(array[place], flow, at);
+    started := jobs.start_in_lane(array[place], rules, at);
 exception when others then
     state := sqlstate;
     message := sqlerrm;
@@ -148,21 +157,22 @@ exception when others then
 end
 $$;
 
--- A part of jobs.admit: lets a job of a lane wait at one of its limits, which is full. Who frees something there nudges its key. So does this
+-- A part of jobs.admit: lets a job of a lane wait at one of its rules, which does not allow it. Who frees something there nudges its key. So does this
 -- function, because the job is new there: the next look finds the time of the next token.
-create function jobs.wait_at(place tid, l json) returns void
+create function jobs.wait_at(place tid, rule json) returns void
 language plpgsql volatile
 as $$
 begin
-    update jobs.held set limit_name = l ->> 'limit', limit_key = l ->> 'key', most = (l ->> 'most')::integer,
-        flags = flags & ~12 | case when l -> 'rate' is null then 0 else 8 end
+    update jobs.held set limit_name = rule ->> 'name', limit_key = rule ->> 'key',
+        most = coalesce(rule #>> '{rule,concurrency,most}', rule #>> '{rule,rate,limit}')::integer,
+        flags = flags & ~12 | case when rule #> '{rule,rate}' is null then 0 else 8 end
     where ctid = place;
-    insert into jobs.nudge (limit_name, limit_key) values (l ->> 'limit', l ->> 'key');
+    insert into jobs.nudge (limit_name, limit_key) values (rule ->> 'name', rule ->> 'key');
 end
 $$;
 
--- A part of jobs.admit: starts as many jobs of a lane as all their limits allow. The next job then waits at a limit that is full. Jobs of a
--- lane have the same limits and keys, so the others need not be examined before this one has started. A full limit costs one check, however
+-- A part of jobs.admit: starts as many jobs of a lane as all their rules allow. The next job then waits at a rule that does not allow it. Jobs of a
+-- lane have the same rules and keys, so the others need not be examined before this one has started. A full limit costs one check, however
 -- many jobs wait.
 create function jobs.free_in_lane(
     lane text, paused_queues text[], paused_kinds text[], most_jobs bigint, at timestamptz, one_by_one boolean,
@@ -199,7 +209,7 @@ begin
         end if;
     end if;
     loop
-        select h.flow into first from jobs.held h
+        select h.rules into first from jobs.held h
         where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = '' and h.limit_key = lane
         order by ~h.priority, h.run_at, h.id limit 1;
         exit when not found;
@@ -208,8 +218,7 @@ begin
             goes_on := true;
             return;
         end if;
-        select least(min(jobs.free_of(l, at)), case when one_by_one then 1 else most_jobs - admitted end) into number
-        from json_array_elements(first -> 'limits') l;
+        select least(min(jobs.free_of(r, at)), case when one_by_one then 1 else most_jobs - admitted end) into number from jobs.beside_sequence(first) r;
         places := array(
             select h.ctid from jobs.held h
             where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = '' and h.limit_key = lane
@@ -218,8 +227,8 @@ begin
         -- A later sweep takes what was skipped.
         exit when cardinality(places) = 0;
         if number <= 0 then
-            perform jobs.wait_at(places[1], jobs.full_limit(first, at));
-            goes_on := jobs.full_limit(first, at) -> 'rate' is not null;
+            perform jobs.wait_at(places[1], jobs.full_rule(first, at));
+            goes_on := jobs.full_rule(first, at) #> '{rule,rate}' is not null;
             return;
         end if;
         if one_by_one then
@@ -240,15 +249,15 @@ begin
 end
 $$;
 
--- The first of several limits that allows no job to start at this time.
-create function jobs.full_limit(flow json, at timestamptz) returns json
+-- The first of several rules that allows no job to start at this time.
+create function jobs.full_rule(rules json, at timestamptz) returns json
 language sql stable
 as $$
-    select l from json_array_elements(flow -> 'limits') with ordinality as each (l, place) where jobs.free_of(l, at) <= 0 order by place limit 1
+    select r from jobs.beside_sequence(rules) with ordinality as each (r, place) where jobs.free_of(r, at) <= 0 order by place limit 1
 $$;
 
--- A part of jobs.admit: jobs with several limits. `places` are those whose turn it is, and those that wait at a limit which is not full any
--- more. It starts a job only if all its limits allow it, and then takes everything at once: no slot is taken by a job that waits elsewhere.
+-- A part of jobs.admit: jobs with several rules. `places` are those whose turn it is, and those that wait at a limit which is not full any
+-- more. It starts a job only if all its rules allow it, and then takes everything at once: no slot is taken by a job that waits elsewhere.
 -- Only a sequence keeps its slot: its next job must not overtake this one.
 create function jobs.admit_several(
     places tid[], names text[], keys text[], paused_queues text[], paused_kinds text[], most_jobs bigint, one_by_one boolean,
@@ -260,16 +269,16 @@ declare
     at constant timestamptz := clock_timestamp();
     lanes text[] := array(select key.value from unnest(names, keys) as key (name, value) where key.name = '');
     job record;
-    l json;
+    rule json;
     lane text;
     one record;
 begin
     admitted := 0; goes_on := false; set_apart := 0;
     for job in
-        select h.ctid as place, h.id, h.flags, h.flow, h.limit_name, h.limit_key from jobs.held h
+        select h.ctid as place, h.id, h.flags, h.rules, h.limit_name, h.limit_key from jobs.held h
         where h.ctid = any(places) and h.limit_name <> '' order by h.priority desc, h.run_at, h.id
     loop
-        lane := coalesce(job.flow ->> 'lane', job.flow ->> 'key');
+        lane := jobs.lane(job.rules);
         lanes := lanes || lane;
         if job.flags & 4 <> 0 then
             -- Its turn has come.
@@ -280,17 +289,17 @@ begin
         end if;
         if job.flags & 8 <> 0 then
             -- jobs.free_in_rate has spent it.
-            perform jobs.spend_tokens(jobs.limit_of(job.flow, job.limit_name), -1, at);
+            perform jobs.spend_tokens(jobs.rule_of(job.rules, job.limit_name), -1, at);
         end if;
-        l := jobs.full_limit(job.flow, at);
-        if l is null and one_by_one then
-            select s.started, s.set_apart into one from jobs.start_or_refuse(job.place, job.flow, at) s;
+        rule := jobs.full_rule(job.rules, at);
+        if rule is null and one_by_one then
+            select s.started, s.set_apart into one from jobs.start_or_refuse(job.place, job.rules, at) s;
             admitted := admitted + one.started;
             set_apart := set_apart + one.set_apart;
-        elsif l is null then
-            admitted := admitted + jobs.start_in_lane(array[job.place], job.flow, at);
-        elsif l ->> 'limit' <> job.limit_name or job.flags & 8 <> 0 then
-            perform jobs.wait_at(job.place, l);
+        elsif rule is null then
+            admitted := admitted + jobs.start_in_lane(array[job.place], job.rules, at);
+        elsif rule ->> 'name' <> job.limit_name or job.flags & 8 <> 0 then
+            perform jobs.wait_at(job.place, rule);
             -- The jobs behind it.
             insert into jobs.nudge (limit_name, limit_key) values (job.limit_name, job.limit_key);
             goes_on := true;

@@ -60,9 +60,10 @@ begin
         where job_id = any(array(select m.id from moved m where m.flags & 4 <> 0)) and halted_at is not null
     ), made as (
         -- A claim would find an earlier time than now only after a rescan.
-        insert into jobs.ready (id, run_at, lease, attempt, max_attempts, crashes, enqueued_at, flags, priority, kind, queue, tags, args, traceparent, flow)
+        insert into jobs.ready (id, run_at, lease, attempt, max_attempts, crashes, enqueued_at, flags, priority, kind, queue, tags, args, traceparent, rules)
         select m.id, clock_timestamp(), m.lease, m.attempt, m.max_attempts, m.crashes, m.enqueued_at,
-               case when m.flags & 128 = 0 then m.flags else m.flags & ~12 | case when m.flow ->> 'sequence' is null then 0 else 4 end end, m.priority, m.kind, m.queue, m.tags, m.args, m.traceparent, m.flow
+               case when m.flags & 128 = 0 then m.flags else m.flags & ~12 | case when m.rules #> '{0,rule,sequence}' is null then 0 else 4 end end,
+               m.priority, m.kind, m.queue, m.tags, m.args, m.traceparent, m.rules
         from moved m order by m.priority desc, m.run_at, m.id
         returning queue
     )
@@ -85,14 +86,14 @@ begin
     ), halted as (
         -- The later jobs of its sequence must not start without it, unless it says so.
         insert into jobs.slot (job_id, limit_name, limit_key, halted_at)
-        select g.id, g.flow ->> 'limit', g.flow ->> 'key', clock_timestamp() from gone g where g.flow ->> 'sequence' = 'halt'
+        select g.id, g.rules #>> '{0,name}', g.rules #>> '{0,key}', clock_timestamp() from gone g where g.rules #>> '{0,rule,sequence,on_discard}' = 'halt'
         on conflict (job_id, limit_name) do update set halted_at = excluded.halted_at
     ), freed as (
-        delete from jobs.slot where job_id = any(array(select g.id from gone g where coalesce(g.flow ->> 'sequence', '') <> 'halt'))
+        delete from jobs.slot where job_id = any(array(select g.id from gone g where coalesce(g.rules #>> '{0,rule,sequence,on_discard}', '') <> 'halt'))
     ), nudged as (
         insert into jobs.nudge (limit_name, limit_key)
         select g.limit_name, g.limit_key from gone g
-        union select '', coalesce(g.flow ->> 'lane', g.flow ->> 'key') from gone g where g.flags & 128 <> 0
+        union select '', jobs.lane(g.rules) from gone g where g.flags & 128 <> 0
     )
     insert into jobs.dead_letter (id, kind, queue, reason, job)
     select g.id, g.kind, g.queue, 'the database refused to make it available: ' || left(message, 500), row_to_json(g) from gone g;

@@ -44,19 +44,18 @@ begin
         where key.number < most_keys
     ), free as materialized (
         -- The first job decides, as in a pass.
-        select key.name, key.value, key.rated, case when key.rated <> 0 then jobs.tokens(json_build_object(
-                   'limit', key.name, 'key', key.value, 'most', first.most,
-                   'rate', case when first.flags & 128 = 0 then first.flow -> 'rate' else jobs.limit_of(first.flow, key.name) -> 'rate' end
-               ), moment) else jobs.allowed(key.name, first.most) - (
+        select key.name, key.value, key.rated, case when key.rated <> 0 then jobs.tokens(
+                   case when first.flags & 128 = 0 then first.rules -> 0 else jobs.rule_of(first.rules, key.name) end, moment
+               ) else jobs.allowed(key.name, first.most) - (
                    select count(*) from jobs.slot s where s.limit_name = key.name and s.limit_key = key.value
                ) end as number
         from key cross join lateral (
-            (select h.flags, h.flow, h.most from jobs.held h
+            (select h.flags, h.rules, h.most from jobs.held h
              where key.rated = 0 and not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = key.name and h.limit_key = key.value
                and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
              order by ~h.priority, h.run_at, h.id limit 1)
             union all
-            (select h.flags, h.flow, h.most from jobs.held h
+            (select h.flags, h.rules, h.most from jobs.held h
              where key.rated <> 0 and not h.later and not h.paused and h.flags & 8 <> 0 and h.limit_name = key.name and h.limit_key = key.value
                and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
              order by h.priority desc, h.run_at, h.id limit 1)
@@ -79,7 +78,7 @@ begin
         ) first
     ), full_job as materialized (
         select behind.name, behind.value, behind.number, job.id, job.rule from behind cross join lateral (
-            select h.id, h.flow ->> 'on_full' as rule from jobs.held h
+            select h.id, coalesce(h.rules #>> '{0,rule,concurrency,on_full}', h.rules #>> '{0,rule,rate,on_full}') as rule from jobs.held h
             where h.flags & 64 <> 0 and h.lease = 0 and not h.later and not h.paused
               and h.limit_name = behind.name and h.limit_key = behind.value and h.flags & 8 = behind.rated
               and (~h.priority, h.run_at, h.id) >= (behind.place, behind.run_at, behind.id)
@@ -95,9 +94,9 @@ begin
             select s.job_id from jobs.slot s where s.limit_name = key.name and s.limit_key = key.value
         ) slot
         cross join lateral (
-            (select r.id from jobs.ready r where r.id = slot.job_id and r.flags & 64 <> 0 and r.flow ->> 'on_full' = 'cancel_oldest' offset 0)
+            (select r.id from jobs.ready r where r.id = slot.job_id and r.flags & 64 <> 0 and r.rules #>> '{0,rule,concurrency,on_full}' = 'cancel_oldest' offset 0)
             union all
-            (select r.id from jobs.running r where r.id = slot.job_id and r.flags & 64 <> 0 and r.flow ->> 'on_full' = 'cancel_oldest' offset 0)
+            (select r.id from jobs.running r where r.id = slot.job_id and r.flags & 64 <> 0 and r.rules #>> '{0,rule,concurrency,on_full}' = 'cancel_oldest' offset 0)
         ) job
     ), oldest as (
         select key.name, job.id from (
@@ -109,7 +108,7 @@ begin
                 union all
                 select h.id from jobs.held h
                 where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = key.name and h.limit_key = key.value
-                  and h.flags & 64 <> 0 and h.flow ->> 'on_full' = 'cancel_oldest' and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
+                  and h.flags & 64 <> 0 and h.rules #>> '{0,rule,concurrency,on_full}' = 'cancel_oldest' and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
             ) each
         ) job
         where job.place > greatest(1, key.number + (select count(*) from started s where s.name = key.name and s.value = key.value))

@@ -38,23 +38,32 @@ create table jobs_job (
     args text not null default '{}',
     -- The trace context of the enqueue, as `traceparent` of the W3C says it. Null if there is none.
     traceparent text,
-    -- The limit of the job: {"limit": its name, "key": its key, "most": how many may run at once}. Null for jobs without a limit.
-    -- Jobs with a limit have the flag 1.
-    -- A job of a sequence has the limit 1, the flag 4, and "sequence": "halt" or "skip" says what happens when the job is discarded.
-    -- A job with a rate has the flag 8, and "rate": at most "most" jobs start in "per" microseconds, and at most "burst" at once.
-    -- A job that does not wait if its limit is full has the flag 64, and "on_full": "discard" or "cancel_oldest".
-    -- A job with a tenant has the flag 256, and its tenant in "fair".
-    -- A job with several limits has the flag 128, and has them in "limits", each like a single one. Its name is empty, and its key is its lane.
-    -- If one of them is a sequence, it is outside of "limits", and "lane" is the lane. While the job is held, "at" is the limit at which it
-    -- waits, or its lane after its turn has come. The flags 4 and 8 say whether this is the sequence or a rate.
-    flow text,
-    -- A held job waits until its limit admits it. It has the flag 2, its time is here, and `run_at` is in the year 9999. So claims do not
+    -- The list of its rules, each with a name and a key. A sequence comes first. Null for jobs without rules; those with rules have the flag 1.
+    -- {"name": .., "key": .., "rule": {"concurrency": {"most": 5}}}: a limit. At most `most` jobs of the key run at once. With a "tenant" beside
+    -- the key, the job has the flag 256, and tenants take turns.
+    -- .. "rule": {"sequence": {"on_discard": "halt"}}}: one at a time, in the order of the ids, with the flag 4. If the job is discarded, the
+    -- sequence halts, or skips it ("skip").
+    -- .. "rule": {"rate": {"limit": 100, "per": 60000000, "burst": 10}}}: at most `limit` jobs start in `per` microseconds, and at most `burst` at
+    -- once, with the flag 8.
+    -- A limit or a rate may have "on_full": "discard" or "cancel_oldest". Then the job does not wait, and has the flag 64.
+    rules text,
+    -- A job with several rules has the flag 128 and a lane, in which jobs with the same rules and keys wait.
+    lane text,
+    -- Where a held job with several rules waits, if it is another place than at first: at one of its rules, or in its lane after its turn in the
+    -- sequence has come. The flags 4 and 8 say whether this place is a sequence or a rate.
+    waits_at text,
+    -- A held job waits until its rules admit it. It has the flag 2, its time is here, and `run_at` is in the year 9999. So claims do not
     -- read it.
     due_at integer,
-    -- Why a held job cannot be admitted now: 0: nothing but its limit. 1: it is not due. 2: admission has found its queue or its kind paused.
+    -- Why a held job cannot be admitted now: 0: nothing but its rules. 1: it is not due. 2: admission has found its queue or its kind paused.
     held_back integer not null default 0,
-    limit_name text generated always as (coalesce(flow ->> '$.at.limit', flow ->> '$.limit')) virtual,
-    limit_key text generated always as (coalesce(flow ->> '$.at.key', flow ->> '$.key')) virtual,
+    -- The rule for which it waits. For a job that waits in a lane, the name is empty.
+    place text generated always as (coalesce(waits_at, case
+        when lane is null or rules -> '$[0].rule.sequence' is not null then rules -> '$[0]' else json_object('name', '', 'key', lane) end)) virtual,
+    limit_name text generated always as (place ->> '$.name') virtual,
+    limit_key text generated always as (place ->> '$.key') virtual,
+    -- How many jobs may run at once there.
+    most integer generated always as (coalesce(place ->> '$.rule.concurrency.most', 1)) virtual,
     -- When a job with the flag 32 expires: if its first attempt has not started by then, it is cancelled. A later sweep sets it to null.
     start_by integer,
     -- How long after its time it expires, in microseconds.

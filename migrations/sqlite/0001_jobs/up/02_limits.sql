@@ -11,11 +11,11 @@ create index jobs_job_held_sequence on jobs_job (limit_name, limit_key, id) wher
 create index jobs_job_held_rate on jobs_job (limit_name, limit_key, priority desc, due_at, id) where flags & 2 and held_back = 0 and flags & 8;
 
 -- Jobs with tenants, in the order of admission of each tenant. They are in jobs_job_held, too, by which their keys are found and counted.
-create index jobs_job_held_fair on jobs_job (limit_name, limit_key, flow ->> '$.fair', priority desc, due_at, id) where flags & 2 and held_back = 0 and flags & 256;
+create index jobs_job_held_fair on jobs_job (limit_name, limit_key, rules ->> '$[0].tenant', priority desc, due_at, id) where flags & 2 and held_back = 0 and flags & 256;
 
--- The jobs with several limits, and those of them that wait at one of their limits: the first ones of their lanes.
+-- The jobs with several rules, and those of them that wait at one of their rules: the first ones of their lanes.
 create index jobs_job_held_several on jobs_job (id) where flags & 2 and flags & 128;
-create index jobs_job_held_from_lane on jobs_job (coalesce(flow ->> '$.lane', flow ->> '$.key')) where flags & 2 and flags & 132 = 128 and limit_name <> '';
+create index jobs_job_held_from_lane on jobs_job (lane) where flags & 2 and flags & 132 = 128 and limit_name <> '';
 
 -- The jobs that do not wait if their limit is full, before their first attempt.
 create index jobs_job_held_on_full on jobs_job (limit_name, limit_key, (flags & 8), priority desc, due_at, id)
@@ -96,21 +96,21 @@ create trigger jobs_job_arrives after insert on jobs_job when new.flags & 2 begi
 end;
 
 create trigger jobs_job_leaves after update of state, flags on jobs_job
--- A held job that only waits elsewhere has another `flow`.
-when old.flags & 1 and (new.flags & 2 or new.state not in ('available', 'running')) and old.flow is new.flow begin
+-- A held job that only waits elsewhere has another `waits_at`.
+when old.flags & 1 and (new.flags & 2 or new.state not in ('available', 'running')) and old.waits_at is new.waits_at begin
     delete from jobs_slot where job_id = new.id and not (
-        limit_name = new.flow ->> '$.limit' and new.flow ->> '$.sequence' is not null
-        and (new.state = 'available' or new.state = 'discarded' and new.flow ->> '$.sequence' = 'halt')
+        limit_name = new.rules ->> '$[0].name' and new.rules -> '$[0].rule.sequence' is not null
+        and (new.state = 'available' or new.state = 'discarded' and new.rules ->> '$[0].rule.sequence.on_discard' = 'halt')
     );
     update jobs_slot set halted_at = (cast(round(unixepoch('subsec') * 1000) as integer) * 1000)
-    where job_id = new.id and limit_name = new.flow ->> '$.limit' and halted_at is null and new.state = 'discarded' and new.flow ->> '$.sequence' = 'halt';
+    where job_id = new.id and limit_name = new.rules ->> '$[0].name' and halted_at is null and new.state = 'discarded' and new.rules ->> '$[0].rule.sequence.on_discard' = 'halt';
     -- The end of a job with a rate brings no token.
     insert into jobs_nudge (limit_name, limit_key) select new.limit_name, new.limit_key where new.flags & 8 = 0 or new.flags & 2;
     insert into jobs_nudge (limit_name, limit_key)
-    select value ->> '$.limit', value ->> '$.key' from json_each(case when new.flags & 128 then new.flow end, '$.limits') where value -> '$.rate' is null
-    union all select '', coalesce(new.flow ->> '$.lane', new.flow ->> '$.key') where new.flags & 128;
+    select value ->> '$.name', value ->> '$.key' from json_each(case when new.flags & 128 then new.rules end) where value -> '$.rule.concurrency' is not null
+    union all select '', new.lane where new.flags & 128;
     -- A held job that ends is not held any more.
-    update jobs_job set flow = json_remove(flow, '$.at'), flags = flags & ~12 | case when flow ->> '$.sequence' is null then 0 else 4 end
+    update jobs_job set waits_at = null, flags = flags & ~12 | case when rules -> '$[0].rule.sequence' is null then 0 else 4 end
     where id = new.id and flags & 128 and flags & 2 and state not in ('available', 'running');
     update jobs_job set flags = flags & ~2, run_at = coalesce(due_at, run_at), due_at = null, held_back = 0
     where id = new.id and flags & 2 and state not in ('available', 'running');
@@ -120,8 +120,8 @@ create trigger jobs_job_deleted after delete on jobs_job when old.flags & 1 and 
     delete from jobs_slot where job_id = old.id;
     insert into jobs_nudge (limit_name, limit_key) select old.limit_name, old.limit_key where old.flags & 8 = 0;
     insert into jobs_nudge (limit_name, limit_key)
-    select value ->> '$.limit', value ->> '$.key' from json_each(case when old.flags & 128 then old.flow end, '$.limits') where value -> '$.rate' is null
-    union all select '', coalesce(old.flow ->> '$.lane', old.flow ->> '$.key') where old.flags & 128;
+    select value ->> '$.name', value ->> '$.key' from json_each(case when old.flags & 128 then old.rules end) where value -> '$.rule.concurrency' is not null
+    union all select '', old.lane where old.flags & 128;
 end;
 
 -- The unique keys of jobs. A row says which job has the key. That job has it for as long as it waits or runs (`started`: for as long as
@@ -164,7 +164,7 @@ select id, kind, queue,
        (select o.progress_message from jobs_output o where o.job_id = jobs_job.id) as progress_message,
        (select o.progress_at from jobs_output o where o.job_id = jobs_job.id) as progress_at,
        traceparent,
-       flow
+       rules
 from jobs_job;
 
 insert into jobs_schema_migration (version, name, oldest_program) values (1, 'jobs', 1);

@@ -15,7 +15,7 @@ const ENOUGH: usize = 10;
 pub(super) const RECORD: &str = r#"create table torture.turn (number bigint not null, tenant text not null, is_first boolean not null, pass timestamptz not null, at timestamptz not null);
 create function torture.record_turn() returns trigger language plpgsql security definer as $do$ begin
     insert into torture.turn (number, tenant, is_first, pass, at)
-    values (substring(old.args::text from '^\{"work":\{"number":(-?[0-9]+),')::bigint, old.flow ->> 'fair', old.lease = 0, now(), clock_timestamp());
+    values (substring(old.args::text from '^\{"work":\{"number":(-?[0-9]+),')::bigint, old.rules #>> '{0,tenant}', old.lease = 0, now(), clock_timestamp());
     return null;
 end $do$;
 create trigger record_turn after delete on jobs.held for each row execute function torture.record_turn()"#;

@@ -48,12 +48,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         fault: "a pass of admission looks only at the first of several limits",
         reworded: &[],
         server: concat!(
-            edited!("jobs.full_limit(json,timestamptz)", "where jobs.free_of", "where place = 1 and jobs.free_of"),
+            edited!("jobs.full_rule(json,timestamptz)", "where jobs.free_of", "where place = 1 and jobs.free_of"),
             "; ",
             edited!(
                 "jobs.free_in_lane(text,text[],text[],bigint,timestamptz,boolean)",
-                "from json_array_elements(first -> 'limits') l",
-                "from (select first -> 'limits' -> 0) one (l)"
+                "from jobs.beside_sequence(first) r",
+                "from (select first -> 0) one (r)"
             )
         ),
     },
@@ -61,11 +61,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "keeps-other-slots",
         tests: &["limits"],
         fault: "a retry gives back the slot of one of several limits only",
-        reworded: &[("delete from jobs.slot where job_id = any(array(
-        select id from moved where flow is not null and verb <> 6
-          and case", "delete from jobs.slot where limit_name <> 'shared' and job_id = any(array(
-        select id from moved where flow is not null and verb <> 6
-          and case")],
+        reworded: &[(
+            "delete from jobs.slot where job_id = any(array(
+        select id from moved where rules is not null and verb <> 6
+          and case",
+            "delete from jobs.slot where limit_name <> 'shared' and job_id = any(array(
+        select id from moved where rules is not null and verb <> 6
+          and case",
+        )],
         server: "",
     },
     Mutant {
@@ -75,8 +78,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         reworded: &[
             (
                 "delete from jobs.slot where job_id = any(array(
-        select id from moved where flow is not null and verb <> 6
-          and case when verb in (4, 5) then flow ->> 'sequence' is null when verb = 3 then coalesce(flow ->> 'sequence', '') <> 'halt' else true end
+        select id from moved where rules is not null and verb <> 6
+          and case when verb in (4, 5) then rules #> '{0,rule,sequence}' is null
+            when verb = 3 then coalesce(rules #>> '{0,rule,sequence,on_discard}', '') <> 'halt' else true end
     ))",
                 "delete from jobs.slot where job_id = any($1)",
             ),
@@ -93,10 +97,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         fault: "a finish that leaves a slot free does not tell admission, or only if it sees a job that waits for it",
         reworded: &[
             (
-                "end from moved where flow is not null and verb <> 6 and (flow -> 'rate' is null or verb in (4, 5))",
-                "end from moved where flow is not null and verb <> 6 and (flow -> 'rate' is null or verb in (4, 5))
+                "end from moved cross join lateral jobs.place(rules) place
+    where rules is not null and verb <> 6 and (flags & 8 = 0 or verb in (4, 5))",
+                "end from moved cross join lateral jobs.place(rules) place
+    where rules is not null and verb <> 6 and (flags & 8 = 0 or verb in (4, 5))
                    and (verb in (4, 5) or exists (
-                       select from jobs.held h where h.limit_name = moved.flow ->> 'limit' and h.limit_key = moved.flow ->> 'key'
+                       select from jobs.held h where h.limit_name = place.limit_name and h.limit_key = place.limit_key
                    ))",
             ),
             (
@@ -155,7 +161,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "gives-its-turn-away",
         tests: &["sequences"],
         fault: "a job of a sequence loses its slot while it waits for its next attempt",
-        reworded: &[("case when verb in (4, 5) then flow ->> 'sequence' is null", "case when verb in (4, 5) then true")],
+        reworded: &[(
+            "case when verb in (4, 5) then rules #> '{0,rule,sequence}' is null",
+            "case when verb in (4, 5) then true",
+        )],
         server: "",
     },
     Mutant {
@@ -163,7 +172,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         tests: &["sequences"],
         fault: "a discarded job halts no sequence",
         reworded: &[
-            ("when verb = 3 then coalesce(flow ->> 'sequence', '') <> 'halt'", "when verb = 3 then true"),
+            (
+                "when verb = 3 then coalesce(rules #>> '{0,rule,sequence,on_discard}', '') <> 'halt'",
+                "when verb = 3 then true",
+            ),
             ("set halted_at = clock_timestamp()\n    where job_id", "set halted_at = null\n    where false and job_id"),
         ],
         server: "",
@@ -191,7 +203,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "keeps-keys",
         tests: &["unique"],
         fault: "the end of a job does not delete the row of its key",
-        reworded: &[("select k.ctid from jobs.unique_key k\n        where ", "select k.ctid from jobs.unique_key k\n        where false and ")],
+        reworded: &[(
+            "select k.ctid from jobs.unique_key k\n        where ",
+            "select k.ctid from jobs.unique_key k\n        where false and ",
+        )],
         server: "",
     },
     Mutant {

@@ -18,8 +18,8 @@ const MILLIS: u64 = 5;
 
 /// The jobs of the key that have not ended, in one snapshot: what has ended has given its slot back.
 const OPEN: &str = "select count(*) from (
-    select flow from jobs.held union all select flow from jobs.ready union all select flow from jobs.running
-) job where flow ->> 'limit' = 'with room' and flow ->> 'key' = $1";
+    select rules from jobs.held union all select rules from jobs.ready union all select rules from jobs.running
+) job where rules #>> '{0,name}' = 'with room' and rules #>> '{0,key}' = $1";
 
 /// `first`: the range of its job numbers begins behind it, and it is the key.
 pub(super) async fn with_room(

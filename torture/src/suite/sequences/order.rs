@@ -15,10 +15,10 @@ const ENOUGH: usize = 10;
 /// in a crash, adds starts under other leases, but none before the job's turn. So the first start counts under whatever lease, and the
 /// end under the lease that ended the job. A transactional finish stores the time at which its transaction began, so the handler's own
 /// word counts, too.
-const ORDER: &str = "select j.id, j.flow ->> 'limit', j.flow ->> 'key', j.state, j.flow ->> 'sequence', j.finished_at,
+const ORDER: &str = "select j.id, j.rules #>> '{0,name}', j.rules #>> '{0,key}', j.state, j.rules #>> '{0,rule,sequence,on_discard}', j.finished_at,
     (select min(e.at) from torture.event e where e.job = j.id and e.what = 'start'),
     (select max(e.at) from torture.event e where e.job = j.id and e.lease = j.lease and e.worker = j.worker)
-from jobs.job j where j.flow is not null order by j.id";
+from jobs.job j where j.rules is not null order by j.id";
 
 /// One job.
 struct Turn {

@@ -42,7 +42,7 @@ pub(super) async fn limits(f: &Postgres, db: &Database, worker: WorkerId) -> Opt
     refused.queue = "refused".into();
     let failing = enqueue_all(f, vec![job().rule(rate).unwrap(), refused]).await;
     let broken = format!(
-        "update jobs.held set most = 0 where id = {}; drop trigger if exists refuse on jobs.ready;
+        "update jobs.held set rules = replace(rules::text, '\"limit\":6', '\"limit\":0')::json where id = {}; drop trigger if exists refuse on jobs.ready;
          create or replace function refuse() returns trigger language plpgsql as $$ begin raise exception using errcode = '55000'; end $$;
          create trigger refuse before insert on jobs.ready for each row when (new.queue = 'refused') execute function refuse()",
         failing[0]
