@@ -3,7 +3,7 @@
 
 use super::Rule;
 
-/// The tokens of a key, at one time. All times are in microseconds. This is the arithmetic of `jobs.free_in_rate` on PostgreSQL.
+/// The tokens of a key, at one time. All times are in microseconds. The function `jobs.bucket` on PostgreSQL computes the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket {
     /// The largest number of tokens.
@@ -58,6 +58,8 @@ impl Bucket {
 mod tests {
     use std::time::Duration;
 
+    use serde::Deserialize;
+
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -97,16 +99,28 @@ mod tests {
         assert!(all.last().unwrap() <= &1_920_000, "{all:?}");
     }
 
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Case {
+        limit: u32,
+        per: u64,
+        burst: u32,
+        lack: i64,
+        left: i64,
+        tokens: i64,
+        next_look: i64,
+    }
+
+    /// The same cases as in `conformance::postgres::rates`.
     #[test]
     fn tokens_come_back_up_to_the_burst() {
-        let rate = rate(10, SECOND, 3);
-        for (lack, tokens, next) in
-            [(0, 3, -200_000), (1, 2, -199_999), (200_000, 1, 0), (200_001, 0, 1), (300_000, 0, 100_000)]
-        {
-            let bucket = Bucket::of(rate, lack).unwrap();
-            assert_eq!((bucket.tokens(), bucket.next_look()), (tokens, next), "{lack}");
+        let cases: Vec<Case> = serde_json::from_str(include_str!("bucket/cases.json")).unwrap();
+        for case in cases {
+            let bucket = Bucket::of(rate(case.limit, Duration::from_micros(case.per), case.burst), case.lack).unwrap();
+            let found = (bucket.lack(), bucket.tokens(), bucket.next_look());
+            assert_eq!(found, (case.left, case.tokens, case.next_look), "{case:?}");
         }
-        // The clock was set back, or the rate was another one.
+        let rate = rate(10, SECOND, 3);
         assert_eq!(Bucket::of(rate, i64::MAX).unwrap().next_look(), 100_000);
         assert_eq!(Bucket::of(rate, i64::MIN).unwrap().tokens(), 3);
         assert_eq!(Bucket::of(rate, 300_000).unwrap().wait(2), 300_000);

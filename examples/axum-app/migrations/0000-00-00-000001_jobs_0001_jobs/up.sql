@@ -77,7 +77,7 @@ create table jobs.ready (
 create unique index ready_claim on jobs.ready (queue, priority desc, run_at, id);
 alter table jobs.ready replica identity using index ready_claim;
 
--- Finds one job by its id, also among a million waiting jobs. It costs a fifth more server time per row of a bulk
+-- Finds one job by its id, even among a million waiting jobs. It costs a fifth more server time per row of a bulk
 -- insert. A BRIN index costs half of that while rows are only inserted, and more after a vacuum. If rows are inserted
 -- and deleted in any order, a query through a BRIN index reads the whole table.
 create index ready_id on jobs.ready (id);
@@ -652,12 +652,12 @@ $$;
 
 -- One row for each job with a limit in jobs.ready and jobs.running. Only admission inserts a row. The statement that moves the job
 -- away deletes it. So the number of rows of a key cannot drift from the number of its jobs. A job of a sequence keeps its slot until it
--- has ended for good, also while it is held before its next attempt.
+-- has ended, and while it is held before its next attempt.
 create table jobs.slot (
     job_id bigint not null,
     limit_name text collate "C" not null,
     limit_key text collate "C" not null,
-    -- When the job was discarded, which halts its sequence. The row stays, also when the job is deleted, until the job is retried or an
+    -- When the job was discarded, which halts its sequence. The row stays, even when the job is deleted, until the job is retried or an
     -- operator skips it.
     halted_at jobs.instant,
     -- It grows with time, so admission can leave out the entries of earlier slots.
@@ -2053,11 +2053,25 @@ begin
 end
 $$;
 
+-- The tokens of a key with this rate, at this time. The tokens come at equal intervals (GCRA). All times are in microseconds. `every` is the time
+-- between two tokens, rounded up, and `lack` the time until the key has all of them. It is at most that of an empty key, because the clock may have been
+-- set back, or the job may come with another rate. `next_lack`: at this lack, the next pass should look at the key. If tokens come fast, it then takes
+-- several at once: at most a quarter of those that the key can have, and those of 20 ms. `Bucket` in `jobs-core/src/limit` computes the same for SQLite, and
+-- `bucket/cases.json` is tested against both. The planner inserts it into the statements that call it.
+create function jobs.bucket(rule json, full_at timestamptz, at timestamptz) returns table (every bigint, lack bigint, tokens bigint, next_lack bigint)
+language sql immutable
+as $$
+    select rate.every, lack.us, (rate.burst * rate.every - lack.us) / rate.every,
+           (rate.burst - least(greatest(rate.burst / 4, 1), greatest(20000 / rate.every, 1))) * rate.every
+    from (
+        select (rule #>> '{rule,rate,burst}')::bigint as burst,
+               ((rule #>> '{rule,rate,per}')::bigint + (rule #>> '{rule,rate,limit}')::bigint - 1) / (rule #>> '{rule,rate,limit}')::bigint as every
+    ) rate cross join lateral (
+        select least(greatest(0, coalesce((extract(epoch from full_at - at) * 1000000)::bigint, 0)), rate.burst * rate.every) as us
+    ) lack
+$$;
+
 -- A part of jobs.admit: the same for rates. It locks and returns the places of as many jobs as there are tokens, and spends the tokens.
---
--- The tokens come at equal times (GCRA). `every` is the time between two of them, in microseconds and rounded up. `lack` is the time until
--- all tokens are there. It is at most that of an empty key, because the clock may have been set back, or the job may come with another rate.
--- If tokens come fast, the next look takes several at once: at most a quarter of those that the key can have, and those of 20 ms.
 create function jobs.free_in_rate(
     names text[], keys text[], paused_queues text[], paused_kinds text[], most_jobs integer, out places tid[], out goes_on boolean
 )
@@ -2091,28 +2105,22 @@ begin
     end if;
 
     with bucket as materialized (
-        select key.name, key.value, head.burst, head.every,
-               least(greatest(0, coalesce((
-                   select (extract(epoch from r.full_at - moment) * 1000000)::bigint from jobs.rate r
-                   where r.limit_name = key.name and r.limit_key = key.value
-               ), 0)), head.burst * head.every) as lack
-        from unnest(names, keys) as key (name, value) cross join lateral (
-            select (rate ->> 'burst')::bigint as burst, ((rate ->> 'per')::bigint + (rate ->> 'limit')::bigint - 1) / (rate ->> 'limit')::bigint as every
-            from (
-                select case when h.flags & 128 = 0 then h.rules -> 0 else jobs.rule_of(h.rules, h.limit_name) end #> '{rule,rate}' as rate from jobs.held h
-                where not h.later and not h.paused and h.flags & 8 <> 0 and h.limit_name = key.name and h.limit_key = key.value
-                order by h.priority desc, h.run_at, h.id limit 1
-            ) first
+        select key.name, key.value, b.* from unnest(names, keys) as key (name, value) cross join lateral (
+            select case when h.flags & 128 = 0 then h.rules -> 0 else jobs.rule_of(h.rules, h.limit_name) end as rule from jobs.held h
+            where not h.later and not h.paused and h.flags & 8 <> 0 and h.limit_name = key.name and h.limit_key = key.value
+            order by h.priority desc, h.run_at, h.id limit 1
         ) head
+        left join jobs.rate r on r.limit_name = key.name and r.limit_key = key.value
+        cross join lateral jobs.bucket(head.rule, r.full_at, moment) b
     ), counted as materialized (
-        select bucket.*, token.number as tokens, (
+        select bucket.*, (
                    select count(*) from (
                        select from jobs.held h
                        where not h.later and not h.paused and h.flags & 8 <> 0 and h.limit_name = bucket.name and h.limit_key = bucket.value
-                       limit token.number + 1
+                       limit bucket.tokens + 1
                    ) job
                ) as jobs
-        from bucket cross join lateral (select (bucket.burst * bucket.every - bucket.lack) / bucket.every as number) token
+        from bucket
     ), free as materialized (
         -- A pass moves at most so many jobs. The next one moves the others at once.
         select counted.*, least(tokens, jobs, greatest(0, most_jobs - coalesce(sum(least(tokens, jobs)) over before, 0)))::bigint as number
@@ -2134,7 +2142,7 @@ begin
                case when p.number < least(p.tokens, p.jobs) then moment
                     -- A later sweep takes what was skipped.
                     when p.jobs > p.tokens and cardinality(p.places) = p.number
-                    then moment + (left_over.lack - (p.burst - least(greatest(p.burst / 4, 1), greatest(20000 / p.every, 1))) * p.every) * microsecond end
+                    then moment + (left_over.lack - p.next_lack) * microsecond end
         from picked p cross join lateral (select p.lack + cardinality(p.places) * p.every as lack) left_over
         on conflict (limit_name, limit_key) do update set full_at = excluded.full_at, next_at = excluded.next_at
         where r.full_at <> excluded.full_at or r.next_at is distinct from excluded.next_at
@@ -2338,14 +2346,8 @@ $$;
 create function jobs.tokens(rule json, at timestamptz) returns bigint
 language sql stable
 as $$
-    select (token.burst * token.every - least(greatest(0, coalesce((
-        select (extract(epoch from r.full_at - at) * 1000000)::bigint from jobs.rate r
-        where r.limit_name = rule ->> 'name' and r.limit_key = rule ->> 'key'
-    ), 0)), token.burst * token.every)) / token.every
-    from (
-        select (rule #>> '{rule,rate,burst}')::bigint as burst,
-               ((rule #>> '{rule,rate,per}')::bigint + (rule #>> '{rule,rate,limit}')::bigint - 1) / (rule #>> '{rule,rate,limit}')::bigint as every
-    ) token
+    select b.tokens from (select rule) one left join jobs.rate r on r.limit_name = rule ->> 'name' and r.limit_key = rule ->> 'key'
+    cross join lateral jobs.bucket(rule, r.full_at, at) b
 $$;
 
 -- Spends this many of these tokens. A negative number gives back those that the same pass has spent.
@@ -2353,10 +2355,7 @@ create function jobs.spend_tokens(rule json, number bigint, at timestamptz) retu
 language sql volatile
 as $$
     insert into jobs.rate as r (limit_name, limit_key, full_at)
-    select rule ->> 'name', rule ->> 'key', at + number * token.every * interval '1 microsecond'
-    from (
-        select ((rule #>> '{rule,rate,per}')::bigint + (rule #>> '{rule,rate,limit}')::bigint - 1) / (rule #>> '{rule,rate,limit}')::bigint as every
-    ) token
+    select rule ->> 'name', rule ->> 'key', at + number * b.every * interval '1 microsecond' from jobs.bucket(rule, null, at) b
     on conflict (limit_name, limit_key) do update set full_at = greatest(r.full_at, at) + (excluded.full_at - at)
 $$;
 
@@ -2773,7 +2772,7 @@ end
 $$;
 
 -- A part of jobs.admit: moves as many held jobs of these keys as may start. If anything fails, all of it is undone, unless `one_by_one`: then each job
--- can fail alone. `nudged_..`: all keys with a nudge, also those that are left out. It may need to lower their floors.
+-- can fail alone. `nudged_..`: all keys with a nudge, including those that are left out. It may need to lower their floors.
 create function jobs.admit_keys(
     names text[], keys text[], nudged_names text[], nudged_keys text[], nudged_places smallint[], nudged_times timestamptz[],
     paused_queues text[], paused_kinds text[], one_by_one boolean, checks boolean,

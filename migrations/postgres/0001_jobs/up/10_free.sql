@@ -149,11 +149,25 @@ begin
 end
 $$;
 
+-- The tokens of a key with this rate, at this time. The tokens come at equal intervals (GCRA). All times are in microseconds. `every` is the time
+-- between two tokens, rounded up, and `lack` the time until the key has all of them. It is at most that of an empty key, because the clock may have been
+-- set back, or the job may come with another rate. `next_lack`: at this lack, the next pass should look at the key. If tokens come fast, it then takes
+-- several at once: at most a quarter of those that the key can have, and those of 20 ms. `Bucket` in `jobs-core/src/limit` computes the same for SQLite, and
+-- `bucket/cases.json` is tested against both. The planner inserts it into the statements that call it.
+create function jobs.bucket(rule json, full_at timestamptz, at timestamptz) returns table (every bigint, lack bigint, tokens bigint, next_lack bigint)
+language sql immutable
+as $$
+    select rate.every, lack.us, (rate.burst * rate.every - lack.us) / rate.every,
+           (rate.burst - least(greatest(rate.burst / 4, 1), greatest(20000 / rate.every, 1))) * rate.every
+    from (
+        select (rule #>> '{rule,rate,burst}')::bigint as burst,
+               ((rule #>> '{rule,rate,per}')::bigint + (rule #>> '{rule,rate,limit}')::bigint - 1) / (rule #>> '{rule,rate,limit}')::bigint as every
+    ) rate cross join lateral (
+        select least(greatest(0, coalesce((extract(epoch from full_at - at) * 1000000)::bigint, 0)), rate.burst * rate.every) as us
+    ) lack
+$$;
+
 -- A part of jobs.admit: the same for rates. It locks and returns the places of as many jobs as there are tokens, and spends the tokens.
---
--- The tokens come at equal times (GCRA). `every` is the time between two of them, in microseconds and rounded up. `lack` is the time until
--- all tokens are there. It is at most that of an empty key, because the clock may have been set back, or the job may come with another rate.
--- If tokens come fast, the next look takes several at once: at most a quarter of those that the key can have, and those of 20 ms.
 create function jobs.free_in_rate(
     names text[], keys text[], paused_queues text[], paused_kinds text[], most_jobs integer, out places tid[], out goes_on boolean
 )
@@ -187,28 +201,22 @@ begin
     end if;
 
     with bucket as materialized (
-        select key.name, key.value, head.burst, head.every,
-               least(greatest(0, coalesce((
-                   select (extract(epoch from r.full_at - moment) * 1000000)::bigint from jobs.rate r
-                   where r.limit_name = key.name and r.limit_key = key.value
-               ), 0)), head.burst * head.every) as lack
-        from unnest(names, keys) as key (name, value) cross join lateral (
-            select (rate ->> 'burst')::bigint as burst, ((rate ->> 'per')::bigint + (rate ->> 'limit')::bigint - 1) / (rate ->> 'limit')::bigint as every
-            from (
-                select case when h.flags & 128 = 0 then h.rules -> 0 else jobs.rule_of(h.rules, h.limit_name) end #> '{rule,rate}' as rate from jobs.held h
-                where not h.later and not h.paused and h.flags & 8 <> 0 and h.limit_name = key.name and h.limit_key = key.value
-                order by h.priority desc, h.run_at, h.id limit 1
-            ) first
+        select key.name, key.value, b.* from unnest(names, keys) as key (name, value) cross join lateral (
+            select case when h.flags & 128 = 0 then h.rules -> 0 else jobs.rule_of(h.rules, h.limit_name) end as rule from jobs.held h
+            where not h.later and not h.paused and h.flags & 8 <> 0 and h.limit_name = key.name and h.limit_key = key.value
+            order by h.priority desc, h.run_at, h.id limit 1
         ) head
+        left join jobs.rate r on r.limit_name = key.name and r.limit_key = key.value
+        cross join lateral jobs.bucket(head.rule, r.full_at, moment) b
     ), counted as materialized (
-        select bucket.*, token.number as tokens, (
+        select bucket.*, (
                    select count(*) from (
                        select from jobs.held h
                        where not h.later and not h.paused and h.flags & 8 <> 0 and h.limit_name = bucket.name and h.limit_key = bucket.value
-                       limit token.number + 1
+                       limit bucket.tokens + 1
                    ) job
                ) as jobs
-        from bucket cross join lateral (select (bucket.burst * bucket.every - bucket.lack) / bucket.every as number) token
+        from bucket
     ), free as materialized (
         -- A pass moves at most so many jobs. The next one moves the others at once.
         select counted.*, least(tokens, jobs, greatest(0, most_jobs - coalesce(sum(least(tokens, jobs)) over before, 0)))::bigint as number
@@ -230,7 +238,7 @@ begin
                case when p.number < least(p.tokens, p.jobs) then moment
                     -- A later sweep takes what was skipped.
                     when p.jobs > p.tokens and cardinality(p.places) = p.number
-                    then moment + (left_over.lack - (p.burst - least(greatest(p.burst / 4, 1), greatest(20000 / p.every, 1))) * p.every) * microsecond end
+                    then moment + (left_over.lack - p.next_lack) * microsecond end
         from picked p cross join lateral (select p.lack + cardinality(p.places) * p.every as lack) left_over
         on conflict (limit_name, limit_key) do update set full_at = excluded.full_at, next_at = excluded.next_at
         where r.full_at <> excluded.full_at or r.next_at is distinct from excluded.next_at

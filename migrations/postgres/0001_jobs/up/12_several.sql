@@ -34,14 +34,8 @@ $$;
 create function jobs.tokens(rule json, at timestamptz) returns bigint
 language sql stable
 as $$
-    select (token.burst * token.every - least(greatest(0, coalesce((
-        select (extract(epoch from r.full_at - at) * 1000000)::bigint from jobs.rate r
-        where r.limit_name = rule ->> 'name' and r.limit_key = rule ->> 'key'
-    ), 0)), token.burst * token.every)) / token.every
-    from (
-        select (rule #>> '{rule,rate,burst}')::bigint as burst,
-               ((rule #>> '{rule,rate,per}')::bigint + (rule #>> '{rule,rate,limit}')::bigint - 1) / (rule #>> '{rule,rate,limit}')::bigint as every
-    ) token
+    select b.tokens from (select rule) one left join jobs.rate r on r.limit_name = rule ->> 'name' and r.limit_key = rule ->> 'key'
+    cross join lateral jobs.bucket(rule, r.full_at, at) b
 $$;
 
 -- Spends this many of these tokens. A negative number gives back those that the same pass has spent.
@@ -49,10 +43,7 @@ create function jobs.spend_tokens(rule json, number bigint, at timestamptz) retu
 language sql volatile
 as $$
     insert into jobs.rate as r (limit_name, limit_key, full_at)
-    select rule ->> 'name', rule ->> 'key', at + number * token.every * interval '1 microsecond'
-    from (
-        select ((rule #>> '{rule,rate,per}')::bigint + (rule #>> '{rule,rate,limit}')::bigint - 1) / (rule #>> '{rule,rate,limit}')::bigint as every
-    ) token
+    select rule ->> 'name', rule ->> 'key', at + number * b.every * interval '1 microsecond' from jobs.bucket(rule, null, at) b
     on conflict (limit_name, limit_key) do update set full_at = greatest(r.full_at, at) + (excluded.full_at - at)
 $$;
 
