@@ -385,6 +385,7 @@ conformance! {
         a_job_that_crashed_too_often_is_discarded,
         a_job_without_attempts_left_is_discarded,
         of_the_jobs_that_died_together_none_is_discarded_for_it,
+        both_databases_decide_as_the_policy_does,
         a_quarantined_job_is_claimed_by_itself_and_by_one_worker_in_four,
         a_snooze_sets_the_crashes_to_zero_and_a_failure_does_not,
         a_zombies_finish_is_refused_and_its_heartbeat_says_no,

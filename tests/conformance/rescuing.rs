@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use diesel_jobs_core::storage::{Claim, RescuePolicy, Rescued, Rescuer, Wanted};
+use diesel_jobs_core::storage::{
+    Claim, Crashed, KILLED_TOO_OFTEN, MOST_KILLS, RUNS_ALONE, RescuePolicy, Rescued, Rescuer, Wanted,
+};
 use diesel_jobs_core::{FailureKind, JobId, JobState, Transition, WorkerId};
 
 use diesel_jobs_storage::Database;
@@ -144,6 +146,73 @@ pub(crate) async fn of_the_jobs_that_died_together_none_is_discarded_for_it<F: F
     // A job that was alone is discarded.
     assert_eq!(ids(&claim(db, mortal(db).await, 1).await), [jobs[0]]);
     assert_eq!(rescue(db, POLICY).await.discarded, [jobs[0]]);
+}
+
+/// All combinations of what the decision depends on. PostgreSQL decides in the statement of the rescue, and SQLite calls [`RescuePolicy::decide`].
+fn deaths() -> Vec<Crashed> {
+    let mut deaths = Vec::new();
+    for (attempt, max_attempts) in [(1, 1), (1, 2), (2, 2)] {
+        for crashes in 0..=3 {
+            for kills in [None, Some(0), Some(MOST_KILLS - 1), Some(MOST_KILLS)] {
+                let death = |alone| Crashed { attempt, max_attempts, crashes, alone, kills };
+                deaths.extend([death(true), death(false)]);
+            }
+        }
+    }
+    deaths
+}
+
+/// Claims a job for a worker of its own, and changes it so that it dies like this.
+async fn dying<F: Fixture>(f: &F, death: Crashed) -> JobId {
+    let (db, mut client) = (f.database(), f.client().await);
+    let worker = worker(db).await;
+    let id = enqueue(f, with(|job| job.max_attempts = death.max_attempts)).await;
+    if !death.alone {
+        enqueue(f, job()).await;
+    }
+    let claimed = claim(db, worker, 2).await;
+    assert_eq!(claimed.len(), if death.alone { 1 } else { 2 });
+    let running = if F::TABLES.contains(&"ready") { "jobs.running".to_owned() } else { F::table("job") };
+    let Crashed { attempt, crashes, .. } = death;
+    client
+        .execute(&format!("update {running} set attempt = {attempt}, crashes = {crashes} where id = {id}"))
+        .await
+        .unwrap();
+    for _ in 0..death.kills.unwrap_or(0) {
+        let kill = format!(
+            "insert into {} (job_id, attempt, kind, message) values ({id}, 1, 'killed', 'earlier')",
+            F::table("job_error")
+        );
+        client.execute(&kill).await.unwrap();
+    }
+    if death.kills.is_some() {
+        db.storage.open_heartbeat(worker).await.unwrap().beat(true).await.unwrap().unwrap();
+    }
+    id
+}
+
+pub(crate) async fn both_databases_decide_as_the_policy_does<F: Fixture>(f: F) {
+    let db = f.database();
+    let mut cases = Vec::new();
+    for death in deaths() {
+        cases.push((dying(&f, death).await, death));
+    }
+    f.client().await.execute(&F::passed(4 * HOUR)).await.unwrap();
+    rescue(db, POLICY).await;
+    for (id, death) in cases {
+        let decision = POLICY.decide(death);
+        let (record, failures) = show(db, id).await.unwrap();
+        let state = if decision.discard_reason.is_some() { JobState::Discarded } else { JobState::Available };
+        let attempt = if decision.released { death.attempt - 1 } else { death.attempt };
+        assert_eq!((record.state, record.attempt, record.crashes), (state, attempt, decision.crashes), "{death:?}");
+        let newest = failures.last().unwrap();
+        let kind = if decision.released { FailureKind::Killed } else { FailureKind::Crash };
+        assert_eq!(newest.kind, kind, "{death:?}");
+        let mentions = |text: &str| newest.message.contains(text);
+        assert!(decision.discard_reason.is_none_or(mentions), "{death:?}: {}", newest.message);
+        assert_eq!(mentions(KILLED_TOO_OFTEN), death.kills.is_some() && !decision.released, "{death:?}");
+        assert_eq!(mentions(RUNS_ALONE), decision.quarantined && !decision.released, "{death:?}");
+    }
 }
 
 /// A job that was in two crashes. That many quarantine a job.
