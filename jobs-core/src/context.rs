@@ -265,7 +265,7 @@ impl JobContext {
 
     #[doc(hidden)]
     pub fn completion(&self) -> Finish {
-        Finish { lease: self.lease(), transition: Transition::Complete(self.0.keep) }
+        Finish::new(&self.0.job, Transition::Complete(self.0.keep))
     }
 
     #[doc(hidden)]

@@ -32,6 +32,37 @@ pub const SEVERAL: i32 = 128;
 /// The job has a tenant: admission takes the tenants of its limit in turns. It has the flag [`LIMITED`], too.
 pub const FAIR: i32 = 256;
 
+/// The flags of a claimed job. The end of its attempt depends on them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JobFlags(pub i32);
+
+impl JobFlags {
+    /// Whether the end of the job gives something back: a slot, or a unique key.
+    pub const fn gives_back(self) -> bool {
+        self.0 & (LIMITED | UNIQUE) != 0
+    }
+
+    /// Whether the job has a limit, so that its end deletes its limit slot.
+    pub const fn is_limited(self) -> bool {
+        self.0 & LIMITED != 0
+    }
+
+    /// Whether the job is in a sequence, which a discard of the job halts.
+    pub const fn is_in_sequence(self) -> bool {
+        self.0 & SEQUENCE != 0
+    }
+
+    /// Whether the job is cancelled if its first attempt does not start in time.
+    pub const fn expires(self) -> bool {
+        self.0 & EXPIRES != 0
+    }
+
+    /// Whether the end of the job lets another job of its key start. The end of a job with a rate does not.
+    pub(crate) const fn has_slot(self) -> bool {
+        self.0 & (LIMITED | RATE) == LIMITED
+    }
+}
+
 /// The flags of jobs that this version knows.
 pub const KNOWN: i32 = LIMITED | HELD | SEQUENCE | RATE | UNIQUE | EXPIRES | ON_FULL | SEVERAL | FAIR;
 

@@ -1,12 +1,12 @@
 //! The lease, which is a worker's right to a running job, and the job that a claim returns with it.
 
 use std::fmt;
-use std::hash::{Hash, Hasher};
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::flags::JobFlags;
 use crate::job_id::JobId;
 use crate::trace_context::Traceparent;
 
@@ -33,7 +33,7 @@ impl fmt::Display for WorkerId {
 ///
 /// Each claim of the job increases `number`, and nothing decreases it. A snooze or a release decreases only the
 /// attempt. So two leases of a job are never equal, even of the same worker at the same attempt.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Lease {
     /// The job.
     pub job: JobId,
@@ -41,44 +41,6 @@ pub struct Lease {
     pub number: i32,
     /// The worker that holds it.
     pub worker: WorkerId,
-    /// The [flags](crate::flags) of the job, which its finish must know. They do not identify the lease.
-    pub flags: i32,
-}
-
-impl Lease {
-    /// Whether its finish gives something back: a slot, or a unique key.
-    pub const fn gives_back(&self) -> bool {
-        self.flags & (crate::flags::LIMITED | crate::flags::UNIQUE) != 0
-    }
-
-    /// Whether the job has a limit, so that its finish deletes its limit slot.
-    pub const fn is_limited(&self) -> bool {
-        self.flags & crate::flags::LIMITED != 0
-    }
-
-    /// Whether the job is cancelled if its first attempt does not start in time.
-    pub const fn expires(&self) -> bool {
-        self.flags & crate::flags::EXPIRES != 0
-    }
-
-    /// Whether the end of this job lets another job of its key start. The end of a job with a rate does not.
-    pub(crate) const fn has_slot(&self) -> bool {
-        self.flags & (crate::flags::LIMITED | crate::flags::RATE) == crate::flags::LIMITED
-    }
-}
-
-impl PartialEq for Lease {
-    fn eq(&self, other: &Self) -> bool {
-        (self.job, self.number, self.worker) == (other.job, other.number, other.worker)
-    }
-}
-
-impl Eq for Lease {}
-
-impl Hash for Lease {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.job, self.number, self.worker).hash(state);
-    }
 }
 
 impl fmt::Display for Lease {
@@ -92,6 +54,8 @@ impl fmt::Display for Lease {
 pub struct ClaimedJob {
     /// The lease under which the attempt runs.
     pub lease: Lease,
+    /// What its finish must know besides the lease.
+    pub flags: JobFlags,
     /// The kind. It selects the handler.
     pub kind: String,
     /// The queue.
@@ -121,6 +85,7 @@ impl fmt::Debug for ClaimedJob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClaimedJob")
             .field("lease", &self.lease)
+            .field("flags", &self.flags)
             .field("kind", &self.kind)
             .field("queue", &self.queue)
             .field("attempt", &self.attempt)

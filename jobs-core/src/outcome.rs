@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use crate::error::{Failure, FailureKind, JobError};
+use crate::flags::JobFlags;
 use crate::job_options::{JobOptions, Retain};
-use crate::lease::Lease;
+use crate::lease::{ClaimedJob, Lease};
 use crate::output::Output;
 use crate::retry;
 
@@ -180,19 +181,31 @@ impl Transition {
     }
 }
 
-/// One fenced write: the lease that it names, and the transition.
+/// One fenced write: the lease that it names, the flags of the job, and the transition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finish {
     /// The lease. If it is lost, the finish changes nothing.
     pub lease: Lease,
+    /// The flags of the claimed job, by which the storage chooses the statement. With other flags, a slot or a key would not be given back.
+    pub flags: JobFlags,
     /// How the job changes.
     pub transition: Transition,
 }
 
 impl Finish {
+    /// The finish of this claimed job.
+    pub const fn new(job: &ClaimedJob, transition: Transition) -> Self {
+        Self { lease: job.lease, flags: job.flags, transition }
+    }
+
+    /// The release of a job of which only the lease is known. A released job keeps its slots and keys, so its flags make no difference.
+    pub fn release(lease: Lease) -> Self {
+        Self { lease, flags: JobFlags::default(), transition: Transition::Release }
+    }
+
     /// The same finish without its output.
     pub fn without_output(&self) -> Self {
-        Self { lease: self.lease, transition: self.transition.without_output() }
+        Self { transition: self.transition.without_output(), ..*self }
     }
 }
 

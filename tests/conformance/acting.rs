@@ -36,7 +36,7 @@ async fn every_state<F: Fixture>(f: &F) -> Vec<(JobId, JobState)> {
         (discard(), JobState::Discarded),
     ] {
         let job = claimed(f, worker, with(|job| job.priority = 1000)).await;
-        assert!(finish(db, job.lease, transition).await);
+        assert!(finish(db, &job, transition).await);
         jobs.push((job.lease.job, end));
     }
     jobs.push((claimed(f, worker, with(|job| job.priority = 1000)).await.lease.job, JobState::Running));
@@ -250,7 +250,7 @@ pub(crate) async fn failures_are_grouped<F: Fixture>(f: F) {
             0 => diesel_jobs_core::Transition::Discard { failure, keep: diesel_jobs_core::Keep::For(HOUR) },
             _ => diesel_jobs_core::Transition::Retry { delay: HOUR, failure },
         };
-        assert!(finish(db, job.lease, transition).await);
+        assert!(finish(db, &job, transition).await);
     }
     let failures = db.operator.failures(10).await.unwrap();
     assert_eq!((failures.examined, failures.is_complete), (4, true));
@@ -264,12 +264,12 @@ pub(crate) async fn every_attempt_is_returned<F: Fixture>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
     let job = claimed(&f, worker, job()).await;
-    assert!(finish(db, job.lease, retry_in(std::time::Duration::ZERO)).await);
+    assert!(finish(db, &job, retry_in(std::time::Duration::ZERO)).await);
     let again = claim(db, worker, 1).await.remove(0);
     let attempts = db.operator.attempts(job.lease.job).await.unwrap().unwrap();
     let told: Vec<_> = attempts.iter().map(|one| (one.attempt, one.worker, one.ended_at.is_some())).collect();
     assert_eq!(told, [(1, Some(worker), true), (2, Some(worker), false)]);
-    assert!(finish(db, again.lease, DONE).await);
+    assert!(finish(db, &again, DONE).await);
     let attempts = db.operator.attempts(job.lease.job).await.unwrap().unwrap();
     assert_eq!(serde_json::to_value(attempts[1].end).unwrap(), json!("completed"));
     assert_eq!(attempts[0].error.as_deref(), Some("it did not work"));

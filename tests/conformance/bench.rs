@@ -6,8 +6,8 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use diesel_jobs_core::storage::{Claim, RescuePolicy, Rescued, Wanted, WorkerInfo};
 use diesel_jobs_core::{
-    AttemptError, ClaimedJob, Failure, FailureKind, Finish, JobContext, JobId, JobRecord, JobState, Keep, Lease,
-    NewJob, Retention, RunAt, States, Transition, WorkerId,
+    AttemptError, ClaimedJob, Failure, FailureKind, Finish, JobContext, JobId, JobRecord, JobState, Keep, NewJob,
+    Retention, RunAt, States, Transition, WorkerId,
 };
 use diesel_jobs_storage::Database;
 use tokio_util::sync::CancellationToken;
@@ -125,9 +125,9 @@ pub(crate) async fn claimed<F: Fixture>(f: &F, worker: WorkerId, job: NewJob) ->
 }
 
 /// Returns `false` if the lease was refused.
-pub(crate) async fn finish(db: &Database, lease: Lease, transition: Transition) -> bool {
-    let moved = db.storage.finish(&[Finish { lease, transition }]).await.unwrap();
-    assert!(moved.is_empty() || moved == [lease.job]);
+pub(crate) async fn finish(db: &Database, job: &ClaimedJob, transition: Transition) -> bool {
+    let moved = db.storage.finish(&[Finish::new(job, transition)]).await.unwrap();
+    assert!(moved.is_empty() || moved == [job.lease.job]);
     !moved.is_empty()
 }
 

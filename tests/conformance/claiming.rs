@@ -180,7 +180,7 @@ pub(crate) async fn a_claim_counts_the_attempt_and_the_lease<F: Fixture>(f: F) {
     let job = record(db, first.lease.job).await;
     assert_eq!((job.state, job.attempt, job.worker), (JobState::Running, 1, Some(worker)));
     assert_eq!(job.claimed_at, Some(first.claimed_at));
-    assert!(finish(db, first.lease, retry_in(Duration::ZERO)).await);
+    assert!(finish(db, &first, retry_in(Duration::ZERO)).await);
     let second = claim(db, worker, 1).await.remove(0);
     assert_eq!((second.attempt, second.lease.job), (2, first.lease.job));
     assert!(second.lease.number > first.lease.number);

@@ -20,7 +20,7 @@ pub(crate) async fn a_commit_completes_the_job<F: Fixture>(f: F) {
         client.commit().await;
         let record = record(db, job.lease.job).await;
         assert_eq!((record.state, record.attempt, effects(&f, name).await), (JobState::Completed, 1, 1), "{name}");
-        assert!(!finish(db, job.lease, DONE).await, "{name}");
+        assert!(!finish(db, &job, DONE).await, "{name}");
     }
     assert_eq!(db.storage.prune(100).await.unwrap(), 0, "they are kept as long as completed jobs are");
 }
@@ -35,7 +35,7 @@ pub(crate) async fn a_rollback_leaves_the_job_running<F: Fixture>(f: F) {
         client.complete_in(&context(&job)).await.unwrap();
         client.rollback().await;
         assert_eq!((state(db, job.lease.job).await, effects(&f, name).await), (JobState::Running, 0), "{name}");
-        assert!(finish(db, job.lease, DONE).await, "{name}");
+        assert!(finish(db, &job, DONE).await, "{name}");
     }
 }
 
@@ -57,7 +57,7 @@ pub(crate) async fn a_lost_lease_is_refused<F: Fixture>(f: F) {
     let worker = worker(db).await;
     for (name, mut client) in f.clients().await {
         let old = claimed(&f, worker, job()).await;
-        assert!(finish(db, old.lease, Transition::Release).await);
+        assert!(finish(db, &old, Transition::Release).await);
         let new = claim(db, worker, 1).await.remove(0);
         let ctx = context(&old);
         client.begin().await;
@@ -67,6 +67,6 @@ pub(crate) async fn a_lost_lease_is_refused<F: Fixture>(f: F) {
         assert!(!ctx.is_completed_in(), "{name}");
         client.rollback().await;
         assert_eq!((state(db, old.lease.job).await, effects(&f, name).await), (JobState::Running, 0), "{name}");
-        assert!(finish(db, new.lease, DONE).await, "{name}");
+        assert!(finish(db, &new, DONE).await, "{name}");
     }
 }

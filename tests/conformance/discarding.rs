@@ -38,17 +38,17 @@ pub(crate) async fn a_discarded_job_enqueues_what_the_rule_of_its_kind_says<F: F
     let worker = worker(db).await;
     // The statements of batches without a discard are prepared on each connection before.
     for _ in 0..10 {
-        let lease = claimed(&f, worker, job()).await.lease;
-        assert!(finish(db, lease, retry_in(HOUR)).await);
+        let running = claimed(&f, worker, job()).await;
+        assert!(finish(db, &running, retry_in(HOUR)).await);
     }
-    let lease = claimed(&f, worker, with(|job| job.max_attempts = 9)).await.lease;
-    assert!(finish(db, lease, discard()).await);
+    let running = claimed(&f, worker, with(|job| job.max_attempts = 9)).await;
+    assert!(finish(db, &running, discard()).await);
     let followers = claim(db, worker, 50).await;
     let [follower] = &followers[..] else { panic!("{followers:?}") };
     assert_eq!((&*follower.kind, &*follower.queue, follower.priority), ("b", "default", 7));
     assert_eq!((follower.attempt, follower.max_attempts), (1, 3));
     let expected = Discarded {
-        id: lease.job,
+        id: running.lease.job,
         kind: "a".to_owned(),
         queue: "default".to_owned(),
         attempt: 1,
@@ -62,7 +62,7 @@ pub(crate) async fn a_discarded_job_enqueues_what_the_rule_of_its_kind_says<F: F
     assert_eq!(parsed(&follower.args), parsed(same.args.as_bytes()), "Rust and the database write the same");
     assert_eq!((&*same.kind, &*same.queue, same.priority, same.max_attempts), ("b", "default", 7, 3));
     // The rule is about `a` only.
-    assert!(finish(db, follower.lease, discard()).await);
+    assert!(finish(db, follower, discard()).await);
     assert!(claim(db, worker, 5).await.is_empty());
 }
 
@@ -70,13 +70,13 @@ pub(crate) async fn only_a_discard_that_counts_enqueues_it<F: Fixture>(f: F) {
     let db = f.database();
     declare(db, &[rule()]).await;
     let worker = worker(db).await;
-    let first = claimed(&f, worker, job()).await.lease;
-    assert!(finish(db, first, retry_in(HOUR)).await);
-    assert!(!finish(db, first, discard()).await, "the lease is lost");
-    let cancelled = claimed(&f, worker, job()).await.lease;
-    assert!(finish(db, cancelled, cancel()).await);
-    let done = claimed(&f, worker, job()).await.lease;
-    assert!(finish(db, done, DONE).await);
+    let first = claimed(&f, worker, job()).await;
+    assert!(finish(db, &first, retry_in(HOUR)).await);
+    assert!(!finish(db, &first, discard()).await, "the lease is lost");
+    let cancelled = claimed(&f, worker, job()).await;
+    assert!(finish(db, &cancelled, cancel()).await);
+    let done = claimed(&f, worker, job()).await;
+    assert!(finish(db, &done, DONE).await);
     assert!(claim(db, worker, 5).await.is_empty());
 }
 
@@ -94,11 +94,7 @@ pub(crate) async fn many_discards_in_a_batch_enqueue_one_each<F: Fixture>(f: F) 
         4 => DONE,
         _ => Transition::Discard { failure: failure.clone(), keep: Keep::For(HOUR) },
     };
-    let batch: Vec<_> = claimed
-        .iter()
-        .enumerate()
-        .map(|(place, job)| Finish { lease: job.lease, transition: transition(place) })
-        .collect();
+    let batch: Vec<_> = claimed.iter().enumerate().map(|(place, job)| Finish::new(job, transition(place))).collect();
     assert_eq!(db.storage.finish(&batch).await.unwrap().len(), 25);
     let mut of: Vec<JobId> = Vec::new();
     for follower in claim(db, worker, 50).await {
@@ -134,11 +130,11 @@ pub(crate) async fn rules_are_replaced_and_removed_with_their_code<F: Fixture>(f
     let db = f.database();
     let worker = worker(db).await;
     let follower_of = async |job: NewJob| {
-        let lease = claimed(&f, worker, job).await.lease;
-        assert!(finish(db, lease, discard()).await);
+        let running = claimed(&f, worker, job).await;
+        assert!(finish(db, &running, discard()).await);
         let followers = claim(db, worker, 50).await;
         for follower in &followers {
-            assert!(finish(db, follower.lease, DONE).await);
+            assert!(finish(db, follower, DONE).await);
         }
         followers.into_iter().map(|job| (job.kind, job.priority)).collect::<Vec<_>>()
     };
@@ -159,13 +155,13 @@ pub(crate) async fn a_discarded_job_that_is_not_kept_enqueues_it_too<F: Fixture>
     let db = f.database();
     declare(db, &[rule()]).await;
     let worker = worker(db).await;
-    let lease = claimed(&f, worker, job()).await.lease;
+    let running = claimed(&f, worker, job()).await;
     let transition = Transition::Discard { failure: failure("it never works"), keep: Keep::Nothing };
-    assert!(finish(db, lease, transition).await);
+    assert!(finish(db, &running, transition).await);
     let followers = claim(db, worker, 50).await;
     let [follower] = &followers[..] else { panic!("{followers:?}") };
     let gone = discarded(&follower.args);
-    assert_eq!((gone.id, gone.attempt, gone.max_attempts), (lease.job, 1, 25));
+    assert_eq!((gone.id, gone.attempt, gone.max_attempts), (running.lease.job, 1, 25));
 }
 
 pub(crate) async fn the_other_arguments_of_a_rule_are_kept_as_they_are<F: Fixture>(f: F) {
@@ -173,11 +169,11 @@ pub(crate) async fn the_other_arguments_of_a_rule_are_kept_as_they_are<F: Fixtur
     let args = format!(r#"{{"team":"o'ps \"1\"","nul":"\u0000","numbers":[{}1e300]}}"#, "1e300,".repeat(2000));
     declare(db, &[DiscardRule { args, ..rule() }]).await;
     let worker = worker(db).await;
-    let lease = claimed(&f, worker, job()).await.lease;
-    assert!(finish(db, lease, discard()).await);
+    let running = claimed(&f, worker, job()).await;
+    assert!(finish(db, &running, discard()).await);
     let followers = claim(db, worker, 50).await;
     let [follower] = &followers[..] else { panic!("{followers:?}") };
-    assert_eq!(discarded(&follower.args).id, lease.job);
+    assert_eq!(discarded(&follower.args).id, running.lease.job);
     let value: serde_json::Value = serde_json::from_slice(&follower.args).unwrap();
     assert_eq!(value["nul"], "\0");
     assert!(follower.args.len() < 20_000, "{}", follower.args.len());
@@ -204,12 +200,12 @@ pub(crate) async fn a_job_whose_follower_is_refused_ends_nevertheless<F: Fixture
     let db = f.database();
     declare(db, &[rule()]).await;
     let (worker, dead) = (worker(db).await, mortal(db).await);
-    let lease = claimed(&f, worker, job()).await.lease;
+    let running = claimed(&f, worker, job()).await;
     let lost = claimed(&f, dead, with(|job| job.max_attempts = 1)).await.lease.job;
     refuse_followers(&f).await;
-    assert!(finish(db, lease, discard()).await);
+    assert!(finish(db, &running, discard()).await);
     assert_eq!(rescue(db, POLICY).await.discarded, [lost]);
-    for id in [lease.job, lost] {
+    for id in [running.lease.job, lost] {
         let (record, failures) = show(db, id).await.unwrap();
         assert_eq!((record.state, failures.len()), (JobState::Discarded, 2));
         let told = |failure: &diesel_jobs_core::AttemptError| {

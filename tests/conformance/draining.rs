@@ -142,7 +142,7 @@ pub(crate) async fn a_killed_job_keeps_its_slot_its_key_and_its_turn<F: Fixture>
     assert_eq!(ids(&again), first, "no other job of the keys");
     for job in again {
         assert_eq!(job.attempt, 1);
-        assert!(finish(db, job.lease, DONE).await);
+        assert!(finish(db, &job, DONE).await);
     }
     while db.storage.admit(true).await.unwrap().admitted > 0 {}
     let mut others = ids(&claim(db, worker(db).await, 5).await);
@@ -157,7 +157,7 @@ pub(crate) async fn a_kill_is_no_failure_and_is_in_the_history_of_its_job<F: Fix
     rescue(db, POLICY).await;
     assert!(db.operator.failures(10).await.unwrap().groups.is_empty());
     let failed = claim(db, worker(db).await, 1).await.remove(0);
-    assert!(finish(db, failed.lease, retry_in(Duration::ZERO)).await);
+    assert!(finish(db, &failed, retry_in(Duration::ZERO)).await);
     let (_, failures) = show(db, id).await.unwrap();
     let kinds: Vec<_> = failures.iter().map(|failure| (failure.attempt, failure.kind)).collect();
     assert_eq!(kinds, [(1, FailureKind::Killed), (1, FailureKind::Error)]);
@@ -175,7 +175,7 @@ pub(crate) async fn a_worker_that_comes_back_after_its_rescue_writes_nothing<F: 
     let new = claim(db, worker(db).await, 1).await.remove(0);
     assert_eq!((new.lease.job, new.attempt, new.lease.number), (old.lease.job, old.attempt, old.lease.number + 1));
     for transition in [Transition::Release, DONE] {
-        assert!(!finish(db, old.lease, transition).await, "the attempt is the same, and the lease is not");
+        assert!(!finish(db, &old, transition).await, "the attempt is the same, and the lease is not");
     }
-    assert!(finish(db, new.lease, DONE).await);
+    assert!(finish(db, &new, DONE).await);
 }

@@ -100,9 +100,9 @@ pub(crate) async fn late_jobs_crashes_and_dead_leases_are_named<F: Fixture>(f: F
     db.storage.deregister(me).await.unwrap();
     let me = worker(db).await;
     assert!(one(db, "oldest_due").await.what.contains("queue `default`"));
-    let lease = claimed_of(db, me, late).await;
+    let late = claimed_of(db, me, late).await;
     none(db, "oldest_due").await;
-    finish(db, lease, Transition::Complete(Keep::Nothing)).await;
+    finish(db, &late, Transition::Complete(Keep::Nothing)).await;
 
     let crashed = enqueue(&f, later(HOUR)).await;
     sql(&f, &format!("update {waiting} set crashes = 1 where id = {crashed}")).await;
@@ -117,17 +117,17 @@ pub(crate) async fn late_jobs_crashes_and_dead_leases_are_named<F: Fixture>(f: F
     none(db, "dead_lease").await;
 }
 
-async fn claimed_of(db: &Database, worker: WorkerId, job: JobId) -> diesel_jobs_core::Lease {
-    let jobs = crate::bench::claim(db, worker, 1).await;
+async fn claimed_of(db: &Database, worker: WorkerId, job: JobId) -> diesel_jobs_core::ClaimedJob {
+    let mut jobs = crate::bench::claim(db, worker, 1).await;
     assert_eq!(crate::bench::ids(&jobs), [job]);
-    jobs[0].lease
+    jobs.remove(0)
 }
 
 pub(crate) async fn rows_that_should_be_gone_are_named<F: Fixture>(f: F) {
     let db = f.database();
     let me = worker(db).await;
-    let ended = claimed(&f, me, job()).await.lease;
-    finish(db, ended, Transition::Discard { failure: failure("no"), keep: Keep::For(Duration::ZERO) }).await;
+    let ended = claimed(&f, me, job()).await;
+    finish(db, &ended, Transition::Discard { failure: failure("no"), keep: Keep::For(Duration::ZERO) }).await;
     none(db, "pruner_behind").await;
     sql(&f, &F::passed(2 * HOUR)).await;
     assert_eq!(one(db, "pruner_behind").await.repair, "worker run");
@@ -135,13 +135,14 @@ pub(crate) async fn rows_that_should_be_gone_are_named<F: Fixture>(f: F) {
     none(db, "pruner_behind").await;
 
     let me = worker(db).await;
-    let deleted = claimed(&f, me, job()).await.lease;
-    finish(db, deleted, discard()).await;
+    let deleted = claimed(&f, me, job()).await;
+    finish(db, &deleted, discard()).await;
     let ended_table = if F::TABLES.contains(&"ready") { F::table("finished") } else { F::table("job") };
-    sql(&f, &format!("delete from {ended_table} where id = {}", deleted.job)).await;
+    sql(&f, &format!("delete from {ended_table} where id = {}", deleted.lease.job)).await;
     repair(&f, "orphan").await;
     let key = F::table("unique_key");
-    sql(&f, &format!("insert into {key} (name, key, job_id, started) values ('a', '[1]', {}, '0')", deleted.job)).await;
+    sql(&f, &format!("insert into {key} (name, key, job_id, started) values ('a', '[1]', {}, '0')", deleted.lease.job))
+        .await;
     repair(&f, "orphan").await;
 }
 

@@ -68,7 +68,7 @@ pub(crate) async fn a_first_attempt_says_by_when_it_must_start<F: Fixture>(f: F)
                 false => assert!(close(job.start_by.unwrap(), after(job.run_at, 600)), "{name}"),
             }
             assert!(!is_over(db, &job).await, "{name}");
-            assert!(finish(db, job.lease, DONE).await, "{name}");
+            assert!(finish(db, &job, DONE).await, "{name}");
         }
         assert_eq!((state(db, one).await, state(db, many[4]).await), (Completed, Scheduled), "{name}");
         let later = db.operator.surroundings(many[4]).await.unwrap().start_by;
@@ -120,7 +120,7 @@ pub(crate) async fn waiting_jobs_that_have_expired_are_cancelled<F: Fixture>(f: 
     let jobs = claim(db, worker, 9).await;
     assert_eq!(ids(&jobs).len(), 4);
     for job in jobs {
-        assert!(finish(db, job.lease, DONE).await);
+        assert!(finish(db, &job, DONE).await);
     }
     assert_eq!(admit(db).await, 2);
     crate::limiting::check(&f).await;
@@ -138,20 +138,20 @@ pub(crate) async fn a_claimed_job_is_left_to_its_worker<F: Fixture>(f: F) {
     let_pass(&f, HOUR).await;
     assert_eq!(sweep(db).await, 0);
     assert_eq!(state(db, job.lease.job).await, Running);
-    assert!(finish(db, job.lease, DONE).await);
+    assert!(finish(db, &job, DONE).await);
 }
 
 pub(crate) async fn a_released_job_still_expires<F: Fixture>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
     let prefetched = claimed(&f, worker, expiring(job())).await;
-    assert!(finish(db, prefetched.lease, Transition::Release).await);
+    assert!(finish(db, &prefetched, Transition::Release).await);
     let prefetched = claim(db, fresh(db).await, 1).await.remove(0);
     assert!(!is_over(db, &prefetched).await);
     let_pass(&f, HOUR).await;
     // The sweep sees that its time is over while it is claimed.
     assert_eq!(sweep(db).await, 0);
-    assert!(finish(db, prefetched.lease, Transition::Release).await);
+    assert!(finish(db, &prefetched, Transition::Release).await);
     let again = claim(db, fresh(db).await, 1).await.remove(0);
     assert!(is_over(db, &again).await);
 }
@@ -170,13 +170,13 @@ pub(crate) async fn a_job_that_has_started_does_not_expire<F: Fixture>(f: F) {
         admit(db).await;
         let job = claim(db, worker, 1).await.remove(0);
         assert!(job.start_by.is_some());
-        assert!(finish(db, job.lease, transition.clone()).await);
+        assert!(finish(db, &job, transition.clone()).await);
         let_pass(&f, HOUR).await;
         assert_eq!(sweep(db).await, 0, "{transition:?}");
         admit(db).await;
         let job = claim(db, fresh(db).await, 1).await.remove(0);
         assert_eq!((job.lease.job, job.start_by), (id, None), "{transition:?}");
-        assert!(finish(db, job.lease, DONE).await);
+        assert!(finish(db, &job, DONE).await);
     }
 }
 
@@ -202,7 +202,7 @@ pub(crate) async fn an_operator_runs_an_expired_job<F: Fixture>(f: F) {
         assert_eq!(ids(&jobs), [id, new]);
         for job in jobs {
             assert_eq!(job.start_by, None);
-            assert!(finish(db, job.lease, DONE).await);
+            assert!(finish(db, &job, DONE).await);
         }
     }
     // A job that waits keeps its time.

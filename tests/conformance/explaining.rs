@@ -39,15 +39,15 @@ pub(crate) async fn a_job_that_is_not_there_may_be_gone_or_not_be_there_yet<F: F
 pub(crate) async fn a_job_that_has_ended_or_runs_says_so<F: Fixture>(f: F) {
     let db = f.database();
     let me = worker(db).await;
-    let done = claimed(&f, me, job()).await.lease;
-    finish(db, done, DONE).await;
+    let done = claimed(&f, me, job()).await;
+    finish(db, &done, DONE).await;
     assert!(
-        matches!(&reasons(db, done.job).await[..], [Reason::Ended { error: None, by: Some(by), .. }] if by.contains(&me.to_string()))
+        matches!(&reasons(db, done.lease.job).await[..], [Reason::Ended { error: None, by: Some(by), .. }] if by.contains(&me.to_string()))
     );
-    let failed = claimed(&f, me, job()).await.lease;
-    finish(db, failed, discard()).await;
+    let failed = claimed(&f, me, job()).await;
+    finish(db, &failed, discard()).await;
     assert!(
-        matches!(&reasons(db, failed.job).await[..], [Reason::Ended { error: Some(error), .. }] if error == "it never works")
+        matches!(&reasons(db, failed.lease.job).await[..], [Reason::Ended { error: Some(error), .. }] if error == "it never works")
     );
     let running = claimed(&f, me, job()).await.lease.job;
     assert!(matches!(
@@ -66,14 +66,14 @@ pub(crate) async fn a_job_that_waits_for_its_time_says_until_when<F: Fixture>(f:
     assert!(matches!(&reasons(db, scheduled).await[..], [Reason::Scheduled { .. }]));
     let advice = db.operator.why(scheduled).await.unwrap().reasons.remove(0).advice;
     assert_eq!(advice, format!("`worker run-now {scheduled}` makes it available now"));
-    let retrying = claimed(&f, me, job()).await.lease;
-    finish(db, retrying, retry_in(HOUR)).await;
+    let retrying = claimed(&f, me, job()).await;
+    finish(db, &retrying, retry_in(HOUR)).await;
     assert!(
-        matches!(&reasons(db, retrying.job).await[..], [Reason::Retrying { error: Some(error), .. }] if error == "it did not work")
+        matches!(&reasons(db, retrying.lease.job).await[..], [Reason::Retrying { error: Some(error), .. }] if error == "it did not work")
     );
-    let snoozed = claimed(&f, me, job()).await.lease;
-    finish(db, snoozed, Transition::Snooze(HOUR)).await;
-    assert!(matches!(&reasons(db, snoozed.job).await[..], [Reason::Scheduled { .. }]));
+    let snoozed = claimed(&f, me, job()).await;
+    finish(db, &snoozed, Transition::Snooze(HOUR)).await;
+    assert!(matches!(&reasons(db, snoozed.lease.job).await[..], [Reason::Scheduled { .. }]));
 }
 
 pub(crate) async fn what_operators_have_stopped_says_who_did_it<F: Fixture>(f: F) {
@@ -127,11 +127,14 @@ pub(crate) async fn a_job_that_no_worker_can_run_says_which_is_missing<F: Fixtur
 pub(crate) async fn a_job_in_a_line_says_what_comes_first<F: Fixture>(f: F) {
     let db = f.database();
     let me = serving(db, 1, &["a"]).await;
-    let busy = claimed(&f, me, job()).await.lease;
+    let busy = claimed(&f, me, job()).await;
     let first = enqueue(&f, job()).await;
     let found = reasons(db, first).await;
-    assert!(matches!(&found[..], [Reason::SlotsBusy { slots: 1, running }] if running[0].id == busy.job), "{found:?}");
-    finish(db, busy, Transition::Complete(Keep::Nothing)).await;
+    assert!(
+        matches!(&found[..], [Reason::SlotsBusy { slots: 1, running }] if running[0].id == busy.lease.job),
+        "{found:?}"
+    );
+    finish(db, &busy, Transition::Complete(Keep::Nothing)).await;
     assert_eq!(reasons(db, first).await, [Reason::Due]);
     db.operator.set_slots("default", Some(0), "ada").await.unwrap();
     assert_eq!(reasons(db, first).await, [Reason::SlotsBusy { slots: 0, running: Vec::new() }]);

@@ -23,7 +23,7 @@ pub(crate) async fn a_failure_is_stored_with_its_fingerprint_place_and_backtrace
     let discard = |number| Transition::Discard { failure: panic(number), keep: Keep::For(HOUR) };
     for transition in [retry(1), discard(2)] {
         let job = claimed(&f, me, job()).await;
-        assert!(finish(db, job.lease, transition).await);
+        assert!(finish(db, &job, transition).await);
         let failures = failures(db, job.lease.job).await;
         let [failure] = &failures[..] else { panic!("{failures:?}") };
         assert_eq!(failure.fingerprint, Some(panic(3).fingerprint), "the numbers do not count");
@@ -41,7 +41,7 @@ pub(crate) async fn in_a_batch_each_failure_goes_to_its_job<F: Fixture>(f: F) {
     let jobs = claim(db, me, 4).await;
     let plain = Transition::Retry { delay: MINUTE, failure: failure("no mail") };
     let transitions = [DONE, Transition::Retry { delay: MINUTE, failure: panic(1) }, plain, cancel()];
-    let batch = jobs.iter().zip(transitions).map(|(job, transition)| Finish { lease: job.lease, transition });
+    let batch = jobs.iter().zip(transitions).map(|(job, transition)| Finish::new(job, transition));
     assert_eq!(db.storage.finish(&batch.collect::<Vec<_>>()).await.unwrap().len(), 4);
     let mut stored = Vec::new();
     for job in &jobs {
@@ -70,25 +70,25 @@ pub(crate) async fn all_crashes_and_all_cancels_have_the_same_fingerprint<F: Fix
 
 pub(crate) async fn a_worker_can_ask_who_cancelled_its_jobs<F: Fixture>(f: F) {
     let (db, me) = (f.database(), worker(f.database()).await);
-    let named = claimed(&f, me, job()).await.lease;
-    let unnamed = claimed(&f, me, job()).await.lease;
-    let running = claimed(&f, me, job()).await.lease;
-    let failed = claimed(&f, me, job()).await.lease;
-    let gone = claimed(&f, me, job()).await.lease;
-    finish(db, failed, Transition::Discard { failure: failure("no"), keep: Keep::For(HOUR) }).await;
-    finish(db, gone, Transition::Complete(Keep::Nothing)).await;
-    for lease in [named, unnamed] {
-        db.operator.cancel(lease.job).await.unwrap();
+    let named = claimed(&f, me, job()).await;
+    let unnamed = claimed(&f, me, job()).await;
+    let running = claimed(&f, me, job()).await;
+    let failed = claimed(&f, me, job()).await;
+    let gone = claimed(&f, me, job()).await;
+    finish(db, &failed, Transition::Discard { failure: failure("no"), keep: Keep::For(HOUR) }).await;
+    finish(db, &gone, Transition::Complete(Keep::Nothing)).await;
+    for job in [&named, &unnamed] {
+        db.operator.cancel(job.lease.job).await.unwrap();
     }
     let errors = F::table("job_error");
-    let said = format!("update {errors} set actor = 'ana' where job_id = {}", named.job.0);
-    let unsaid = format!("update {errors} set actor = null where job_id = {}", unnamed.job.0);
+    let said = format!("update {errors} set actor = 'ana' where job_id = {}", named.lease.job.0);
+    let unsaid = format!("update {errors} set actor = null where job_id = {}", unnamed.lease.job.0);
     f.client().await.execute(&format!("{said}; {unsaid}")).await.unwrap();
-    let asked = [named, unnamed, running, failed, gone].map(|lease| lease.job);
+    let asked = [&named, &unnamed, &running, &failed, &gone].map(|job| job.lease.job);
     let mut cancelled = db.storage.cancelled(&asked).await.unwrap();
     cancelled.sort_by_key(|one| one.job);
-    let ana = Cancelled { job: named.job, by: Some("ana".to_owned()) };
-    assert_eq!(cancelled, [ana, Cancelled { job: unnamed.job, by: None }]);
+    let ana = Cancelled { job: named.lease.job, by: Some("ana".to_owned()) };
+    assert_eq!(cancelled, [ana, Cancelled { job: unnamed.lease.job, by: None }]);
 }
 
 pub(crate) async fn a_cancelled_job_is_a_failure_only_if_it_failed_before<F: Fixture>(f: F) {
@@ -96,9 +96,9 @@ pub(crate) async fn a_cancelled_job_is_a_failure_only_if_it_failed_before<F: Fix
     let me = worker(db).await;
     let (never, discarded) = (enqueue(&f, later(HOUR)).await, enqueue(&f, later(HOUR)).await);
     let failed = claimed(&f, me, job()).await;
-    assert!(finish(db, failed.lease, retry_in(HOUR)).await);
+    assert!(finish(db, &failed, retry_in(HOUR)).await);
     let by_itself = claimed(&f, me, job()).await;
-    assert!(finish(db, by_itself.lease, cancel()).await);
+    assert!(finish(db, &by_itself, cancel()).await);
     let operator = &db.operator;
     operator.act(&Action::Cancel, &[never, failed.lease.job], "ann").await.unwrap();
     operator.act(&Action::Discard, &[discarded], "ann").await.unwrap();

@@ -47,7 +47,7 @@ impl<'f, F: Fixture> Served<'f, F> {
         let jobs = claim(db, self.worker, 1000).await;
         let mut tenants: Vec<char> = jobs.iter().map(|job| self.tenants[&job.lease.job]).collect();
         for job in jobs {
-            assert!(finish(db, job.lease, DONE).await);
+            assert!(finish(db, &job, DONE).await);
         }
         tenants.sort_unstable();
         tenants.into_iter().collect()
@@ -158,7 +158,7 @@ pub(crate) async fn the_order_within_a_tenant_is_the_usual_one<F: Fixture>(f: F)
         let is_of_a = served.tenants[&job.lease.job] == 'a';
         assert_eq!(is_of_a, pass % 2 == 0, "a higher priority is no earlier turn");
         order.extend(is_of_a.then_some(job.lease.job));
-        assert!(finish(db, job.lease, DONE).await);
+        assert!(finish(db, &job, DONE).await);
     }
     // An enqueue stores no time that has passed.
     assert_eq!(order, [ids[2], ids[0], ids[1], ids[3]]);
@@ -204,7 +204,7 @@ pub(crate) async fn a_turn_is_kept_while_jobs_wait_or_run<F: Fixture>(f: F) {
     let last = claim(db, served.worker, 9).await;
     assert!(last.is_empty());
     db.storage.admit(true).await.unwrap();
-    assert!(finish(db, of_b.lease, DONE).await);
+    assert!(finish(db, &of_b, DONE).await);
     assert_eq!(admit(db).await, 1);
     // No job waits, and the last one runs.
     db.storage.admit(true).await.unwrap();
@@ -263,7 +263,7 @@ pub(crate) async fn a_retry_waits_for_a_turn_of_its_tenant<F: Fixture>(f: F) {
     served.wait(&[('a', 2), ('b', 2)], 1).await;
     assert_eq!(admit(db).await, 1);
     let first = claim(db, served.worker, 9).await.remove(0);
-    assert!(finish(db, first.lease, retry_in(Duration::ZERO)).await);
+    assert!(finish(db, &first, retry_in(Duration::ZERO)).await);
     let again = record(db, first.lease.job).await;
     assert_eq!((again.state, again.rules[0].tenant.as_deref()), (JobState::Held, Some(r#"["a"]"#)));
     assert_eq!(served.all().await, "baba");

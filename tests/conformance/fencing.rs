@@ -24,10 +24,11 @@ fn every_transition() -> Vec<Transition> {
 
 /// Checks that every transition with `lease` is refused, and that the job stays unchanged under the lease of `stands`.
 async fn is_refused(db: &Database, lease: Lease, stands: &ClaimedJob) {
+    let refused = ClaimedJob { lease, ..stands.clone() };
     let before = show(db, lease.job).await.unwrap();
     for transition in every_transition() {
         let name = transition.name();
-        assert!(!finish(db, lease, transition).await, "{name} with {lease:?}");
+        assert!(!finish(db, &refused, transition).await, "{name} with {lease:?}");
     }
     let after = show(db, lease.job).await.unwrap();
     assert_eq!((after.0.state, after.0.worker), (JobState::Running, Some(stands.lease.worker)));
@@ -36,14 +37,14 @@ async fn is_refused(db: &Database, lease: Lease, stands: &ClaimedJob) {
         (before.0.attempt, before.0.run_at, before.0.claimed_at)
     );
     assert_eq!(after.1.len(), before.1.len(), "no failure was recorded");
-    assert!(finish(db, stands.lease, DONE).await, "the lease that is still held may finish");
+    assert!(finish(db, stands, DONE).await, "the lease that is still held may finish");
 }
 
 pub(crate) async fn an_older_lease_is_refused<F: Fixture>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
     let old = claimed(&f, worker, job()).await;
-    assert!(finish(db, old.lease, retry_in(Duration::ZERO)).await);
+    assert!(finish(db, &old, retry_in(Duration::ZERO)).await);
     let new = claim(db, worker, 1).await.remove(0);
     is_refused(db, old.lease, &new).await;
 }
@@ -62,7 +63,7 @@ pub(crate) async fn the_same_worker_at_the_same_attempt_after_a_snooze_is_refuse
     let worker = worker(db).await;
     for give_back in [Transition::Snooze(Duration::ZERO), Transition::Release] {
         let old = claimed(&f, worker, job()).await;
-        assert!(finish(db, old.lease, give_back).await);
+        assert!(finish(db, &old, give_back).await);
         let new = claim(db, worker, 1).await.remove(0);
         assert_eq!((new.attempt, new.lease.worker, new.lease.job), (old.attempt, old.lease.worker, old.lease.job));
         assert_ne!(new.lease, old.lease);
@@ -74,21 +75,22 @@ pub(crate) async fn a_second_finish_of_the_same_lease_is_refused<F: Fixture>(f: 
     let db = f.database();
     let worker = worker(db).await;
     for first in every_transition() {
-        let id = claimed(&f, worker, with(|job| job.priority = 1)).await.lease;
+        let job = claimed(&f, worker, with(|job| job.priority = 1)).await;
+        let id = job.lease.job;
         let kept = first != Transition::Complete(Keep::Nothing);
-        assert!(finish(db, id, first).await);
-        let before = show(db, id.job).await;
+        assert!(finish(db, &job, first).await);
+        let before = show(db, id).await;
         for second in every_transition() {
-            assert!(!finish(db, id, second).await);
+            assert!(!finish(db, &job, second).await);
         }
-        let after = show(db, id.job).await;
+        let after = show(db, id).await;
         assert_eq!(after.is_some(), kept);
         if let (Some(before), Some(after)) = (before, after) {
             assert_eq!(
                 (after.0.state, after.0.attempt, after.1.len()),
                 (before.0.state, before.0.attempt, before.1.len())
             );
-            db.operator.cancel(id.job).await.unwrap();
+            db.operator.cancel(id).await.unwrap();
         }
     }
 }
@@ -99,7 +101,7 @@ pub(crate) async fn a_batch_leaves_out_lost_leases_and_moves_the_others<F: Fixtu
     enqueue_all(&f, vec![job(); 4]).await;
     let jobs = claim(db, worker, 4).await;
     assert_eq!(db.operator.cancel(jobs[1].lease.job).await.unwrap(), Operated::Done);
-    let mut batch: Vec<Finish> = jobs.iter().map(|job| Finish { lease: job.lease, transition: DONE }).collect();
+    let mut batch: Vec<Finish> = jobs.iter().map(|job| Finish::new(job, DONE)).collect();
     batch[2].lease.number -= 1;
     let mut moved = db.storage.finish(&batch).await.unwrap();
     moved.sort();
@@ -114,9 +116,9 @@ pub(crate) async fn a_batch_of_completions_leaves_out_what_has_ended_already<F: 
     for transition in [DONE, Transition::Complete(Keep::Nothing)] {
         enqueue_all(&f, vec![job(); 4]).await;
         let jobs = claim(db, worker, 4).await;
-        assert!(finish(db, jobs[0].lease, transition.clone()).await);
+        assert!(finish(db, &jobs[0], transition.clone()).await);
         assert_eq!(db.operator.cancel(jobs[1].lease.job).await.unwrap(), Operated::Done);
-        let finish = |job: &ClaimedJob| Finish { lease: job.lease, transition: transition.clone() };
+        let finish = |job: &ClaimedJob| Finish::new(job, transition.clone());
         let batch: Vec<Finish> = jobs.iter().map(finish).collect();
         let mut moved = db.storage.finish(&batch).await.unwrap();
         moved.sort();
@@ -131,7 +133,7 @@ pub(crate) async fn a_refused_finish_writes_nothing<F: Fixture>(f: F) {
     let job = claimed(&f, worker, job()).await;
     is_refused(db, Lease { number: job.lease.number + 1, ..job.lease }, &job).await;
     let gone = Lease { job: diesel_jobs_core::JobId(job.lease.job.0 + 1000), ..job.lease };
-    assert!(!finish(db, gone, discard()).await);
+    assert!(!finish(db, &ClaimedJob { lease: gone, ..job }, discard()).await);
     assert!(show(db, gone.job).await.is_none());
 }
 
@@ -141,7 +143,7 @@ pub(crate) async fn a_cancelled_job_refuses_its_worker<F: Fixture>(f: F) {
     let job = claimed(&f, worker, job()).await;
     assert_eq!(db.operator.cancel(job.lease.job).await.unwrap(), Operated::Done);
     for transition in every_transition() {
-        assert!(!finish(db, job.lease, transition).await);
+        assert!(!finish(db, &job, transition).await);
     }
     assert_eq!(state(db, job.lease.job).await, JobState::Cancelled);
     // The old lease does not fit either after an operator's retry of the job.
@@ -153,18 +155,18 @@ pub(crate) async fn a_cancelled_job_refuses_its_worker<F: Fixture>(f: F) {
 pub(crate) async fn lease_numbers_never_fall<F: Fixture>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
-    let mut lease = claimed(&f, worker, job()).await.lease;
+    let mut job = claimed(&f, worker, job()).await;
     for transition in
         [Transition::Snooze(Duration::ZERO), Transition::Release, retry_in(Duration::ZERO), discard(), cancel()]
     {
         let ends = transition.name() == "discard" || transition.name() == "cancel";
-        assert!(finish(db, lease, transition).await);
+        assert!(finish(db, &job, transition).await);
+        let lease = job.lease;
         if ends {
             assert_eq!(db.operator.retry(lease.job).await.unwrap(), Operated::Done);
         }
-        let next = claim(db, worker, 1).await.remove(0).lease;
-        assert!(next.job == lease.job && next.number > lease.number, "{next:?} after {lease:?}");
-        lease = next;
+        job = claim(db, worker, 1).await.remove(0);
+        assert!(job.lease.job == lease.job && job.lease.number > lease.number, "{} after {lease}", job.lease);
     }
 }
 
@@ -173,22 +175,22 @@ pub(crate) async fn the_idempotency_key_stays_whatever_becomes_of_the_job_and_co
     let first = claimed(&f, worker(db).await, job()).await;
     let (id, key) = (first.lease.job, context(&first).idempotency_key());
     assert_eq!(key, format!("job-{id}-{}", record(db, id).await.enqueued_at.timestamp_micros()));
-    let (mut lease, stays) = (first.lease, async |lease, transition| {
-        assert!(finish(db, lease, transition).await);
+    let (mut running, stays) = (first, async |running: ClaimedJob, transition| {
+        assert!(finish(db, &running, transition).await);
         if !matches!(record(db, id).await.state, JobState::Available) {
             assert_eq!(db.operator.retry(id).await.unwrap(), Operated::Done);
         }
         let again = claim(db, worker(db).await, 1).await.remove(0);
         assert_eq!(context(&again).idempotency_key(), key);
-        again.lease
+        again
     });
     for transition in
         [retry_in(Duration::ZERO), Transition::Snooze(Duration::ZERO), Transition::Release, cancel(), discard()]
     {
-        lease = stays(lease, transition).await;
+        running = stays(running, transition).await;
     }
     // An operator retries a job that waits, and a job is rescued.
-    assert!(finish(db, lease, Transition::Release).await);
+    assert!(finish(db, &running, Transition::Release).await);
     assert_eq!(db.operator.retry(id).await.unwrap(), Operated::Done);
     assert_eq!(ids(&claim(db, mortal(db).await, 1).await), [id]);
     assert_eq!(rescue(db, POLICY).await.returned, [id]);

@@ -41,9 +41,9 @@ pub(crate) async fn a_filter_finds_the_jobs_that_meet_all_its_conditions<F: Fixt
     .await;
     let later = enqueue(&f, later(HOUR)).await;
     let worker = worker(db).await;
-    let failing = claimed(&f, worker, with(|job| job.priority = 9)).await.lease;
-    assert!(finish(db, failing, retry_in(HOUR)).await);
-    let failed = failing.job;
+    let failing = claimed(&f, worker, with(|job| job.priority = 9)).await;
+    assert!(finish(db, &failing, retry_in(HOUR)).await);
+    let failed = failing.lease.job;
     for (filter, expected) in [
         ("", vec![failed, later, mail, plain]),
         ("state:available", vec![mail, plain]),

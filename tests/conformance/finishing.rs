@@ -17,7 +17,7 @@ pub(crate) async fn complete_keeps_the_job_as_long_as_it_is_told<F: Fixture>(f: 
     let mut kept = Vec::new();
     for keep in [Keep::For(Duration::ZERO), Keep::For(HOUR), Keep::Forever] {
         let job = claimed(&f, worker, job()).await;
-        assert!(finish(db, job.lease, Transition::Complete(keep)).await);
+        assert!(finish(db, &job, Transition::Complete(keep)).await);
         let record = record(db, job.lease.job).await;
         assert_eq!((record.state, record.attempt, record.worker), (JobState::Completed, 1, Some(worker)));
         assert!(close(record.finished_at.unwrap(), now(db).await));
@@ -35,9 +35,9 @@ pub(crate) async fn complete_with_nothing_kept_deletes_the_job_and_its_failures<
     let db = f.database();
     let worker = worker(db).await;
     let first = claimed(&f, worker, job()).await;
-    assert!(finish(db, first.lease, retry_in(Duration::ZERO)).await);
+    assert!(finish(db, &first, retry_in(Duration::ZERO)).await);
     let second = claim(db, worker, 1).await.remove(0);
-    assert!(finish(db, second.lease, Transition::Complete(Keep::Nothing)).await);
+    assert!(finish(db, &second, Transition::Complete(Keep::Nothing)).await);
     assert!(show(db, second.lease.job).await.is_none());
     let left = format!("select count(*) as number from {}", F::table("job_error"));
     assert_eq!(f.client().await.number(&left).await, 0);
@@ -50,7 +50,7 @@ pub(crate) async fn a_failure_names_the_worker_and_the_start_of_its_attempt<F: F
     let db = f.database();
     let worker = worker(db).await;
     let first = claimed(&f, worker, job()).await;
-    assert!(finish(db, first.lease, retry_in(Duration::ZERO)).await);
+    assert!(finish(db, &first, retry_in(Duration::ZERO)).await);
     tokio::time::sleep(Duration::from_millis(5)).await;
     let dead = mortal(db).await;
     let second = claim(db, dead, 1).await.remove(0);
@@ -71,7 +71,7 @@ pub(crate) async fn retry_waits_its_delay_and_records_the_failure<F: Fixture>(f:
     let db = f.database();
     let worker = worker(db).await;
     let job = claimed(&f, worker, job()).await;
-    assert!(finish(db, job.lease, retry_in(HOUR)).await);
+    assert!(finish(db, &job, retry_in(HOUR)).await);
     let (record, failures) = show(db, job.lease.job).await.unwrap();
     assert_eq!((record.state, record.attempt, record.crashes), (JobState::Retrying, 1, 0));
     assert_eq!((record.worker, record.claimed_at, record.finished_at), (None, None, None));
@@ -89,7 +89,7 @@ pub(crate) async fn snooze_waits_and_gives_the_attempt_back<F: Fixture>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
     let job = claimed(&f, worker, with(|job| job.max_attempts = 1)).await;
-    assert!(finish(db, job.lease, Transition::Snooze(HOUR)).await);
+    assert!(finish(db, &job, Transition::Snooze(HOUR)).await);
     let record = record(db, job.lease.job).await;
     assert_eq!((record.state, record.attempt), (JobState::Scheduled, 0));
     assert!(close(record.run_at, now(db).await + HOUR));
@@ -98,7 +98,7 @@ pub(crate) async fn snooze_waits_and_gives_the_attempt_back<F: Fixture>(f: F) {
         assert_eq!(db.operator.retry(job.lease.job).await.unwrap(), Operated::Done);
         let again = claim(db, worker, 1).await.remove(0);
         assert_eq!((again.attempt, again.max_attempts), (1, 1));
-        assert!(finish(db, again.lease, Transition::Snooze(HOUR)).await);
+        assert!(finish(db, &again, Transition::Snooze(HOUR)).await);
     }
 }
 
@@ -108,7 +108,7 @@ pub(crate) async fn release_goes_back_to_its_old_place_and_gives_the_attempt_bac
     let first = claimed(&f, worker, job()).await;
     tokio::time::sleep(Duration::from_millis(20)).await;
     let second = enqueue(&f, job()).await;
-    assert!(finish(db, first.lease, Transition::Release).await);
+    assert!(finish(db, &first, Transition::Release).await);
     let record = record(db, first.lease.job).await;
     assert_eq!((record.state, record.attempt, record.run_at), (JobState::Available, 0, first.run_at));
     assert_eq!(failures(db, first.lease.job).await.len(), 0);
@@ -125,7 +125,7 @@ pub(crate) async fn cancel_and_discard_end_the_job_and_record_why<F: Fixture>(f:
         (discard(), JobState::Discarded, FailureKind::Error, "it never works"),
     ] {
         let job = claimed(&f, worker, job()).await;
-        assert!(finish(db, job.lease, transition).await);
+        assert!(finish(db, &job, transition).await);
         let (record, failures) = show(db, job.lease.job).await.unwrap();
         assert_eq!((record.state, record.attempt, record.worker), (end, 1, Some(worker)));
         assert!(close(record.finished_at.unwrap(), now(db).await));
@@ -146,7 +146,7 @@ pub(crate) async fn a_batch_moves_all_its_jobs<F: Fixture>(f: F) {
         .iter()
         .rev()
         .zip(transitions.iter().cycle())
-        .map(|(job, transition)| Finish { lease: job.lease, transition: transition.clone() })
+        .map(|(job, transition)| Finish::new(job, transition.clone()))
         .collect();
     let mut moved = db.storage.finish(&batch).await.unwrap();
     moved.sort();
@@ -164,7 +164,7 @@ pub(crate) async fn failures_with_nul_are_recorded<F: Fixture>(f: F) {
     let worker = worker(db).await;
     let job = claimed(&f, worker, job()).await;
     let failure = failure("before\0after \u{feff}'\"");
-    assert!(finish(db, job.lease, Transition::Retry { delay: HOUR, failure }).await);
+    assert!(finish(db, &job, Transition::Retry { delay: HOUR, failure }).await);
     assert_eq!(failures(db, job.lease.job).await[0].message, "before\u{2400}after \u{feff}'\"");
 }
 
@@ -173,10 +173,10 @@ pub(crate) async fn only_the_newest_failures_are_kept<F: Fixture>(f: F) {
     let worker = worker(db).await;
     let id = enqueue(&f, with(|job| job.max_attempts = 1000)).await;
     let other = claimed(&f, worker, with(|job| job.priority = 1)).await;
-    assert!(finish(db, other.lease, retry_in(HOUR)).await);
+    assert!(finish(db, &other, retry_in(HOUR)).await);
     for _ in 0..60 {
         let job = claim(db, worker, 1).await.remove(0);
-        assert!(finish(db, job.lease, retry_in(Duration::ZERO)).await);
+        assert!(finish(db, &job, retry_in(Duration::ZERO)).await);
     }
     let attempts: Vec<u16> = failures(db, id).await.iter().map(|failure| failure.attempt).collect();
     assert_eq!(attempts, (11..=60).collect::<Vec<u16>>());
@@ -194,7 +194,7 @@ pub(crate) async fn endless_delays_are_only_long<F: Fixture>(f: F) {
         Transition::Discard { failure: failure("x"), keep: Keep::For(endless) },
     ] {
         let job = claimed(&f, worker, job()).await;
-        assert!(finish(db, job.lease, transition).await);
+        assert!(finish(db, &job, transition).await);
         let record = record(db, job.lease.job).await;
         assert!(record.state.is_finished() || record.run_at > now(db).await + 1000 * 24 * HOUR, "{}", record.run_at);
     }

@@ -73,7 +73,7 @@ pub(crate) async fn a_lowered_limit_admits_nothing_until_enough_slots_are_free<F
     assert!(operator.set_limit("bank", 1, "ann", None).await.unwrap());
     for left in [2, 1, 0] {
         assert_eq!(sweep(db).await, 0, "{left} more than the limit run");
-        assert!(finish(db, running.pop().unwrap().lease, DONE).await);
+        assert!(finish(db, &running.pop().unwrap(), DONE).await);
     }
     assert_eq!((sweep(db).await, sweep(db).await), (1, 0), "one at once");
     operator.reset_limit("bank", "ann").await.unwrap();
@@ -141,7 +141,7 @@ pub(crate) async fn the_number_of_a_sequence_is_not_changed<F: Fixture>(f: F) {
     refused("available").await;
     let jobs = claim(db, worker, 1).await;
     refused("running").await;
-    assert!(finish(db, jobs[0].lease, discard()).await);
+    assert!(finish(db, &jobs[0], discard()).await);
     refused("halted").await;
     assert!(operator.limit_settings().await.unwrap().is_empty());
 }
@@ -179,7 +179,7 @@ pub(crate) async fn only_a_slot_that_no_job_needs_is_released<F: Fixture>(f: F) 
     let left_behind =
         format!("insert into {slot} (job_id, limit_name, limit_key) values ({}, 'stripe', '[\"x\"]')", ids[0]);
     for job in jobs {
-        assert!(finish(db, job.lease, DONE).await);
+        assert!(finish(db, &job, DONE).await);
     }
     for _ in 0..2 {
         f.client().await.execute(&left_behind).await.unwrap();
@@ -190,7 +190,7 @@ pub(crate) async fn only_a_slot_that_no_job_needs_is_released<F: Fixture>(f: F) 
         assert_eq!(operator.release_slot(ids[0], "ann").await.unwrap(), SlotOfJob::None);
         assert_eq!(admit(db).await, 1, "the next job starts at once");
         let next = claim(db, worker, 9).await;
-        assert!(finish(db, next[0].lease, DONE).await);
+        assert!(finish(db, &next[0], DONE).await);
         f.client().await.execute(&format!("delete from {slot}")).await.unwrap();
         enqueue(&f, limited("x")).await;
     }
@@ -217,8 +217,7 @@ pub(crate) async fn a_slot_under_a_dead_worker_is_released_and_its_job_goes_on<F
     assert_eq!(admit(db).await, 1);
     assert_eq!(rescue(db, POLICY).await.returned, [ids[0]]);
     let worker = worker(db).await;
-    let finishes: Vec<Finish> =
-        claim(db, worker, 9).await.iter().map(|job| Finish { lease: job.lease, transition: DONE }).collect();
+    let finishes: Vec<Finish> = claim(db, worker, 9).await.iter().map(|job| Finish::new(job, DONE)).collect();
     assert_eq!(db.storage.finish(&finishes).await.unwrap().len(), 2);
     check_slots(&f, 0).await;
 }
@@ -236,7 +235,7 @@ pub(crate) async fn the_slot_of_a_sequence_is_not_released<F: Fixture>(f: F) {
     refused(false).await;
     let jobs = claim(db, worker, 1).await;
     refused(false).await;
-    assert!(finish(db, jobs[0].lease, retry_in(HOUR)).await);
+    assert!(finish(db, &jobs[0], retry_in(HOUR)).await);
     refused(false).await;
     assert_eq!(operator.act(&diesel_jobs_core::storage::Action::Discard, &ids[..1], "ann").await.unwrap().len(), 1);
     refused(true).await;
@@ -258,7 +257,7 @@ pub(crate) async fn halted_sequences_are_a_finding<F: Fixture>(f: F) {
     assert_eq!(admit(db).await, 1);
     assert!(found().await.is_empty());
     let jobs = claim(db, worker, 1).await;
-    assert!(finish(db, jobs[0].lease, discard()).await);
+    assert!(finish(db, &jobs[0], discard()).await);
     let findings = found().await;
     assert_eq!((findings.len(), findings[0].severity), (1, Severity::Warning));
     let what = format!("because job {} was discarded; jobs that wait: 1", ids[0]);
@@ -307,7 +306,7 @@ pub(crate) async fn a_released_key_is_free_and_its_job_goes_on<F: Fixture>(f: F)
         let second = answer(&f, unique(step, RULE)).await;
         assert!(second.is_new(), "{step}");
         for job in claimed {
-            assert!(finish(db, job.lease, DONE).await);
+            assert!(finish(db, &job, DONE).await);
         }
         // The end of the first job does not release the key of the second one.
         operator.cancel(first).await.unwrap();
@@ -335,7 +334,7 @@ pub(crate) async fn why_names_the_unique_key_and_whether_it_counts<F: Fixture>(f
     let second = answer(&f, unique("x", RULE)).await;
     assert!(second.is_new());
     assert_eq!((why(first).await, why(second.id()).await.map(|key| key.in_effect)), (None, Some(true)));
-    assert!(finish(db, jobs[0].lease, DONE).await);
+    assert!(finish(db, &jobs[0], DONE).await);
     let limited = answer(&f, limited("x").unique(Unique::new()).unwrap()).await.id();
     assert!(why(limited).await.unwrap().in_effect, "a held job has its key");
     let plain = enqueue(&f, job()).await;

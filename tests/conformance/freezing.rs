@@ -71,7 +71,7 @@ pub(crate) async fn what_runs_goes_on_while_it_is_frozen<F: Fixture>(f: F) {
     let orphan = claimed(&f, dead, job()).await.lease.job;
     freeze(db).await;
     assert!(db.storage.open_heartbeat(worker).await.unwrap().beat(false).await.unwrap().is_some());
-    assert!(finish(db, running.lease, DONE).await);
+    assert!(finish(db, &running, DONE).await);
     assert_eq!(rescue(db, POLICY).await.returned, [orphan]);
     assert_eq!(state(db, orphan).await, JobState::Available);
     assert_eq!(claim(db, worker, 10).await.len(), 0);
@@ -81,7 +81,7 @@ pub(crate) async fn quarantined_jobs_schedules_and_history_wait_for_the_thaw<F: 
     let db = f.database();
     let (worker, dead) = (worker(db).await, mortal(db).await);
     let ended = claimed(&f, worker, job()).await;
-    assert!(finish(db, ended.lease, Transition::Complete(Keep::For(Duration::from_millis(1)))).await);
+    assert!(finish(db, &ended, Transition::Complete(Keep::For(Duration::from_millis(1)))).await);
     let quarantined = claimed(&f, dead, job()).await.lease.job;
     rescue(db, POLICY).await;
     declare(db, &[declared("nightly")]).await;
@@ -185,7 +185,7 @@ pub(crate) async fn cancelling_all_leaves_what_was_enqueued_since_and_what_is_ne
     let worker = worker(db).await;
     let running = claimed(&f, worker, job()).await;
     let completed = claimed(&f, worker, job()).await;
-    assert!(finish(db, completed.lease, DONE).await);
+    assert!(finish(db, &completed, DONE).await);
     let large = with(|job| job.args = format!("\"{}\"", "x".repeat(5000)));
     let waiting = enqueue_all(&f, vec![job(), later(HOUR), large]).await;
     let newer = enqueue(&f, job()).await;
@@ -212,7 +212,7 @@ pub(crate) async fn cancelling_all_leaves_what_was_enqueued_since_and_what_is_ne
     assert_eq!(state(db, completed.lease.job).await, JobState::Completed);
     assert_eq!((state(db, newer).await, state(db, since).await), (JobState::Available, JobState::Available));
     // The worker that ran the job has lost its lease.
-    assert!(!finish(db, running.lease, DONE).await);
+    assert!(!finish(db, &running, DONE).await);
 }
 
 pub(crate) async fn schedules_go_on_from_now_once_their_missed_ticks_are_forgotten<F: Fixture>(f: F) {

@@ -335,9 +335,9 @@ pub(crate) async fn events_are_read_from_where_the_last_reading_ended<F: Fixture
     let db = f.database();
     let worker = worker(db).await;
     let before = claimed(&f, worker, job()).await;
-    assert!(finish(db, before.lease, DONE).await);
+    assert!(finish(db, &before, DONE).await);
     let failed_before = claimed(&f, worker, job()).await;
-    assert!(finish(db, failed_before.lease, Transition::Retry { delay: HOUR, failure: failure("early") }).await);
+    assert!(finish(db, &failed_before, Transition::Retry { delay: HOUR, failure: failure("early") }).await);
     let first = db.operator.events(&EventsSince::default()).await.unwrap();
     assert!(first.events.is_empty() && first.next.keeps.contains(&(HOUR.as_micros() as i64)), "{first:?}");
     let mut since = first.next;
@@ -355,10 +355,10 @@ pub(crate) async fn events_are_read_from_where_the_last_reading_ended<F: Fixture
     assert_eq!(named(&started), ids.map(|id| (id, Happened::Started)));
     since = started.next;
     let failed = || failure("no answer");
-    assert!(finish(db, jobs[0].lease, DONE).await);
-    assert!(finish(db, jobs[1].lease, Transition::Retry { delay: HOUR, failure: failed() }).await);
-    assert!(finish(db, jobs[2].lease, Transition::Discard { failure: failed(), keep: Keep::For(3 * HOUR) }).await);
-    assert!(finish(db, forever.lease, Transition::Complete(Keep::Forever)).await);
+    assert!(finish(db, &jobs[0], DONE).await);
+    assert!(finish(db, &jobs[1], Transition::Retry { delay: HOUR, failure: failed() }).await);
+    assert!(finish(db, &jobs[2], Transition::Discard { failure: failed(), keep: Keep::For(3 * HOUR) }).await);
+    assert!(finish(db, &forever, Transition::Complete(Keep::Forever)).await);
     let ended = db.operator.events(&since).await.unwrap();
     let kinds = [Happened::Completed, Happened::Retried, Happened::Discarded, Happened::Completed];
     assert_eq!(named(&ended), ids.into_iter().zip(kinds).collect::<Vec<_>>());

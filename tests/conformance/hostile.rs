@@ -129,7 +129,7 @@ async fn jobs_are_claimed_and_finished_under_their_names<F: Fixture>(f: &F, stor
         assert_eq!(jobs.len(), 2 * names.len(), "{names:?}");
         let mut finishes: Vec<Finish> = Vec::new();
         for job in jobs {
-            let ClaimedJob { lease, kind, queue, args, .. } = job;
+            let ClaimedJob { lease, kind, queue, args, .. } = job.clone();
             assert!(kind == queue && names.contains(&&*kind), "{kind:?} {queue:?}");
             assert_eq!(serde_json::from_slice::<String>(&args).unwrap(), kind);
             let transition = if seen.insert(kind.clone()) {
@@ -139,7 +139,7 @@ async fn jobs_are_claimed_and_finished_under_their_names<F: Fixture>(f: &F, stor
             } else {
                 DONE
             };
-            finishes.push(Finish { lease, transition });
+            finishes.push(Finish::new(&job, transition));
         }
         assert_eq!(db.storage.finish(&finishes).await.unwrap().len(), finishes.len());
     }

@@ -123,12 +123,12 @@ pub(crate) async fn a_transaction_that_sees_an_older_state_of_the_job_is_to_be_r
             assert_is_to_be_repeated(&refused, isolation);
             client.rollback().await;
             for one in claimed {
-                assert!(finish(db, one.lease, DONE).await);
+                assert!(finish(db, &one, DONE).await);
             }
             assert!(client.answer(of("x", rule)).await.unwrap().is_new());
             admit(db).await;
             for one in claim(db, worker, 9).await {
-                assert!(finish(db, one.lease, DONE).await);
+                assert!(finish(db, &one, DONE).await);
             }
         }
     }

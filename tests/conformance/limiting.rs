@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
-use diesel_jobs_core::storage::{Action, JobFilter, LimitKey, Operated, Paging, Transacted, Transaction, WorkerInfo};
+use diesel_jobs_core::storage::{Action, JobFilter, LimitKey, Operated, Paging, Transacted, WorkerInfo};
 use diesel_jobs_core::{
-    ClaimedJob, Depth, Finish, JobId, JobState, Keep, Limit, NewJob, Rate, RunAt, Sequence, Transition, WorkerId,
+    ClaimedJob, Depth, Finish, JobId, JobState, Keep, Limit, NewJob, Output, Rate, RunAt, Sequence, Transition, Unique,
+    WorkerId,
 };
 use diesel_jobs_storage::Database;
-use tokio_util::sync::CancellationToken;
 
 use crate::bench::*;
 use crate::examining::{found, none, one};
 use crate::fixture::{Act, Fixture};
+use crate::transacting::{of_batch, transaction};
 
 /// A job of kind `a` with this key, of which two may run at once.
 pub(crate) fn limited(key: &str) -> NewJob {
@@ -76,13 +77,13 @@ pub(crate) async fn as_many_start_as_the_limit_allows<F: Fixture>(f: F) {
         assert_eq!(jobs.len(), 3, "{name}");
         check(&f).await;
         for job in jobs {
-            assert!(job.lease.is_limited());
-            assert!(finish(db, job.lease, DONE).await);
+            assert!(job.flags.is_limited());
+            assert!(finish(db, &job, DONE).await);
         }
         check(&f).await;
         assert_eq!(admit(db).await, 2, "{name}");
         for job in claim(db, worker, 9).await {
-            assert!(finish(db, job.lease, Transition::Complete(Keep::Nothing)).await);
+            assert!(finish(db, &job, Transition::Complete(Keep::Nothing)).await);
         }
         check(&f).await;
         assert_eq!(admit(db).await, 0, "{name}");
@@ -138,7 +139,7 @@ pub(crate) async fn every_end_gives_the_slot_back<F: Fixture>(f: F) {
     ];
     for (end, then) in ends {
         let (jobs, last) = two_of_three(&f, worker).await;
-        assert!(finish(db, jobs[0].lease, end.clone()).await);
+        assert!(finish(db, &jobs[0], end.clone()).await);
         check(&f).await;
         assert_eq!(state(db, jobs[0].lease.job).await, then);
         assert_eq!(admit(db).await, 1, "{}", end.name());
@@ -148,8 +149,7 @@ pub(crate) async fn every_end_gives_the_slot_back<F: Fixture>(f: F) {
         let mut rest = claim(db, worker, 9).await;
         assert_eq!((rest.len(), rest.iter().filter(|job| job.lease.job == plain).count()), (2, 1));
         rest.push(jobs[1].clone());
-        let finishes: Vec<Finish> =
-            rest.iter().map(|job| Finish { lease: job.lease, transition: Transition::Complete(keep) }).collect();
+        let finishes: Vec<Finish> = rest.iter().map(|job| Finish::new(job, Transition::Complete(keep))).collect();
         assert_eq!(db.storage.finish(&finishes).await.unwrap().len(), 3);
         check(&f).await;
         assert_eq!(admit(db).await, 0);
@@ -161,17 +161,22 @@ pub(crate) async fn a_retry_waits_for_its_turn_and_a_release_keeps_it<F: Fixture
     let worker = worker(db).await;
     let (jobs, last) = two_of_three(&f, worker).await;
     let (one, other) = (&jobs[0], &jobs[1]);
-    assert!(finish(db, one.lease, Transition::Release).await);
+    assert!(finish(db, one, Transition::Release).await);
     check(&f).await;
     assert_eq!(admit(db).await, 0, "the released job has its slot");
+    let again = claim(db, worker, 9).await;
+    assert_eq!(ids(&again), [one.lease.job]);
+    assert_eq!(db.storage.finish(&[Finish::release(again[0].lease)]).await.unwrap(), [one.lease.job]);
+    check(&f).await;
+    assert_eq!(admit(db).await, 0, "so it has if only its lease is known");
     assert_eq!(ids(&claim(db, worker, 9).await), [one.lease.job]);
-    assert!(finish(db, other.lease, retry_in(Duration::ZERO)).await);
+    assert!(finish(db, other, retry_in(Duration::ZERO)).await);
     check(&f).await;
     assert_eq!(state(db, other.lease.job).await, Held);
     assert_eq!(admit(db).await, 1);
     assert_eq!(state(db, last).await, Available, "it has waited for longer");
     let job = claim(db, worker, 9).await.remove(0);
-    assert!(finish(db, job.lease, DONE).await);
+    assert!(finish(db, &job, DONE).await);
     assert_eq!(admit(db).await, 1);
     let again = claim(db, worker, 9).await.remove(0);
     assert_eq!((again.lease.job, again.attempt), (other.lease.job, 2));
@@ -200,16 +205,14 @@ pub(crate) async fn handlers_give_the_slot_back_in_their_own_transaction<F: Fixt
     for transition in [DONE, Transition::Complete(Keep::Nothing), Transition::Snooze(HOUR)] {
         for (name, connection, body) in F::provided() {
             let (jobs, _) = two_of_three(&f, worker).await;
-            let body = body(Act::new(name, Ok(transition.clone())));
-            let transaction =
-                Transaction { connection, leases: [jobs[0].lease].into(), body, abort: CancellationToken::new() };
-            let ended = db.storage.transact(transaction).await;
+            let act = Act::new(name, Ok(transition.clone()));
+            let ended = db.storage.transact(transaction(&(name, connection, body), &jobs[0], act)).await;
             assert!(matches!(ended, Transacted::Committed(_)), "{name}: {ended:?}");
             check(&f).await;
             assert_eq!(admit(db).await, 1, "{name}");
             let third = claim(db, worker, 1).await.remove(0);
-            for lease in [jobs[1].lease, third.lease] {
-                assert!(finish(db, lease, DONE).await);
+            for job in [&jobs[1], &third] {
+                assert!(finish(db, job, DONE).await);
             }
         }
     }
@@ -221,9 +224,51 @@ pub(crate) async fn handlers_give_the_slot_back_in_their_own_transaction<F: Fixt
         check(&f).await;
         assert_eq!(admit(db).await, 1, "{name}");
         let third = claim(db, worker, 1).await.remove(0);
-        for lease in [jobs[1].lease, third.lease] {
-            assert!(finish(db, lease, DONE).await);
+        for job in [&jobs[1], &third] {
+            assert!(finish(db, job, DONE).await);
         }
+    }
+}
+
+/// An output is written before the finish, by a statement of its own on PostgreSQL.
+pub(crate) async fn every_way_to_complete_with_an_output_gives_slot_and_key_back<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    let end = Transition::CompleteWith(Keep::For(HOUR), Output::new("x"));
+    let started = async || {
+        enqueue_all(&f, vec![limited("x").unique(Unique::new()).unwrap(), job()]).await;
+        assert_eq!(admit(db).await, 1, "the key and the slot are free");
+        let jobs = claim(db, worker, 9).await;
+        assert_eq!(jobs.len(), 2);
+        jobs
+    };
+    let nothing_is_left = async |way: &str| {
+        for table in ["slot", "unique_key"] {
+            let left = format!("select count(*) as number from {}", F::table(table));
+            assert_eq!(f.client().await.number(&left).await, 0, "{way}: {table}");
+        }
+    };
+    let finishes = |jobs: &[ClaimedJob]| jobs.iter().map(|job| Finish::new(job, end.clone())).collect::<Vec<_>>();
+    for job in started().await {
+        assert!(finish(db, &job, end.clone()).await);
+    }
+    nothing_is_left("one by one").await;
+    let together = db.storage.finish(&finishes(&started().await)).await.unwrap();
+    assert_eq!(together.len(), 2);
+    nothing_is_left("together").await;
+    let passed_on = db.storage.finish_and_pass_on(&finishes(&started().await), None).await.unwrap();
+    assert_eq!((passed_on.moved.len(), passed_on.passed_on), (2, 0));
+    nothing_is_left("passed on").await;
+    for provided in F::provided() {
+        for job in started().await {
+            let ended = db.storage.transact(transaction(&provided, &job, Act::new(provided.0, Ok(end.clone())))).await;
+            assert!(matches!(ended, Transacted::Committed(_)), "{}: {ended:?}", provided.0);
+        }
+        nothing_is_left(provided.0).await;
+        let act = Act::of_batch(provided.0, Ok(vec![end.clone(); 2]));
+        let ended = db.storage.transact(of_batch(&provided, &started().await, act)).await;
+        assert!(matches!(ended, Transacted::Committed(_)), "{}, a batch: {ended:?}", provided.0);
+        nothing_is_left(provided.0).await;
     }
 }
 
@@ -314,7 +359,7 @@ pub(crate) async fn large_arguments_wait_with_their_job<F: Fixture>(f: F) {
     assert_eq!(admit(db).await, 1);
     let claimed = claim(db, worker, 1).await.remove(0);
     assert_eq!(String::from_utf8(claimed.args.clone()).unwrap(), args);
-    assert!(finish(db, claimed.lease, discard()).await);
+    assert!(finish(db, &claimed, discard()).await);
     let ended = record(db, id).await;
     assert_eq!((ended.args, ended.tags, ended.rules), (args, vec!["t".to_owned()], waiting.rules));
 }
@@ -741,7 +786,7 @@ pub(crate) async fn at_no_time_are_there_more_than_the_limit<F: Fixture>(f: F) {
                         _ => DONE,
                     };
                     let ends = step % 4 >= 2;
-                    while !finish(&db, job.lease, transition.clone()).await {
+                    while !finish(&db, &job, transition.clone()).await {
                         tokio::task::yield_now().await;
                     }
                     ended.fetch_add(usize::from(ends), order);

@@ -139,6 +139,7 @@ conformance! {
         a_retry_waits_for_its_turn_and_a_release_keeps_it,
         a_rescued_job_keeps_its_slot_and_a_discarded_one_does_not,
         handlers_give_the_slot_back_in_their_own_transaction,
+        every_way_to_complete_with_an_output_gives_slot_and_key_back,
         a_job_for_later_is_admitted_when_it_is_due,
         a_sweep_finds_keys_without_a_nudge,
         an_enqueue_is_a_part_of_its_transaction,

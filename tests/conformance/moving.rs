@@ -36,10 +36,10 @@ pub(crate) async fn large_arguments_come_back_in_every_state<F: Fixture>(f: F) {
         assert_eq!(text(job), args);
         assert_eq!(record(db, job.lease.job).await.args, args);
     }
-    assert!(finish(db, jobs[0].lease, Transition::Release).await);
+    assert!(finish(db, &jobs[0], Transition::Release).await);
     let again = claim(db, worker, 1).await.remove(0);
     assert_eq!((again.lease.job, text(&again)), (one, given.args.as_str()));
-    assert!(finish(db, again.lease, discard()).await);
+    assert!(finish(db, &again, discard()).await);
     assert_eq!(record(db, one).await.args, given.args);
     assert!(db.operator.retry(one).await.is_ok());
     let again = claim(db, worker, 1).await.remove(0);
@@ -52,7 +52,7 @@ pub(crate) async fn large_arguments_go_with_their_job<F: Fixture>(f: F) {
     enqueue_all(&f, vec![large(); 4]).await;
     let jobs = claim(db, worker, 4).await;
     let keeps = [Keep::Nothing, Keep::For(Duration::ZERO), Keep::For(HOUR), Keep::Forever];
-    let finish = |(job, keep): (&ClaimedJob, Keep)| Finish { lease: job.lease, transition: Transition::Complete(keep) };
+    let finish = |(job, keep): (&ClaimedJob, Keep)| Finish::new(job, Transition::Complete(keep));
     let batch: Vec<Finish> = jobs.iter().zip(keeps).map(finish).collect();
     assert_eq!(db.storage.finish(&batch).await.unwrap().len(), 4);
     let mut client = f.client().await;

@@ -59,7 +59,7 @@ pub(crate) async fn they_keep_their_flags_when_their_worker_moves_them<F: Fixtur
     ] {
         let job = claimed(&f, worker, job()).await;
         flag(&f, job.lease.job).await;
-        assert!(finish(db, job.lease, transition).await);
+        assert!(finish(db, &job, transition).await);
         let job = record(db, job.lease.job).await;
         assert_eq!((job.state, job.flags), (state, FLAG));
     }
@@ -82,7 +82,7 @@ pub(crate) async fn a_prune_leaves_them_alone<F: Fixture>(f: F) {
     let mut ended = Vec::new();
     for _ in 0..2 {
         let job = claimed(&f, worker, job()).await;
-        assert!(finish(db, job.lease, Transition::Complete(Keep::For(Duration::ZERO))).await);
+        assert!(finish(db, &job, Transition::Complete(Keep::For(Duration::ZERO))).await);
         ended.push(job.lease.job);
     }
     flag(&f, ended[0]).await;
@@ -95,7 +95,7 @@ pub(crate) async fn an_operator_is_told_to_use_the_newer_program<F: Fixture>(f: 
     let db = f.database();
     let worker = worker(db).await;
     let ended = claimed(&f, worker, job()).await;
-    assert!(finish(db, ended.lease, discard()).await);
+    assert!(finish(db, &ended, discard()).await);
     let jobs = [
         (ended.lease.job, JobState::Discarded),
         (claimed(&f, worker, job()).await.lease.job, JobState::Running),

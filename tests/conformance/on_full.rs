@@ -86,14 +86,14 @@ pub(crate) async fn a_job_that_finds_its_limit_full_is_discarded<F: Fixture>(f: 
         check(&f).await;
         assert_eq!(pass(db).await, (0, 0), "{name}");
         for job in claim(db, worker, 9).await {
-            assert!(finish(db, job.lease, DONE).await, "{name}");
+            assert!(finish(db, &job, DONE).await, "{name}");
         }
         // The job that waits comes first.
         let ids = client.enqueue_all(vec![hasty(), hasty()]).await.unwrap();
         assert_eq!(pass(db).await, (2, 1), "{name}");
         assert_eq!(states(db, &ids).await, [Available, Discarded], "{name}");
         for job in claim(db, worker, 9).await {
-            assert!(finish(db, job.lease, DONE).await, "{name}");
+            assert!(finish(db, &job, DONE).await, "{name}");
         }
         assert!(!db.storage.admit(true).await.unwrap().may_be_full, "{name}");
     }
@@ -125,15 +125,15 @@ pub(crate) async fn a_job_that_has_started_waits<F: Fixture>(f: F) {
             assert_eq!(pass(db).await, (1, 0));
             let job = claim(db, worker(db).await, 1).await.remove(0);
             let others = enqueue_all(&f, vec![first.clone(); 2]).await;
-            assert!(finish(db, job.lease, transition.clone()).await);
+            assert!(finish(db, &job, transition.clone()).await);
             assert_eq!(pass(db).await, (2, 0), "{rule:?}");
             assert_eq!((state(db, id).await, others.len()), (Held, 2), "{rule:?}");
             for job in claim(db, worker(db).await, 9).await {
-                assert!(finish(db, job.lease, DONE).await);
+                assert!(finish(db, &job, DONE).await);
             }
             assert_eq!(pass(db).await, (1, 0), "{rule:?}");
             for job in claim(db, worker(db).await, 9).await {
-                assert!(finish(db, job.lease, DONE).await);
+                assert!(finish(db, &job, DONE).await);
             }
         }
     }
@@ -204,8 +204,8 @@ pub(crate) async fn the_newest_jobs_of_a_key_run<F: Fixture>(f: F) {
     assert_eq!(pass(db).await, (1, 0), "its slot is free");
     assert_eq!(states(db, &[old[0], old[1], new]).await, [Cancelled, Running, Available]);
     assert_eq!(reason(db, old[0]).await, "its limit `stripe` was full, and newer jobs took its place");
-    let lease = |id: JobId| jobs.iter().find(|job| job.lease.job == id).unwrap().lease;
-    assert!(!finish(db, lease(old[0]), DONE).await, "its attempt has lost the lease");
+    let cancelled = jobs.iter().find(|job| job.lease.job == old[0]).unwrap();
+    assert!(!finish(db, cancelled, DONE).await, "its attempt has lost the lease");
     let cancelled = db.storage.cancelled(&old).await.unwrap();
     assert_eq!(cancelled.iter().map(|one| (one.job, one.by.clone())).collect::<Vec<_>>(), [(old[0], None)]);
     check(&f).await;
@@ -235,7 +235,7 @@ pub(crate) async fn jobs_that_have_another_rule_are_not_cancelled<F: Fixture>(f:
     assert_eq!(states(db, &[one, other]).await, [Cancelled, Held]);
     assert_eq!(pass(db).await, (0, 0));
     for job in &jobs {
-        finish(db, job.lease, DONE).await;
+        finish(db, job, DONE).await;
     }
     assert_eq!(pass(db).await, (1, 0));
     assert_eq!(states(db, &[first[1], first[2], other]).await, [Completed, Available, Available]);
@@ -252,7 +252,7 @@ pub(crate) async fn a_waiting_retry_is_cancelled_like_the_oldest<F: Fixture>(f: 
     urgent.priority = 9;
     enqueue_all(&f, vec![urgent.clone()]).await;
     let retried = jobs.iter().find(|job| job.lease.job == old[0]).unwrap();
-    assert!(finish(db, retried.lease, retry_in(Duration::ZERO)).await);
+    assert!(finish(db, retried, retry_in(Duration::ZERO)).await);
     assert_eq!(pass(db).await, (1, 0), "a retry cancels nothing");
     let new = enqueue(&f, urgent).await;
     assert_eq!(pass(db).await, (0, 2));

@@ -20,7 +20,7 @@ async fn every_state<F: Fixture>(f: &F) -> Vec<(&'static str, JobId, JobState)> 
         ("discarded", discard(), JobState::Discarded),
     ] {
         let job = claimed(f, worker, job()).await;
-        assert!(finish(db, job.lease, transition).await);
+        assert!(finish(db, &job, transition).await);
         jobs.push((name, job.lease.job, end));
     }
     jobs.push(("running", claimed(f, worker, job()).await.lease.job, JobState::Running));
@@ -97,9 +97,9 @@ pub(crate) async fn retry_leaves_at_least_one_attempt<F: Fixture>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
     let used_up = claimed(&f, worker, with(|job| job.max_attempts = 1)).await;
-    assert!(finish(db, used_up.lease, discard()).await);
+    assert!(finish(db, &used_up, discard()).await);
     let fatal = claimed(&f, worker, with(|job| job.max_attempts = 9)).await;
-    assert!(finish(db, fatal.lease, discard()).await);
+    assert!(finish(db, &fatal, discard()).await);
     for (id, max_attempts) in [(used_up.lease.job, 2), (fatal.lease.job, 9)] {
         assert_eq!(db.operator.retry(id).await.unwrap(), Operated::Done);
         let job = record(db, id).await;

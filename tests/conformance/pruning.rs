@@ -21,7 +21,7 @@ pub(crate) async fn only_expired_jobs_are_deleted<F: Fixture>(f: F) {
             Transition::Discard { failure: failure("x"), keep },
         ] {
             let job = claimed(&f, worker, job()).await;
-            assert!(finish(db, job.lease, transition).await);
+            assert!(finish(db, &job, transition).await);
             if keep == EXPIRED { &mut gone } else { &mut stay }.push(job.lease.job);
         }
     }
@@ -43,14 +43,11 @@ pub(crate) async fn a_prune_deletes_no_more_than_its_limit_and_failures_go_too<F
     let batch: Vec<Finish> = claim(db, worker, 25)
         .await
         .iter()
-        .map(|job| Finish {
-            lease: job.lease,
-            transition: Transition::Discard { failure: failure("x"), keep: EXPIRED },
-        })
+        .map(|job| Finish::new(job, Transition::Discard { failure: failure("x"), keep: EXPIRED }))
         .collect();
     db.storage.finish(&batch).await.unwrap();
     let kept = claimed(&f, worker, job()).await;
-    assert!(finish(db, kept.lease, discard()).await);
+    assert!(finish(db, &kept, discard()).await);
     tokio::time::sleep(Duration::from_millis(5)).await;
     let mut client = f.client().await;
     let failures = format!("select count(*) as number from {}", F::table("job_error"));

@@ -98,7 +98,7 @@ pub(crate) async fn keys_have_tokens_of_their_own<F: Fixture>(f: F) {
     let jobs = claim(db, worker, 9).await;
     assert_eq!(jobs.len(), 6);
     for job in jobs {
-        assert!(finish(db, job.lease, DONE).await);
+        assert!(finish(db, &job, DONE).await);
     }
     let nudges = f.client().await.number(&format!("select count(*) as number from {}", F::table("nudge"))).await;
     assert_eq!((admit(db).await, nudges), (0, 0), "an end brings no token");
@@ -121,9 +121,9 @@ pub(crate) async fn a_retry_and_a_snooze_spend_a_token<F: Fixture>(f: F) {
     let ids = enqueue_all(&f, vec![rated("x"); 3]).await;
     assert_eq!(admit(db).await, 3);
     let jobs = claim(db, worker, 9).await;
-    assert!(finish(db, jobs[0].lease, retry_in(Duration::ZERO)).await);
-    assert!(finish(db, jobs[1].lease, Transition::Snooze(Duration::ZERO)).await);
-    assert!(finish(db, jobs[2].lease, Transition::Release).await);
+    assert!(finish(db, &jobs[0], retry_in(Duration::ZERO)).await);
+    assert!(finish(db, &jobs[1], Transition::Snooze(Duration::ZERO)).await);
+    assert!(finish(db, &jobs[2], Transition::Release).await);
     assert_eq!(admit(db).await, 0);
     assert_eq!(states(db, &ids).await, "hha", "a released job keeps its token");
     let mut jobs = claim(db, worker, 9).await;
@@ -133,8 +133,8 @@ pub(crate) async fn a_retry_and_a_snooze_spend_a_token<F: Fixture>(f: F) {
         jobs.extend(claim(db, worker, 9).await);
     }
     assert_eq!(jobs.len(), 3);
-    assert!(finish(db, jobs[0].lease, retry_in(HOUR)).await);
-    assert!(finish(db, jobs[1].lease, Transition::Snooze(HOUR)).await);
+    assert!(finish(db, &jobs[0], retry_in(HOUR)).await);
+    assert!(finish(db, &jobs[1], Transition::Snooze(HOUR)).await);
     for job in &jobs[..2] {
         assert!([Retrying, Scheduled].contains(&state(db, job.lease.job).await));
     }

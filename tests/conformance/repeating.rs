@@ -24,7 +24,7 @@ async fn jobs(db: &Database) -> u64 {
 async fn ended<F: Fixture>(f: &F) -> JobId {
     let worker = worker(f.database()).await;
     let job = claimed(f, worker, job()).await;
-    assert!(finish(f.database(), job.lease, DONE).await);
+    assert!(finish(f.database(), &job, DONE).await);
     job.lease.job
 }
 

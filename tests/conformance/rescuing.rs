@@ -81,7 +81,7 @@ pub(crate) async fn a_live_workers_jobs_are_left_alone<F: Fixture>(f: F) {
     assert_eq!(rescue(db, POLICY).await.returned, [lost.lease.job]);
     let record = record(db, theirs.lease.job).await;
     assert_eq!((record.state, record.crashes), (JobState::Running, 0));
-    assert!(finish(db, theirs.lease, DONE).await);
+    assert!(finish(db, &theirs, DONE).await);
 }
 
 pub(crate) async fn a_heartbeat_keeps_a_worker_alive<F: Fixture>(f: F) {
@@ -253,7 +253,7 @@ pub(crate) async fn a_quarantined_job_is_claimed_by_itself_and_by_one_worker_in_
     assert_eq!((claimed.lease.job, claimed.lease.worker, claimed.attempt), (first, worker, 5));
     let theirs = Claim { worker: other, ..wary };
     assert!(db.storage.claim(&theirs.for_quarantined()).await.unwrap().pop().is_none(), "one is running");
-    assert!(finish(db, claimed.lease, DONE).await);
+    assert!(finish(db, &claimed, DONE).await);
     let claimed = db.storage.claim(&theirs.for_quarantined()).await.unwrap().pop().unwrap();
     assert_eq!((claimed.lease.job, claimed.lease.worker), (second, other));
 
@@ -265,8 +265,8 @@ pub(crate) async fn a_quarantined_job_is_claimed_by_itself_and_by_one_worker_in_
     crate::bench::worker(db).await;
     let beside = db.storage.claim(&theirs.for_quarantined()).await.unwrap().pop().unwrap();
     assert_eq!(beside.lease.job, third);
-    assert!(finish(db, claimed.lease, DONE).await);
-    assert!(finish(db, beside.lease, DONE).await);
+    assert!(finish(db, &claimed, DONE).await);
+    assert!(finish(db, &beside, DONE).await);
     assert!(!db.storage.rescue(POLICY).await.unwrap().quarantined_due);
 }
 
@@ -279,7 +279,7 @@ pub(crate) async fn a_snooze_sets_the_crashes_to_zero_and_a_failure_does_not<F: 
     {
         let job = claim(db, worker, 1).await.remove(0);
         assert_eq!(job.lease.job, id);
-        assert!(finish(db, job.lease, transition).await);
+        assert!(finish(db, &job, transition).await);
         assert_eq!(record(db, id).await.crashes, crashes);
     }
 }
@@ -291,11 +291,11 @@ pub(crate) async fn a_zombies_finish_is_refused_and_its_heartbeat_says_no<F: Fix
     let old = claimed(&f, zombie, job()).await;
     rescue(db, POLICY).await;
     assert!(heartbeat.beat(false).await.unwrap().is_none());
-    assert!(!finish(db, old.lease, DONE).await);
+    assert!(!finish(db, &old, DONE).await);
     assert_eq!(claim(db, zombie, 1).await.len(), 0);
     let new = claim(db, worker(db).await, 1).await.remove(0);
-    assert!(!finish(db, old.lease, DONE).await);
-    assert!(finish(db, new.lease, DONE).await);
+    assert!(!finish(db, &old, DONE).await);
+    assert!(finish(db, &new, DONE).await);
 }
 
 pub(crate) async fn concurrent_rescuers_count_one_crash<F: Fixture>(f: F) {

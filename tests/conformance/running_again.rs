@@ -56,22 +56,22 @@ pub(crate) async fn a_job_runs_again_after_the_running_one<F: Fixture>(f: F) {
         let why = db.operator.why(second.id()).await.unwrap();
         assert!(why.reasons[0].text.contains(&format!("job {first} has not ended")), "{:?}", why.reasons);
         // A retry is no end.
-        assert!(finish(db, running[0].lease, retry_in(Duration::ZERO)).await);
+        assert!(finish(db, &running[0], retry_in(Duration::ZERO)).await);
         let running = start(&f, worker).await;
         assert_eq!(ids(&running), [first.id()]);
         assert_eq!(note_of(&f, first.id()).await, "3", "the later arguments are those of the second job");
         let replaced = answer(&mut client, name, "6").await;
         assert!(replaced.is_replaced() && replaced == second.id(), "{name}: {replaced:?}");
-        assert!(finish(db, running[0].lease, DONE).await);
+        assert!(finish(db, &running[0], DONE).await);
         let running = start(&f, worker).await;
         assert_eq!((ids(&running), note_of(&f, second.id()).await), (vec![second.id()], "6".to_owned()));
         let third = answer(&mut client, name, "7").await;
         assert!(third.is_new(), "{name}: {third:?}");
         // A discarded job stops none.
-        assert!(finish(db, running[0].lease, discard()).await);
+        assert!(finish(db, &running[0], discard()).await);
         let running = start(&f, worker).await;
         assert_eq!(ids(&running), [third.id()]);
-        assert!(finish(db, running[0].lease, DONE).await);
+        assert!(finish(db, &running[0], DONE).await);
         assert_eq!(keys(&f).await, 0, "{name}");
     }
 }
@@ -82,7 +82,7 @@ pub(crate) async fn a_waiting_retry_gets_the_arguments<F: Fixture>(f: F) {
     let mut client = f.client().await;
     let first = answer(&mut client, "x", "1").await;
     let running = start(&f, worker).await;
-    assert!(finish(db, running[0].lease, retry_in(Duration::ZERO)).await);
+    assert!(finish(db, &running[0], retry_in(Duration::ZERO)).await);
     let replaced = answer(&mut client, "x", "2").await;
     assert!(replaced.is_replaced() && replaced == first.id());
     let running = start(&f, worker).await;
@@ -101,7 +101,7 @@ pub(crate) async fn a_job_that_runs_again_survives_its_worker<F: Fixture>(f: F) 
     let worker = worker(db).await;
     let running = start(&f, worker).await;
     assert_eq!(ids(&running), [first.id()], "the second one waits for the rescued one");
-    let cancelled = Finish { lease: running[0].lease, transition: cancel() };
+    let cancelled = Finish::new(&running[0], cancel());
     assert_eq!(db.storage.finish(&[cancelled]).await.unwrap().len(), 1);
     assert_eq!(ids(&start(&f, worker).await), [second.id()]);
 }
@@ -119,10 +119,10 @@ pub(crate) async fn a_cancelled_follower_leaves_the_key_free<F: Fixture>(f: F) {
     let third = answer(&mut client, "x", "3").await;
     assert!(third.is_new() && third != first.id());
     assert!(start(&f, worker).await.is_empty());
-    assert!(finish(db, running[0].lease, Transition::Snooze(Duration::ZERO)).await);
+    assert!(finish(db, &running[0], Transition::Snooze(Duration::ZERO)).await);
     let running = start(&f, worker).await;
     assert_eq!(ids(&running), [first.id()]);
-    assert!(finish(db, running[0].lease, DONE).await);
+    assert!(finish(db, &running[0], DONE).await);
     assert_eq!(ids(&start(&f, worker).await), [third.id()]);
 }
 

@@ -210,10 +210,10 @@ pub(crate) async fn the_last_result_is_that_of_the_newest_job<F: Fixture>(f: F) 
     assert_eq!(record(db, "mine").await.unwrap().last_result, None);
     let worker = worker(db).await;
     let done = claimed(&f, worker, job()).await;
-    assert!(finish(db, done.lease, DONE).await);
+    assert!(finish(db, &done, DONE).await);
     assert_eq!(record(db, "mine").await.unwrap().last_result, Some(JobState::Completed));
     let failed = claimed(&f, worker, job()).await;
-    assert!(finish(db, failed.lease, discard()).await);
+    assert!(finish(db, &failed, discard()).await);
     enqueue(&f, NewJob::raw("b", "{}")).await;
     assert_eq!(record(db, "mine").await.unwrap().last_result, Some(JobState::Discarded));
 }

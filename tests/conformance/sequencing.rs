@@ -58,7 +58,7 @@ async fn only(db: &Database, worker: WorkerId) -> ClaimedJob {
 async fn step(db: &Database, worker: WorkerId) -> JobId {
     assert_eq!(admit(db).await, 1);
     let job = only(db, worker).await;
-    assert!(finish(db, job.lease, DONE).await);
+    assert!(finish(db, &job, DONE).await);
     job.lease.job
 }
 
@@ -80,7 +80,7 @@ pub(crate) async fn jobs_run_one_after_the_other_by_id<F: Fixture>(f: F) {
         assert_eq!(started, [ids[0], other], "{name}");
         assert_eq!(admit(db).await, 0, "{name}: the first one runs");
         for job in first {
-            assert!(finish(db, job.lease, DONE).await);
+            assert!(finish(db, &job, DONE).await);
         }
         for id in &ids[1..] {
             assert_eq!(step(db, worker).await, *id, "{name}");
@@ -104,7 +104,7 @@ pub(crate) async fn a_job_keeps_its_turn_until_it_has_ended_for_good<F: Fixture>
     ] {
         let job = only(db, worker).await;
         assert_eq!(job.lease.job, first, "{}", again.name());
-        assert!(finish(db, job.lease, again.clone()).await);
+        assert!(finish(db, &job, again.clone()).await);
         assert_eq!(state(db, first).await, then, "{}", again.name());
         if then == Retrying {
             assert_eq!(sweep(db).await, 0, "{}: the others wait with it", again.name());
@@ -114,7 +114,7 @@ pub(crate) async fn a_job_keeps_its_turn_until_it_has_ended_for_good<F: Fixture>
     }
     let job = only(db, worker).await;
     assert_eq!(job.lease.job, first);
-    assert!(finish(db, job.lease, Transition::Complete(Keep::Nothing)).await);
+    assert!(finish(db, &job, Transition::Complete(Keep::Nothing)).await);
     assert_eq!((step(db, worker).await, step(db, worker).await), (ids[1], ids[2]));
 }
 
@@ -130,7 +130,7 @@ pub(crate) async fn a_killed_worker_does_not_change_the_order<F: Fixture>(f: F) 
     let worker = worker(db).await;
     let job = only(db, worker).await;
     assert_eq!(job.lease.job, ids[0]);
-    assert!(finish(db, job.lease, DONE).await);
+    assert!(finish(db, &job, DONE).await);
     assert_eq!(step(db, worker).await, ids[1]);
 }
 
@@ -161,7 +161,7 @@ pub(crate) async fn a_job_that_is_not_due_stops_those_behind_it<F: Fixture>(f: F
     assert_eq!(sweep(db).await, 1);
     let job = only(db, worker).await;
     assert_eq!(job.lease.job, ids[0]);
-    assert!(finish(db, job.lease, DONE).await);
+    assert!(finish(db, &job, DONE).await);
     assert_eq!(step(db, worker).await, ids[1]);
 }
 
@@ -171,7 +171,7 @@ async fn halted<F: Fixture>(f: &F, worker: WorkerId, end: Transition) -> Vec<Job
     let ids = enqueue_all(f, vec![ordered("x"); 3]).await;
     assert_eq!(admit(db).await, 1);
     let job = only(db, worker).await;
-    assert!(finish(db, job.lease, end).await);
+    assert!(finish(db, &job, end).await);
     ids
 }
 
@@ -198,7 +198,7 @@ pub(crate) async fn a_discarded_job_halts_its_sequence_until_it_is_retried<F: Fi
     assert!(db.operator.why(ids[0]).await.unwrap().reasons.iter().all(|one| !matches!(one.reason, Reason::Halts(_))));
     let job = only(db, worker).await;
     assert_eq!(job.lease.job, ids[0], "the retried job comes first");
-    assert!(finish(db, job.lease, DONE).await);
+    assert!(finish(db, &job, DONE).await);
     assert_eq!((step(db, worker).await, step(db, worker).await), (ids[1], ids[2]));
 }
 
@@ -239,7 +239,7 @@ pub(crate) async fn with_skip_the_next_job_starts<F: Fixture>(f: F) {
     let ids = enqueue_all(&f, vec![with("x", OnDiscard::Skip); 2]).await;
     assert_eq!(admit(db).await, 1);
     let job = only(db, worker).await;
-    assert!(finish(db, job.lease, discard()).await);
+    assert!(finish(db, &job, discard()).await);
     assert_eq!(step(db, worker).await, ids[1]);
     assert!(db.operator.halted_sequences(9).await.unwrap().is_empty());
 }
@@ -260,7 +260,7 @@ pub(crate) async fn operators_take_jobs_out_of_a_sequence<F: Fixture>(f: F) {
         assert_eq!(admit(db).await, 1);
         let job = only(db, worker).await;
         assert_eq!(job.lease.job, ids[place]);
-        assert!(finish(db, job.lease, retry_in(HOUR)).await);
+        assert!(finish(db, &job, retry_in(HOUR)).await);
         assert_eq!(sweep(db).await, 0);
         assert_eq!(act(action, ids[place]).await, Operated::Done);
     }
@@ -283,7 +283,7 @@ pub(crate) async fn a_paused_job_stops_its_sequence_and_no_other<F: Fixture>(f: 
     assert_eq!((sweep(db).await, sweep(db).await), (1, 0));
     let job = only(db, worker).await;
     assert_eq!(job.lease.job, ids[2]);
-    assert!(finish(db, job.lease, DONE).await);
+    assert!(finish(db, &job, DONE).await);
     db.operator.resume_kind("b", "ann").await.unwrap();
     assert_eq!(sweep(db).await, 1);
     assert_eq!((state(db, ids[0]).await, state(db, ids[1]).await), (Available, Held));
@@ -330,7 +330,7 @@ pub(crate) async fn the_order_holds_beside_other_workers<F: Fixture>(f: F) {
                     if step % 4 == 3 {
                         ended.lock().unwrap().push(job.lease.job);
                     }
-                    while !finish(&db, job.lease, transition.clone()).await {
+                    while !finish(&db, &job, transition.clone()).await {
                         tokio::task::yield_now().await;
                     }
                 }

@@ -99,15 +99,15 @@ pub(crate) async fn a_job_starts_when_all_its_limits_allow_it<F: Fixture>(f: F) 
         let jobs = claim(db, worker, 9).await;
         assert_eq!(jobs.len(), 3, "{name}");
         let y = jobs.iter().find(|job| job.lease.job == ids[3]).unwrap();
-        assert!(finish(db, y.lease, DONE).await);
+        assert!(finish(db, y, DONE).await);
         assert_eq!(settle(db).await, 1, "{name}: the account x is full");
         assert_eq!(states(db, &ids[2..]).await, [Held, JobState::Completed, Available], "{name}");
         for job in jobs.iter().filter(|job| job.lease.job != ids[3]) {
-            assert!(finish(db, job.lease, DONE).await);
+            assert!(finish(db, job, DONE).await);
         }
         assert_eq!(settle(db).await, 1, "{name}");
         for job in claim(db, worker, 9).await {
-            assert!(finish(db, job.lease, Transition::Complete(diesel_jobs_core::Keep::Nothing)).await);
+            assert!(finish(db, &job, Transition::Complete(diesel_jobs_core::Keep::Nothing)).await);
         }
         assert_eq!(slots(&f).await, [], "{name}");
         assert_eq!(settle(db).await, 0, "{name}");
@@ -127,7 +127,7 @@ pub(crate) async fn a_job_that_waits_has_no_slot_of_any_limit<F: Fixture>(f: F) 
     assert_eq!(settle(db).await, 1);
     assert_eq!(state(db, other).await, Available);
     for job in claim(db, worker, 9).await.iter().filter(|job| full.contains(&job.lease.job)) {
-        assert!(finish(db, job.lease, DONE).await);
+        assert!(finish(db, job, DONE).await);
     }
     assert_eq!(settle(db).await, 1, "the other job has one of the two slots of the account");
     assert_eq!(states(db, &waiting).await, [Available, Held, Held, Held]);
@@ -147,7 +147,7 @@ pub(crate) async fn limits_in_any_order_do_not_lock_each_other<F: Fixture>(f: F)
     for _ in 0..12 {
         assert_eq!(settle(db).await, 1);
         let job = only(db, worker).await;
-        assert!(finish(db, job.lease, DONE).await);
+        assert!(finish(db, &job, DONE).await);
     }
     assert_eq!((settle(db).await, slots(&f).await), (0, Vec::new()));
 }
@@ -160,13 +160,13 @@ pub(crate) async fn every_end_gives_all_slots_back<F: Fixture>(f: F) {
         let ids = enqueue_all(&f, vec![both("x"); 3]).await;
         assert_eq!(settle(db).await, 2, "{}", end.name());
         let jobs = claim(db, worker, 9).await;
-        assert!(finish(db, jobs[0].lease, end.clone()).await);
+        assert!(finish(db, &jobs[0], end.clone()).await);
         assert_eq!(slots(&f).await, named(&[("account", 1), ("stripe", 1)]), "{}", end.name());
         assert_eq!(settle(db).await, 1, "{}", end.name());
         assert_eq!(state(db, ids[2]).await, Available);
-        assert!(finish(db, jobs[1].lease, end.clone()).await);
+        assert!(finish(db, &jobs[1], end.clone()).await);
         let job = only(db, worker).await;
-        assert!(finish(db, job.lease, end.clone()).await);
+        assert!(finish(db, &job, end.clone()).await);
         assert_eq!(slots(&f).await, [], "{}", end.name());
     }
 }
@@ -179,15 +179,15 @@ pub(crate) async fn a_retried_job_waits_for_all_its_limits_again<F: Fixture>(f: 
     let job = only(db, worker).await;
     enqueue_all(&f, vec![alone("stripe", 3); 3]).await;
     assert_eq!(settle(db).await, 2);
-    assert!(finish(db, job.lease, retry_in(Duration::ZERO)).await);
+    assert!(finish(db, &job, retry_in(Duration::ZERO)).await);
     assert_eq!(settle(db).await, 1, "a job that has waited for longer takes the slot");
     assert_eq!(state(db, id).await, Held);
     let other = claim(db, worker, 1).await.remove(0);
-    assert!(finish(db, other.lease, DONE).await);
+    assert!(finish(db, &other, DONE).await);
     assert_eq!(settle(db).await, 1);
     let again = claim(db, worker, 9).await.into_iter().find(|job| job.lease.job == id).unwrap();
     assert_eq!(again.attempt, 2);
-    assert!(again.lease.is_limited());
+    assert!(again.flags.is_limited());
     assert_eq!(slots(&f).await, named(&[("account", 1), ("stripe", 3)]));
 }
 
@@ -227,7 +227,7 @@ pub(crate) async fn a_full_limit_costs_one_look_however_many_jobs_wait<F: Fixtur
     assert_eq!(f.client().await.number(&moved).await, 3, "one job of each lane waits at the full limit");
     for _ in 0..30 {
         let job = only(db, worker).await;
-        assert!(finish(db, job.lease, DONE).await);
+        assert!(finish(db, &job, DONE).await);
         assert_eq!(settle(db).await, 1);
         assert!(f.client().await.number(&moved).await <= 3);
     }
@@ -243,19 +243,19 @@ pub(crate) async fn a_job_keeps_its_turn_while_it_waits_for_its_limit<F: Fixture
     assert_eq!(settle(db).await, 0, "the next jobs of the sequence wait, although one needs no slot of the limit");
     assert_eq!(slots(&f).await, named(&[("orders", 1), ("stripe", 3)]));
     for job in claim(db, worker, 9).await {
-        assert!(full.contains(&job.lease.job) && finish(db, job.lease, DONE).await);
+        assert!(full.contains(&job.lease.job) && finish(db, &job, DONE).await);
     }
     let mut order = Vec::new();
     for _ in 0..4 {
         assert_eq!(settle(db).await, 1, "one after the other");
         let job = only(db, worker).await;
         // The turn stays through a retry, and the slot of the limit does not.
-        assert!(finish(db, job.lease, retry_in(Duration::ZERO)).await);
+        assert!(finish(db, &job, retry_in(Duration::ZERO)).await);
         assert_eq!(slots(&f).await, named(&[("orders", 1)]));
         assert_eq!(settle(db).await, 1);
         let again = only(db, worker).await;
         assert_eq!((again.lease.job, again.attempt), (job.lease.job, 2));
-        assert!(finish(db, again.lease, DONE).await);
+        assert!(finish(db, &again, DONE).await);
         order.push(job.lease.job);
     }
     assert_eq!(order, [&ids[..], &[single]].concat());
@@ -270,7 +270,7 @@ pub(crate) async fn a_discarded_job_halts_its_sequence_and_frees_its_limit<F: Fi
         let ids = enqueue_all(&f, vec![ordered(&key, on_discard); 2]).await;
         assert_eq!(settle(db).await, 1);
         let job = only(db, worker).await;
-        assert!(finish(db, job.lease, discard()).await);
+        assert!(finish(db, &job, discard()).await);
         let halted = if starts == 0 { named(&[("orders", 1)]) } else { Vec::new() };
         assert_eq!(slots(&f).await, halted);
         assert_eq!(settle(db).await, starts);
@@ -281,11 +281,11 @@ pub(crate) async fn a_discarded_job_halts_its_sequence_and_frees_its_limit<F: Fi
             assert_eq!(db.operator.count_halted().await.unwrap().jobs, 0);
             let job = only(db, worker).await;
             assert_eq!(job.lease.job, ids[0]);
-            assert!(finish(db, job.lease, DONE).await);
+            assert!(finish(db, &job, DONE).await);
             assert_eq!(settle(db).await, 1);
         }
         let last = only(db, worker).await;
-        assert!(last.lease.job == ids[1] && finish(db, last.lease, DONE).await);
+        assert!(last.lease.job == ids[1] && finish(db, &last, DONE).await);
         assert_eq!(slots(&f).await, []);
     }
 }
@@ -301,7 +301,7 @@ pub(crate) async fn a_token_is_spent_when_the_job_starts<F: Fixture>(f: F) {
     assert_eq!(settle(db).await, 1);
     assert_eq!(state(db, other).await, Available);
     for job in claim(db, worker, 9).await {
-        assert!(finish(db, job.lease, DONE).await);
+        assert!(finish(db, &job, DONE).await);
     }
     assert_eq!(settle(db).await, 0, "there is a slot, and no token");
     assert!(db.storage.admit(false).await.unwrap().next_token.is_some());
@@ -313,7 +313,7 @@ pub(crate) async fn a_token_is_spent_when_the_job_starts<F: Fixture>(f: F) {
         assert_eq!(settle(db).await, 1);
         let job = only(db, worker).await;
         assert_eq!(job.lease.job, *id);
-        assert!(finish(db, job.lease, DONE).await);
+        assert!(finish(db, &job, DONE).await);
     }
     // In a sequence, too.
     f.client().await.execute(&F::passed(HOUR)).await.unwrap();
@@ -322,7 +322,7 @@ pub(crate) async fn a_token_is_spent_when_the_job_starts<F: Fixture>(f: F) {
     for id in &ids[..2] {
         assert_eq!(settle(db).await, 1);
         let job = only(db, worker).await;
-        assert!(job.lease.job == *id && finish(db, job.lease, DONE).await);
+        assert!(job.lease.job == *id && finish(db, &job, DONE).await);
     }
     assert_eq!(settle(db).await, 0, "no token is left");
     f.client().await.execute(&F::passed(10 * MINUTE)).await.unwrap();
@@ -366,7 +366,7 @@ pub(crate) async fn operators_act_on_jobs_with_several_limits<F: Fixture>(f: F) 
     assert_eq!(act(Action::Reprioritise(1), turn).await, Operated::Done);
     assert_eq!(settle(db).await, 0);
     for job in claim(db, worker, 9).await {
-        assert!(finish(db, job.lease, DONE).await);
+        assert!(finish(db, &job, DONE).await);
     }
     assert_eq!(settle(db).await, 3);
     assert_eq!(states(db, &[ids[2], ids[3], ids[4], turn]).await, [Available, Held, Available, Available]);
@@ -397,7 +397,7 @@ pub(crate) async fn a_paused_queue_takes_no_slots_of_any_limit<F: Fixture>(f: F)
     db.operator.resume_queue("closed", "ann").await.unwrap();
     let worker = worker(db).await;
     for job in claim(db, worker, 9).await {
-        assert!(finish(db, job.lease, DONE).await);
+        assert!(finish(db, &job, DONE).await);
     }
     db.storage.admit(true).await.unwrap();
     settle(db).await;
@@ -416,7 +416,7 @@ pub(crate) async fn a_sweep_finds_several_limits_without_a_nudge<F: Fixture>(f: 
     assert_eq!(db.storage.admit(true).await.unwrap().admitted, 3);
     let worker = worker(db).await;
     for job in claim(db, worker, 9).await {
-        assert!(finish(db, job.lease, DONE).await);
+        assert!(finish(db, &job, DONE).await);
     }
     f.client().await.execute(&forget).await.unwrap();
     f.client().await.execute(&F::passed(HOUR)).await.unwrap();
@@ -445,14 +445,14 @@ pub(crate) async fn a_replaced_job_keeps_its_turn_and_waits_again<F: Fixture>(f:
     assert_eq!(enqueue(&f, step("b")).await, first);
     assert_eq!((settle(db).await, state(db, first).await), (0, Held));
     for job in claim(db, worker, 9).await {
-        assert!(finish(db, job.lease, DONE).await);
+        assert!(finish(db, &job, DONE).await);
     }
     for id in [first, later] {
         assert_eq!(settle(db).await, 1);
         let job = only(db, worker).await;
         assert_eq!(job.lease.job, id);
         assert_eq!(slots(&f).await, named(&[("orders", 1), ("stripe", 1)]));
-        assert!(finish(db, job.lease, DONE).await);
+        assert!(finish(db, &job, DONE).await);
     }
     assert_eq!((settle(db).await, slots(&f).await), (0, Vec::new()));
 }

@@ -1,27 +1,24 @@
 //! A handler inside the transaction that finishes its job, on every connection type the storage provides.
 
 use std::any::TypeId;
+use std::slice;
 use std::sync::Mutex;
 use std::time::Duration;
 
 use diesel_jobs_core::storage::{Operated, Transacted, Transaction};
-use diesel_jobs_core::{JobState, Lease, Transition};
+use diesel_jobs_core::{ClaimedJob, JobState, Transition};
 use tokio_util::sync::CancellationToken;
 
 use crate::bench::*;
 use crate::fixture::{Act, Fixture, PATIENCE, Provided, hold};
 
-pub(crate) fn transaction(provided: &Provided, lease: Lease, act: Act) -> Transaction {
-    of_batch(provided, &[lease], act)
+pub(crate) fn transaction(provided: &Provided, job: &ClaimedJob, act: Act) -> Transaction {
+    of_batch(provided, slice::from_ref(job), act)
 }
 
-fn of_batch(provided: &Provided, leases: &[Lease], act: Act) -> Transaction {
-    Transaction {
-        connection: provided.1,
-        leases: leases.into(),
-        body: provided.2(act),
-        abort: CancellationToken::new(),
-    }
+pub(crate) fn of_batch((_, connection, body): &Provided, jobs: &[ClaimedJob], act: Act) -> Transaction {
+    let jobs = jobs.iter().map(context).collect();
+    Transaction { connection: *connection, jobs, body: body(act), abort: CancellationToken::new() }
 }
 
 /// Whether it is the commit of one job, with a transition of this form.
@@ -39,7 +36,7 @@ pub(crate) async fn effects_and_completion_commit_together<F: Fixture>(f: F) {
     for provided in F::provided() {
         assert!(db.storage.provides(provided.1));
         let job = claimed(&f, worker, job()).await;
-        let ended = db.storage.transact(transaction(&provided, job.lease, Act::new(provided.0, Ok(DONE)))).await;
+        let ended = db.storage.transact(transaction(&provided, &job, Act::new(provided.0, Ok(DONE)))).await;
         assert!(committed!(ended, Transition::Complete(_)), "{}: {ended:?}", provided.0);
         assert_eq!((effects(&f, provided.0).await, state(db, job.lease.job).await), (1, JobState::Completed));
     }
@@ -50,10 +47,10 @@ pub(crate) async fn a_failed_handler_leaves_nothing_and_keeps_its_lease<F: Fixtu
     let worker = worker(db).await;
     for provided in F::provided() {
         let job = claimed(&f, worker, job()).await;
-        let ended = db.storage.transact(transaction(&provided, job.lease, Act::new(provided.0, Err("no money")))).await;
+        let ended = db.storage.transact(transaction(&provided, &job, Act::new(provided.0, Err("no money")))).await;
         assert!(matches!(&ended, Transacted::RolledBack(error) if error.to_string() == "no money"), "{ended:?}");
         assert_eq!((effects(&f, provided.0).await, state(db, job.lease.job).await), (0, JobState::Running));
-        assert!(finish(db, job.lease, retry_in(HOUR)).await);
+        assert!(finish(db, &job, retry_in(HOUR)).await);
     }
 }
 
@@ -62,12 +59,12 @@ pub(crate) async fn a_lost_lease_rolls_everything_back<F: Fixture>(f: F) {
     let worker = worker(db).await;
     for provided in F::provided() {
         let old = claimed(&f, worker, job()).await;
-        assert!(finish(db, old.lease, Transition::Release).await);
+        assert!(finish(db, &old, Transition::Release).await);
         let new = claim(db, worker, 1).await.remove(0);
-        let ended = db.storage.transact(transaction(&provided, old.lease, Act::new(provided.0, Ok(DONE)))).await;
+        let ended = db.storage.transact(transaction(&provided, &old, Act::new(provided.0, Ok(DONE)))).await;
         assert!(matches!(ended, Transacted::LeaseLost), "{ended:?}");
         assert_eq!((effects(&f, provided.0).await, state(db, old.lease.job).await), (0, JobState::Running));
-        assert!(finish(db, new.lease, DONE).await);
+        assert!(finish(db, &new, DONE).await);
     }
 }
 
@@ -80,7 +77,7 @@ pub(crate) async fn a_lease_lost_while_the_handler_runs_rolls_everything_back<F:
         let (hold, held) = hold();
         let act = Act { hold: Mutex::new(Some(hold)), ..Act::new(provided.0, Ok(DONE)) };
         let running = tokio::spawn({
-            let (db, transaction) = (f.database().clone(), transaction(&provided, job.lease, act));
+            let (db, transaction) = (f.database().clone(), transaction(&provided, &job, act));
             async move { db.storage.transact(transaction).await }
         });
         held.started.await.unwrap();
@@ -113,7 +110,7 @@ pub(crate) async fn an_aborted_handler_leaves_nothing<F: Fixture>(f: F) {
         let job = claimed(&f, worker, job()).await;
         let (hold, held) = hold();
         let act = Act { hold: Mutex::new(Some(hold)), ..Act::new(provided.0, Ok(DONE)) };
-        let transaction = transaction(&provided, job.lease, act);
+        let transaction = transaction(&provided, &job, act);
         let abort = transaction.abort.clone();
         let running = tokio::spawn({
             let db = db.clone();
@@ -128,7 +125,7 @@ pub(crate) async fn an_aborted_handler_leaves_nothing<F: Fixture>(f: F) {
         // a moment.
         let _ = held.go_on.send(());
         let retried = async {
-            while !finish(db, job.lease, retry_in(HOUR)).await {
+            while !finish(db, &job, retry_in(HOUR)).await {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
@@ -143,7 +140,7 @@ pub(crate) async fn a_snooze_commits_its_effects<F: Fixture>(f: F) {
     for provided in F::provided() {
         let job = claimed(&f, worker, job()).await;
         let act = Act::new(provided.0, Ok(Transition::Snooze(HOUR)));
-        let ended = db.storage.transact(transaction(&provided, job.lease, act)).await;
+        let ended = db.storage.transact(transaction(&provided, &job, act)).await;
         assert!(committed!(ended, Transition::Snooze(_)), "{ended:?}");
         let record = record(db, job.lease.job).await;
         assert_eq!((effects(&f, provided.0).await, record.state, record.attempt), (1, JobState::Scheduled, 0));

@@ -1,21 +1,14 @@
 //! Several jobs in one transaction: the writes of the handler and the finishes of all jobs are committed together, or nothing is.
 
-use diesel_jobs_core::storage::{Transacted, Transaction};
-use diesel_jobs_core::{
-    ClaimedJob, DiscardRule, Finish, JobState, Keep, Lease, NewJob, Output, Transition, Unique, WorkerId,
-};
-use tokio_util::sync::CancellationToken;
+use diesel_jobs_core::storage::Transacted;
+use diesel_jobs_core::{ClaimedJob, DiscardRule, Finish, JobState, Keep, NewJob, Output, Transition, Unique, WorkerId};
 
 use crate::bench::*;
-use crate::fixture::{Act, Fixture, Provided};
+use crate::fixture::{Act, Fixture};
 use crate::limiting;
+use crate::transacting::of_batch;
 
 use JobState::{Cancelled, Completed, Discarded, Held, Retrying, Running, Scheduled};
-
-fn transaction((_, connection, body): &Provided, jobs: &[ClaimedJob], act: Act) -> Transaction {
-    let leases = jobs.iter().map(|job| job.lease).collect();
-    Transaction { connection: *connection, leases, body: body(act), abort: CancellationToken::new() }
-}
 
 async fn claimed_all<F: Fixture>(f: &F, worker: WorkerId, jobs: Vec<NewJob>) -> Vec<ClaimedJob> {
     let enqueued = enqueue_all(f, jobs).await;
@@ -52,7 +45,7 @@ pub(crate) async fn the_jobs_end_each_in_its_way_with_the_effects<F: Fixture>(f:
         let with_output = Transition::CompleteWith(Keep::For(HOUR), Output::new("x"));
         let transitions = vec![DONE, with_output, retry_in(HOUR), Transition::Snooze(HOUR), cancel(), discard()];
         let act = Act::of_batch(provided.0, Ok(transitions.clone()));
-        let ended = db.storage.transact(transaction(&provided, &jobs, act)).await;
+        let ended = db.storage.transact(of_batch(&provided, &jobs, act)).await;
         assert!(
             matches!(&ended, Transacted::Committed(written) if *written == transitions),
             "{}: {ended:?}",
@@ -78,7 +71,7 @@ pub(crate) async fn many_jobs_complete_at_once<F: Fixture>(f: F) {
             let jobs = claimed_all(&f, worker, vec![job(); 100]).await;
             let before = effects(&f, provided.0).await;
             let act = Act::of_batch(provided.0, Ok(vec![Transition::Complete(keep); 100]));
-            let ended = db.storage.transact(transaction(&provided, &jobs, act)).await;
+            let ended = db.storage.transact(of_batch(&provided, &jobs, act)).await;
             assert!(matches!(ended, Transacted::Committed(_)), "{}: {ended:?}", provided.0);
             assert_eq!(effects(&f, provided.0).await, before + 1);
             assert_eq!(db.storage.leases(worker, None).await.unwrap(), []);
@@ -91,18 +84,17 @@ pub(crate) async fn one_lost_lease_rolls_all_of_them_back<F: Fixture>(f: F) {
     let worker = worker(db).await;
     for provided in F::provided() {
         let jobs = claimed_all(&f, worker, vec![job(); 3]).await;
-        assert!(finish(db, jobs[1].lease, Transition::Release).await);
+        assert!(finish(db, &jobs[1], Transition::Release).await);
         for transitions in [vec![DONE; 3], vec![DONE, discard(), DONE], vec![retry_in(HOUR); 3]] {
             let ended =
-                db.storage.transact(transaction(&provided, &jobs, Act::of_batch(provided.0, Ok(transitions)))).await;
+                db.storage.transact(of_batch(&provided, &jobs, Act::of_batch(provided.0, Ok(transitions)))).await;
             assert!(matches!(ended, Transacted::LeaseLost), "{}: {ended:?}", provided.0);
             assert_eq!(states(&f, &jobs).await, [Running, JobState::Available, Running]);
             assert_eq!(effects(&f, provided.0).await, 0);
             assert!(failures(db, jobs[0].lease.job).await.is_empty());
         }
         let again = claim(db, worker, 1).await.remove(0);
-        let leases: Vec<Lease> = vec![jobs[0].lease, again.lease, jobs[2].lease];
-        let finishes: Vec<Finish> = leases.into_iter().map(|lease| Finish { lease, transition: DONE }).collect();
+        let finishes = [&jobs[0], &again, &jobs[2]].map(|job| Finish::new(job, DONE));
         assert_eq!(db.storage.finish(&finishes).await.unwrap().len(), 3, "the other leases stand");
     }
 }
@@ -113,12 +105,12 @@ pub(crate) async fn an_error_leaves_all_leases<F: Fixture>(f: F) {
     for provided in F::provided() {
         let jobs = claimed_all(&f, worker, vec![job(); 3]).await;
         for answer in [Err("no money"), Ok(vec![DONE; 2])] {
-            let ended = db.storage.transact(transaction(&provided, &jobs, Act::of_batch(provided.0, answer))).await;
+            let ended = db.storage.transact(of_batch(&provided, &jobs, Act::of_batch(provided.0, answer))).await;
             assert!(matches!(ended, Transacted::RolledBack(_)), "{}: {ended:?}", provided.0);
             assert_eq!((effects(&f, provided.0).await, states(&f, &jobs).await), (0, vec![Running; 3]));
         }
         for job in jobs {
-            assert!(finish(db, job.lease, DONE).await);
+            assert!(finish(db, &job, DONE).await);
         }
     }
 }
@@ -141,14 +133,14 @@ pub(crate) async fn slots_and_keys_are_given_back_in_the_transaction<F: Fixture>
             assert_eq!((client.number(&slots).await, client.number(&keys).await), (2, 1));
             let before = effects(&f, provided.0).await;
             let ended =
-                db.storage.transact(transaction(&provided, &jobs, Act::of_batch(provided.0, Err("rolled back")))).await;
+                db.storage.transact(of_batch(&provided, &jobs, Act::of_batch(provided.0, Err("rolled back")))).await;
             assert!(matches!(ended, Transacted::RolledBack(_)), "{}: {ended:?}", provided.0);
             assert_eq!((client.number(&slots).await, client.number(&keys).await), (2, 1), "nothing was given back");
             let mut transitions = vec![DONE; 4];
-            let limited = jobs.iter().position(|job| job.lease.is_limited()).expect("two have a limit");
+            let limited = jobs.iter().position(|job| job.flags.is_limited()).expect("two have a limit");
             transitions[limited] = second.clone();
             let ended =
-                db.storage.transact(transaction(&provided, &jobs, Act::of_batch(provided.0, Ok(transitions)))).await;
+                db.storage.transact(of_batch(&provided, &jobs, Act::of_batch(provided.0, Ok(transitions)))).await;
             assert!(matches!(ended, Transacted::Committed(_)), "{}, {second:?}: {ended:?}", provided.0);
             assert_eq!(effects(&f, provided.0).await, before + 1);
             assert_eq!((client.number(&slots).await, client.number(&keys).await), (0, 0), "{}, {second:?}", provided.0);

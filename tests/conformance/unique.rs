@@ -57,9 +57,9 @@ pub(crate) async fn an_enqueue_keeps_the_job_that_has_the_key<F: Fixture>(f: F) 
         let claimed = claim(db, worker, 99).await;
         let job = claimed.iter().find(|job| job.lease.job == first).expect("it is claimed");
         assert!(answer(&f, of("x", RULE)).await.is_existing());
-        assert!(finish(db, job.lease, transition.clone()).await);
+        assert!(finish(db, job, transition.clone()).await);
         for other in claimed.iter().filter(|job| job.lease.job != first) {
-            assert!(finish(db, other.lease, Transition::Release).await);
+            assert!(finish(db, other, Transition::Release).await);
         }
         attempts += 1;
         let again = answer(&f, of("x", RULE)).await;
@@ -76,8 +76,7 @@ pub(crate) async fn every_end_releases_the_key<F: Fixture>(f: F) {
         let plain = enqueue(&f, job()).await;
         let claimed = claim(db, worker, 9).await;
         assert_eq!(ids(&claimed), [id, plain]);
-        let finishes: Vec<_> =
-            claimed.iter().map(|job| diesel_jobs_core::Finish { lease: job.lease, transition: end.clone() }).collect();
+        let finishes: Vec<_> = claimed.iter().map(|job| diesel_jobs_core::Finish::new(job, end.clone())).collect();
         assert_eq!(db.storage.finish(&finishes).await.unwrap().len(), 2);
         assert_eq!(keys(&f).await, 0, "{}", end.name());
     }
@@ -126,12 +125,12 @@ pub(crate) async fn a_key_until_the_start_is_free_when_the_job_has_started<F: Fi
     assert!(second.is_new());
     assert!(answer(&f, of("x", rule)).await == second.id());
     // The first job has lost its key. Its end does not release the key of the other job, and its next attempt takes no key.
-    assert!(finish(db, claimed[0].lease, retry_in(Duration::ZERO)).await);
+    assert!(finish(db, &claimed[0], retry_in(Duration::ZERO)).await);
     assert!(answer(&f, of("x", rule)).await == second.id());
     for _ in 0..2 {
         let claimed = claim(db, worker, 9).await;
         for job in &claimed {
-            assert!(finish(db, job.lease, DONE).await);
+            assert!(finish(db, job, DONE).await);
         }
     }
     assert_eq!((keys(&f).await, state(db, first).await), (0, JobState::Completed));
@@ -165,7 +164,7 @@ pub(crate) async fn a_waiting_job_is_replaced<F: Fixture>(f: F) {
         assert!(String::from_utf8(claimed.args.clone()).unwrap().contains("newest"));
         let kept = answer(&f, limit(with_note("x", "too late", REPLACE))).await;
         assert!(kept.is_existing() && kept == first, "it runs");
-        assert!(finish(db, claimed.lease, retry_in(HOUR)).await);
+        assert!(finish(db, &claimed, retry_in(HOUR)).await);
         let only_args = RULE.on_conflict(OnConflict::Replace(Replace::new().args()));
         let before = record(db, first).await;
         assert!(answer(&f, limit(with_note("x", "for the retry", only_args))).await.is_replaced());

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use diesel_jobs::{JobContext, JobError, JobId, Outcome, Registered, WorkerId};
+use diesel_jobs_core::flags::JobFlags;
 use diesel_jobs_core::{AnyConnection, ClaimedJob, Handler, Lease, States};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -11,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 pub(crate) fn context<J: Registered>(args: &Value, states: States) -> JobContext {
     let now = chrono::Utc::now();
     let job = ClaimedJob {
-        lease: Lease { job: JobId(7), number: 1, worker: WorkerId::generate(), flags: 0 },
+        lease: Lease { job: JobId(7), number: 1, worker: WorkerId::generate() },
+        flags: JobFlags::default(),
         kind: J::KIND.to_owned(),
         queue: "default".to_owned(),
         priority: 0,

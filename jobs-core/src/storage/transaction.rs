@@ -9,16 +9,16 @@ use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use crate::any_connection::AnyConnection;
+use crate::context::JobContext;
 use crate::error::JobError;
-use crate::lease::Lease;
 use crate::outcome::{Finish, Transition};
 use crate::storage_error::StorageError;
 
-/// A body that runs on the runtime. It returns a transition for each lease, in the order of the leases.
+/// A body that runs on the runtime. It returns a transition for each job, in the order of the jobs.
 pub type AsyncBody =
     Arc<dyn for<'c> Fn(AnyConnection<'c>) -> BoxFuture<'c, Result<Vec<Transition>, JobError>> + Send + Sync>;
 
-/// A body that runs on the blocking pool. It returns a transition for each lease, in the order of the leases.
+/// A body that runs on the blocking pool. It returns a transition for each job, in the order of the jobs.
 pub type BlockingBody = Arc<dyn for<'c> Fn(AnyConnection<'c>) -> Result<Vec<Transition>, JobError> + Send + Sync>;
 
 /// What a handler does with the connection of its transaction. It may be called again, in another transaction.
@@ -31,13 +31,13 @@ pub enum Body {
     Blocking(BlockingBody),
 }
 
-/// A transactional attempt: the connection type, the leases and the handler.
+/// A transactional attempt: the connection type, the jobs and the handler.
 #[derive(Clone)]
 pub struct Transaction {
     /// The connection type that the handler asked for. It is one that the storage provides.
     pub connection: TypeId,
-    /// The leases that the commit depends on: one, or those of a batch.
-    pub leases: Arc<[Lease]>,
+    /// The jobs that it finishes: one, or those of a batch. The commit depends on their leases.
+    pub jobs: Arc<[JobContext]>,
     /// The handler, and the decision on the outcome of each job.
     pub body: Body,
     /// Fires when the attempt must end now. Then the transaction is given up, its statement cancelled and its
@@ -45,14 +45,13 @@ pub struct Transaction {
     pub abort: CancellationToken,
 }
 
-/// The finishes of a transaction. Fails if there are not as many transitions as leases.
-pub fn finishes(leases: &[Lease], transitions: &[Transition]) -> Result<Vec<Finish>, JobError> {
-    if leases.len() != transitions.len() {
-        let (jobs, ended) = (leases.len(), transitions.len());
+/// The finishes of a transaction. Fails if there are not as many transitions as jobs.
+pub fn finishes(jobs: &[JobContext], transitions: Vec<Transition>) -> Result<Vec<Finish>, JobError> {
+    if jobs.len() != transitions.len() {
+        let (jobs, ended) = (jobs.len(), transitions.len());
         return Err(JobError::msg(format!("a transaction of {jobs} jobs has {ended} transitions")));
     }
-    let finish = |(lease, transition): (&Lease, &Transition)| Finish { lease: *lease, transition: transition.clone() };
-    Ok(leases.iter().zip(transitions).map(finish).collect())
+    Ok(jobs.iter().map(JobContext::claimed).zip(transitions).map(|(job, end)| Finish::new(job, end)).collect())
 }
 
 /// How a transactional attempt ended. `T` are the transitions of all jobs, or the transition of one.
@@ -83,6 +82,11 @@ pub enum Transacted<T = Vec<Transition>> {
 }
 
 impl Transacted {
+    /// The commit of these finishes.
+    pub fn committed(finishes: Vec<Finish>) -> Self {
+        Self::Committed(finishes.into_iter().map(|finish| finish.transition).collect())
+    }
+
     /// The end of the attempt of the only job.
     pub(crate) fn of_one(self) -> Transacted<Transition> {
         match self {

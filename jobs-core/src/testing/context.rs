@@ -6,6 +6,7 @@ use chrono::Utc;
 use tokio_util::sync::CancellationToken;
 
 use crate::context::JobContext;
+use crate::flags::JobFlags;
 use crate::job_id::JobId;
 use crate::lease::{ClaimedJob, Lease, WorkerId};
 use crate::states::States;
@@ -41,7 +42,8 @@ impl TestContext {
     pub fn new(kind: impl Into<String>) -> Self {
         let now = Utc::now();
         let job = ClaimedJob {
-            lease: Lease { job: JobId(1), number: 1, worker: WorkerId::generate(), flags: 0 },
+            lease: Lease { job: JobId(1), number: 1, worker: WorkerId::generate() },
+            flags: JobFlags::default(),
             kind: kind.into(),
             queue: "default".to_owned(),
             priority: 0,

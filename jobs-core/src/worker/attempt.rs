@@ -153,8 +153,8 @@ async fn in_a_transaction(
         return (Ended::Handled(Err(JobError::msg("a transactional job without a connection"))), Arc::into_inner(slot));
     };
     let abort = CancellationToken::new();
-    let leases = Arc::from([ctx.lease()]);
-    let transaction = Transaction { connection: connection().id, leases, body, abort: abort.clone() };
+    let jobs = Arc::from([ctx.clone()]);
+    let transaction = Transaction { connection: connection().id, jobs, body, abort: abort.clone() };
     let storage = shared.storage.clone();
     let transacted = async move {
         let transacted = conflicts::transact(&*storage, transaction).await.of_one();

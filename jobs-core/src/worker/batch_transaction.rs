@@ -73,10 +73,9 @@ impl BatchTransaction {
             return Ok(jobs.iter().map(|_| Ended::Handled(Err(error.for_another_job()))).collect());
         };
         let (storage, alone) = (&*self.shared.storage, Alone::default());
-        let leases: Arc<[Lease]> = jobs.iter().map(JobContext::lease).collect();
         let transaction = Transaction {
             connection: connection().id,
-            leases: leases.clone(),
+            jobs: jobs.into(),
             body: self.body(jobs.to_vec(), alone.clone(), slot.clone()),
             abort: self.abort.clone(),
         };
@@ -88,9 +87,10 @@ impl BatchTransaction {
         alone.resize_with(jobs.len(), || None);
         let transacted = match transacted {
             Transacted::LeaseLost => {
+                let leases: Vec<Lease> = jobs.iter().map(JobContext::lease).collect();
                 // If the database does not answer, all leases count as lost, and the reconciler checks them later.
                 let valid = valid_leases(storage, &leases).await.unwrap_or_default();
-                let lost: Vec<Lease> = leases.iter().filter(|lease| !valid.contains(lease)).copied().collect();
+                let lost: Vec<Lease> = leases.into_iter().filter(|lease| !valid.contains(lease)).collect();
                 if !lost.is_empty() {
                     return Err(lost);
                 }

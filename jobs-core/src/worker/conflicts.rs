@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::valid_leases::valid_leases;
+use crate::context::JobContext;
 use crate::lease::Lease;
 use crate::storage::{Loaded, Loading, Storage, Transacted, Transaction};
 use crate::telemetry;
@@ -30,7 +31,8 @@ pub(super) async fn transact(storage: &dyn Storage, transaction: Transaction) ->
             Transacted::Conflict { what, error } => (what, error),
             ended => return ended,
         };
-        telemetry::conflict(&transaction.leases, run, what);
+        let leases: Vec<Lease> = transaction.jobs.iter().map(JobContext::lease).collect();
+        telemetry::conflict(&leases, run, what);
         if run == RUNS {
             return Transacted::RolledBack(
                 error.noted(format!("rolled back {RUNS} times in a row, at last by {what}")),
@@ -41,8 +43,8 @@ pub(super) async fn transact(storage: &dyn Storage, transaction: Transaction) ->
         }
         run += 1;
         // The conflict may have been with the transaction that took a lease.
-        match valid_leases(storage, &transaction.leases).await {
-            Ok(valid) if valid.len() < transaction.leases.len() => return Transacted::LeaseLost,
+        match valid_leases(storage, &leases).await {
+            Ok(valid) if valid.len() < leases.len() => return Transacted::LeaseLost,
             // The finish checks the leases again.
             _ => {}
         }

@@ -21,11 +21,12 @@ impl Shared {
         let Finished { moved, passed_on, is_free, .. } = finished;
         let all = moved.len() == reports.len();
         let moved: HashSet<JobId> = if all { HashSet::new() } else { moved.into_iter().collect() };
-        let mut ended = Vec::with_capacity(reports.len());
+        let (mut ended, mut frees) = (Vec::with_capacity(reports.len()), false);
         for Report { ctx, transition, ran, may_be_settled } in reports {
             if all || moved.contains(&ctx.id()) {
                 self.report(ctx, transition, *ran);
                 ended.push(ctx.lease());
+                frees |= ctx.claimed().flags.has_slot();
                 continue;
             }
             if valid.contains(&ctx.lease()) {
@@ -45,7 +46,7 @@ impl Shared {
         if passed_on > 0 {
             self.wake.notify_one();
         }
-        if is_free && ended.iter().any(Lease::has_slot) {
+        if is_free && frees {
             self.admission.notify_one();
         }
         self.leases.end(&ended);
@@ -54,7 +55,7 @@ impl Shared {
     /// The transition was written.
     pub(super) fn done(&self, ctx: &JobContext, transition: &Transition, ran: Duration) {
         self.report(ctx, transition, ran);
-        if ctx.lease().has_slot() {
+        if ctx.claimed().flags.has_slot() {
             self.admission.notify_one();
         }
     }

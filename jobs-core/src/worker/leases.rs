@@ -176,13 +176,15 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::*;
+    use crate::flags::JobFlags;
     use crate::job_id::JobId;
     use crate::lease::ClaimedJob;
 
     fn job(worker: WorkerId, number: i32) -> JobContext {
         let now = Utc::now();
         let job = ClaimedJob {
-            lease: Lease { job: JobId(1), number, worker, flags: 0 },
+            lease: Lease { job: JobId(1), number, worker },
+            flags: JobFlags::default(),
             kind: "k".to_owned(),
             queue: "q".to_owned(),
             priority: 0,

@@ -48,7 +48,7 @@ impl Shared {
 
     /// What these finishes may claim. `None` if other jobs may wait, or if no slot is passed on.
     fn next_for(&self, batch: &[Finish]) -> Option<Claim> {
-        if !batch.iter().any(|one| one.lease.has_slot()) || self.queues.len() > MOST_QUEUES {
+        if !batch.iter().any(|one| one.flags.has_slot()) || self.queues.len() > MOST_QUEUES {
             return None;
         }
         if self.phases.quiet().is_cancelled() {

@@ -11,7 +11,6 @@ use super::shared::Shared;
 use super::stats::WorkerStats;
 use super::valid_leases::valid_leases;
 use crate::crash_point::crash_point;
-use crate::lease::Lease;
 use crate::outcome::{Finish, Transition};
 use crate::telemetry;
 
@@ -81,8 +80,7 @@ pub(super) async fn drain(shared: &Shared, fetcher: JoinHandle<()>) -> Instant {
 /// If it finishes later, its finish is refused. A lease whose row is locked by another session stays held.
 async fn release_all(shared: &Shared) {
     let leases = shared.leases.held();
-    let release = |lease: &Lease| Finish { lease: *lease, transition: Transition::Release };
-    let releases: Vec<Finish> = leases.iter().map(release).collect();
+    let releases: Vec<Finish> = leases.iter().copied().map(Finish::release).collect();
     let released = async {
         let moved = shared.storage.finish(&releases).await?;
         moved.iter().for_each(|_| shared.counters.count_finished(&Transition::Release));

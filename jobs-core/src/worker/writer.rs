@@ -229,7 +229,7 @@ impl Writer {
     /// heartbeat fails, the leases are lost and the finishes change nothing. Returns the finishes whose rows another
     /// session has locked. An error means that the database has refused the batch.
     async fn finish(&mut self, reports: &[Report]) -> StorageResult<Vec<Report>> {
-        let finish = |report: &Report| Finish { lease: report.ctx.lease(), transition: report.transition.clone() };
+        let finish = |report: &Report| Finish::new(report.ctx.claimed(), report.transition.clone());
         let batch: Vec<Finish> = reports.iter().map(finish).collect();
         let mut pause = FIRST_PAUSE;
         let finished = loop {

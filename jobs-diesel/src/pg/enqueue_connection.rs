@@ -132,7 +132,7 @@ where
             }
             let finish = [ctx.completion()];
             let query = FinishQuery::new(&finish);
-            let moved: Vec<i64> = match ctx.lease().gives_back() {
+            let moved: Vec<i64> = match ctx.claimed().flags.gives_back() {
                 true => diesel_async::RunQueryDsl::get_result(LimitedQuery(query), self).await?,
                 false => diesel_async::RunQueryDsl::get_result(query, self).await?,
             };

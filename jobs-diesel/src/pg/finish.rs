@@ -57,7 +57,7 @@ impl PgStorage {
                 moved = run!(self, "finish", conn => finish_batch::finish(conn, &rest));
             }
             finished.moved.extend(moved?);
-            finished.is_free |= rest.iter().any(|one| one.lease.gives_back());
+            finished.is_free |= rest.iter().any(|one| one.flags.gives_back());
         }
         let started = expire::started(batch);
         if !started.is_empty()

@@ -163,7 +163,7 @@ async fn a_rescan_finds_what_claims_pass_by_and_says_when_it_could_not_look() {
     world.a_while().await;
     let (storage, claim) = (world.storage.clone(), world.claim.clone());
     assert_eq!(storage.rescan(&claim, RescanReason::Requested).await.unwrap(), Rescanned::Nothing);
-    storage.finish(&[Finish { lease: held.lease, transition: Transition::Release }]).await.unwrap();
+    storage.finish(&[Finish::new(&held, Transition::Release)]).await.unwrap();
     assert_eq!(storage.claim(&claim).await.unwrap().len(), 0, "it is back below the floor");
     assert_eq!(storage.next_due(&claim, Duration::MAX).await.unwrap(), None);
 

@@ -9,6 +9,7 @@ use diesel::pg::Pg;
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::sql_types::Text;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _};
+use diesel_jobs_core::flags::JobFlags;
 use diesel_jobs_core::storage::{Claim, Registration as _, Storage as _, Wanted, WorkerInfo};
 use diesel_jobs_core::{Finish, JobId, Keep, Lease, NewJob, Output, Transition, WorkerId};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -86,10 +87,7 @@ pub(super) async fn run(storage: &PgStorage, conn: &mut AsyncPgConnection, claim
     crate::enqueue_all(conn, vec![NewJob::raw("k", "{}"); jobs]).await.unwrap();
     let claimed = storage.claim(claim).await.unwrap();
     assert_eq!(claimed.len(), jobs);
-    let complete = |job: &diesel_jobs_core::ClaimedJob| Finish {
-        lease: job.lease,
-        transition: Transition::Complete(Keep::Nothing),
-    };
+    let complete = |job| Finish::new(job, Transition::Complete(Keep::Nothing));
     storage.finish(&claimed.iter().map(complete).collect::<Vec<_>>()).await.unwrap();
 }
 
@@ -120,7 +118,8 @@ async fn wrong_statistics_spoil_no_plan() {
     let plan_of_all = storage.levels(worker, |levels| levels.plan_of_all(&claim, std::time::Instant::now()));
     let finishes = |transition: &Transition| {
         let finish = |id| Finish {
-            lease: Lease { job: JobId(id), number: 1, worker, flags: 0 },
+            lease: Lease { job: JobId(id), number: 1, worker },
+            flags: JobFlags::default(),
             transition: transition.clone(),
         };
         (1..500).map(finish).collect::<Vec<_>>()
@@ -201,7 +200,8 @@ async fn nothing_is_compiled_where_the_settings_do_not_arrive() {
     let claim = Claim::new(worker, queues.collect(), ["k".to_owned()]);
     let plan_of_all = storage.levels(worker, |levels| levels.plan_of_all(&claim, std::time::Instant::now()));
     let finish = |id| Finish {
-        lease: Lease { job: JobId(id), number: 1, worker, flags: 0 },
+        lease: Lease { job: JobId(id), number: 1, worker },
+        flags: JobFlags::default(),
         transition: Transition::Snooze(Duration::ZERO),
     };
     let snoozed: Vec<Finish> = (1..500).map(finish).collect();

@@ -20,8 +20,8 @@ use diesel::{ConnectionError, QueryResult};
 use diesel_async::pooled_connection::PoolableConnection as _;
 use diesel_async::{AnsiTransactionManager, AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _};
 use diesel_jobs_core::__private::crash_point;
-use diesel_jobs_core::storage::{AsyncBody, Body, Transacted, Transaction};
-use diesel_jobs_core::{JobError, Lease, Transition};
+use diesel_jobs_core::storage::{AsyncBody, Body, Transacted, Transaction, finishes};
+use diesel_jobs_core::{Finish, JobContext, JobError};
 
 use super::pools::Object;
 use super::refused::HISTORY;
@@ -77,9 +77,9 @@ impl Rollback {
 }
 
 /// `is_stale` decides what follows for the connection, as [`Rotation::is_stale`](super::rotation::Rotation::is_stale) does.
-fn transacted(ended: Result<Vec<Transition>, Rollback>, is_stale: impl FnOnce(Option<Stale>) -> bool) -> Transacted {
+fn transacted(ended: Result<Vec<Finish>, Rollback>, is_stale: impl FnOnce(Option<Stale>) -> bool) -> Transacted {
     match ended {
-        Ok(transitions) => Transacted::Committed(transitions),
+        Ok(finishes) => Transacted::committed(finishes),
         Err(Rollback::NotBegun(error)) => Transacted::NotBegun(storage_error(error)),
         Err(Rollback::Handler(error)) => match conflict::of_handler(&error) {
             Some(what) => Transacted::Conflict { what, error },
@@ -116,13 +116,13 @@ fn transacted(ended: Result<Vec<Transition>, Rollback>, is_stale: impl FnOnce(Op
 /// The name is set by a query in a transaction of its own. `pg_stat_statements` makes one entry of all names only for a query. A query
 /// inside the handler's transaction would take its snapshot before the handler's first statement, which may be a `lock table` or
 /// a `set transaction`.
-fn begin(storage: &PgStorage, leases: &[Lease]) -> String {
+fn begin(storage: &PgStorage, jobs: &[JobContext]) -> String {
     let name = storage.connector.application_name();
     let harmless: String =
         name.chars().filter(|c| c.is_ascii() && !c.is_ascii_control() && !"'\\".contains(*c)).take(40).collect();
-    let jobs = match leases {
-        [one] => one.job.to_string(),
-        [first, others @ ..] => format!("{} and {} more", first.job, others.len()),
+    let jobs = match jobs {
+        [one] => one.id().to_string(),
+        [first, others @ ..] => format!("{} and {} more", first.id(), others.len()),
         [] => String::new(),
     };
     format!(
@@ -140,17 +140,17 @@ fn rollback() -> String {
 }
 
 pub(crate) async fn transact(storage: &PgStorage, transaction: Transaction) -> Transacted {
-    let Transaction { leases, body, abort, .. } = transaction;
+    let Transaction { jobs, body, abort, .. } = transaction;
     let body = match body {
         Body::Async(body) => body,
         #[cfg(feature = "postgres-sync")]
-        Body::Blocking(body) => return blocking::transact(storage, leases, body, abort).await,
+        Body::Blocking(body) => return blocking::transact(storage, jobs, body, abort).await,
         #[cfg(not(feature = "postgres-sync"))]
         Body::Blocking(_) => {
             return Transacted::RolledBack(JobError::msg("this program was built without the feature `postgres-sync`"));
         }
     };
-    let begin = begin(storage, &leases);
+    let begin = begin(storage, &jobs);
     let learnt = tokio::select! {
         learnt = storage.connector.sessions().learn(storage) => learnt,
         () = abort.cancelled() => return Transacted::Aborted,
@@ -170,7 +170,7 @@ pub(crate) async fn transact(storage: &PgStorage, transaction: Transaction) -> T
         };
         let (cancel, rotation) = (conn.cancel_token(), storage.connector.rotation());
         let ended = {
-            let mut run = Box::pin(run(&mut conn, &begin, storage.connector.sessions(), &leases, &body));
+            let mut run = Box::pin(run(&mut conn, &begin, storage.connector.sessions(), &jobs, &body));
             let ended = tokio::select! {
                 ended = &mut run => Some(ended),
                 () = abort.cancelled() => None,
@@ -211,16 +211,16 @@ async fn run(
     conn: &mut AsyncPgConnection,
     begin: &str,
     sessions: &Sessions,
-    leases: &[Lease],
+    jobs: &[JobContext],
     body: &AsyncBody,
-) -> Result<Vec<Transition>, Rollback> {
+) -> Result<Vec<Finish>, Rollback> {
     AnsiTransactionManager::begin_transaction_sql(conn, begin).await.map_err(Rollback::NotBegun)?;
-    let ended = match body(conn).await {
-        Ok(transitions) => end::end(conn, sessions, leases, &transitions).await.map(|()| transitions),
+    let ended = match body(conn).await.and_then(|transitions| finishes(jobs, transitions)) {
+        Ok(finishes) => end::end(conn, sessions, &finishes).await.map(|()| finishes),
         Err(error) => Err(Rollback::Handler(error)),
     };
     match ended {
-        Ok(transitions) => Ok(transitions),
+        Ok(finishes) => Ok(finishes),
         Err(mut rollback) => {
             if end::may_be_aborted(&rollback) {
                 rollback = end::probed(rollback, conn.batch_execute(end::PROBE).await);

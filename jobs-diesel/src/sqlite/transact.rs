@@ -13,7 +13,7 @@ use std::time::Duration;
 use diesel::SqliteConnection;
 use diesel::result::Error as DieselError;
 use diesel_jobs_core::storage::{BlockingBody, Body, Transacted, Transaction, finishes};
-use diesel_jobs_core::{JobError, Lease, StorageError, Transition};
+use diesel_jobs_core::{Finish, JobContext, JobError, StorageError, Transition};
 use tokio::task::{JoinError, spawn_blocking};
 
 use crate::commit_decision::CommitDecision;
@@ -22,7 +22,7 @@ use crate::sqlite::queries::finish;
 use crate::sqlite::shared_connection::{Checkout, SharedConnection};
 
 pub(super) async fn transact(writer: &Arc<SharedConnection>, transaction: Transaction) -> Transacted {
-    let Transaction { connection, leases, body, abort } = transaction;
+    let Transaction { connection, jobs, body, abort } = transaction;
     let Body::Blocking(handler) = body else {
         return Transacted::RolledBack(JobError::msg(
             "an `async fn` job cannot take a connection of SQLite; write a plain `fn` that takes `&mut SqliteConnection`",
@@ -36,7 +36,7 @@ pub(super) async fn transact(writer: &Arc<SharedConnection>, transaction: Transa
     let commit_decision = Arc::new(CommitDecision::default());
     let mut attempt = spawn_blocking({
         let (writer, commit_decision) = (Arc::clone(writer), Arc::clone(&commit_decision));
-        move || attempt(&writer, &leases, &handler, &commit_decision)
+        move || attempt(&writer, &jobs, &handler, &commit_decision)
     });
     tokio::select! {
         biased;
@@ -61,18 +61,18 @@ impl From<DieselError> for End {
 
 fn attempt(
     writer: &SharedConnection,
-    leases: &[Lease],
+    jobs: &[JobContext],
     handler: &BlockingBody,
     commit_decision: &CommitDecision,
 ) -> Transacted {
     let Some(mut checkout) = checkout(writer, commit_decision) else { return Transacted::Aborted };
     let ended = match checkout.connection() {
-        Ok(conn) => conn.immediate_transaction(|conn| attempt_inside(conn, leases, handler, commit_decision)),
+        Ok(conn) => conn.immediate_transaction(|conn| attempt_inside(conn, jobs, handler, commit_decision)),
         Err(error) => return Transacted::Unknown(error),
     };
     checkout.check_in();
     match ended {
-        Ok(transitions) => Transacted::Committed(transitions),
+        Ok(finishes) => Transacted::committed(finishes),
         Err(End::LeaseLost) => Transacted::LeaseLost,
         Err(End::Failed(error)) => Transacted::RolledBack(error),
         Err(End::Aborted) => Transacted::Aborted,
@@ -82,30 +82,28 @@ fn attempt(
 
 fn attempt_inside(
     conn: &mut SqliteConnection,
-    leases: &[Lease],
+    jobs: &[JobContext],
     handler: &BlockingBody,
     commit_decision: &CommitDecision,
-) -> Result<Vec<Transition>, End> {
-    for lease in leases {
-        if !finish::is_valid(conn, *lease)? {
+) -> Result<Vec<Finish>, End> {
+    for job in jobs {
+        if !finish::is_valid(conn, job.lease())? {
             return Err(End::LeaseLost);
         }
     }
-    let transitions = handler(conn).map_err(End::Failed)?;
-    let moved = match (leases, &transitions[..]) {
+    let finishes = handler(conn).and_then(|transitions| finishes(jobs, transitions)).map_err(End::Failed)?;
+    let moved = match &finishes[..] {
         // The statements for many jobs cost more. Only a batch discards jobs in its transaction.
-        ([lease], [transition]) if !matches!(transition, Transition::Discard { .. }) => {
-            usize::from(finish::finish_one(conn, *lease, transition)?)
-        }
-        _ => finish::finish(conn, &finishes(leases, &transitions).map_err(End::Failed)?)?.len(),
+        [one] if !matches!(one.transition, Transition::Discard { .. }) => usize::from(finish::finish_one(conn, one)?),
+        all => finish::finish(conn, all)?.len(),
     };
-    if moved < leases.len() {
+    if moved < jobs.len() {
         return Err(End::LeaseLost);
     }
     if !commit_decision.settle(CommitDecision::COMMITS) {
         return Err(End::Aborted);
     }
-    Ok(transitions)
+    Ok(finishes)
 }
 
 /// Checks the connection out, without a time limit. Returns `None` if the attempt was aborted.

@@ -168,7 +168,7 @@ impl<C: TestConnection> Attempts<'_, C> {
     async fn end(&mut self, ctx: &JobContext, transition: Transition) -> StorageResult<()> {
         self.report.ran.push(RanJob::new(ctx, &transition));
         let follower = self.follower(ctx, &transition)?;
-        if !self.conn.finish(Finish { lease: ctx.lease(), transition }).await? && !ctx.is_completed_in() {
+        if !self.conn.finish(Finish::new(ctx.claimed(), transition)).await? && !ctx.is_completed_in() {
             let problem = format!("job {} of kind `{}` is gone after its attempt", ctx.id(), ctx.kind());
             return Err(StorageError::Refused(problem.into()));
         }

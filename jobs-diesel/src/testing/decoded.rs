@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use diesel_jobs_core::flags::JobFlags;
 use diesel_jobs_core::{ClaimedJob, JobContext, JobError, JobRecord, Lease, Registered, States, WorkerId};
 
 /// Whether this is the kind of `J`, or of an earlier version of it.
@@ -12,7 +13,8 @@ pub(super) fn is_of<J: Registered>(kind: &str) -> bool {
 /// The arguments, as the job's handler would get them.
 pub(super) fn decoded<J: Registered>(job: &JobRecord) -> Result<J, JobError> {
     let claimed = ClaimedJob {
-        lease: Lease { job: job.id, number: 1, worker: WorkerId::generate(), flags: job.flags },
+        lease: Lease { job: job.id, number: 1, worker: WorkerId::generate() },
+        flags: JobFlags(job.flags),
         kind: job.kind.clone(),
         queue: job.queue.clone(),
         priority: job.priority,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use diesel_jobs_core::flags::JobFlags;
 use diesel_jobs_core::testing::calls;
 use diesel_jobs_core::{
     ClaimedJob, Handled, IntoNewJob, JobContext, JobError, JobId, Layer, Layers, Lease, Registered, Registry, States,
@@ -120,7 +121,8 @@ pub(super) fn claimed(
 ) -> Result<ClaimedJob, JobError> {
     let new = job.into_new_job().map_err(JobError::new)?;
     Ok(ClaimedJob {
-        lease: Lease { job: JobId(1), number: i32::from(attempt), worker: WorkerId::generate(), flags: 0 },
+        lease: Lease { job: JobId(1), number: i32::from(attempt), worker: WorkerId::generate() },
+        flags: JobFlags::default(),
         kind: new.kind.into_owned(),
         queue: new.queue.into_owned(),
         priority: new.priority,

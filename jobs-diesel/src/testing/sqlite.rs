@@ -91,5 +91,5 @@ pub(super) fn call(
 }
 
 pub(super) fn write(conn: &mut SqliteConnection, finish: &Finish) -> QueryResult<bool> {
-    conn.transaction(|conn| finish::finish_one(conn, finish.lease, &finish.transition))
+    conn.transaction(|conn| finish::finish_one(conn, finish))
 }

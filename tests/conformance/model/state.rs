@@ -153,7 +153,7 @@ impl ModelState {
     pub(super) fn leases(&self) -> Vec<Lease> {
         let of = |(id, job): (&JobId, &Job)| {
             let worker = job.worker.filter(|_| job.state == JobState::Running)?;
-            Some(Lease { job: *id, number: job.lease, worker, flags: job.flags() })
+            Some(Lease { job: *id, number: job.lease, worker })
         };
         self.jobs.iter().filter_map(of).collect()
     }

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use diesel_jobs_core::storage::{Claim, Finished, RescuePolicy, Transacted, Transaction, Wanted};
+use diesel_jobs_core::flags::JobFlags;
+use diesel_jobs_core::storage::{Claim, Finished, RescuePolicy, Transacted, Wanted};
 use diesel_jobs_core::{ClaimedJob, Finish, JobId, Keep, Lease, Retention, Transition};
 use diesel_jobs_storage::CompleteError;
-use tokio_util::sync::CancellationToken;
 
 use super::step::{Ask, End, Flow, New, Pick};
 use super::world::{Divergence, World, agree, answered};
 use crate::bench::{POLICY, context};
 use crate::fixture::{Act, Fixture};
+use crate::transacting::of_batch;
 
 /// The name of the effects of transactional handlers.
 pub(super) const EFFECT: &str = "effect";
@@ -102,8 +103,8 @@ impl<F: Fixture> World<'_, F> {
         for job in jobs {
             let id = job.lease.job;
             let known = &self.model.jobs[&id];
-            agree("the lease", &Lease { job: id, number: known.lease, worker: claim.worker, flags: 0 }, &job.lease)?;
-            agree("its flags", &known.flags(), &job.lease.flags)?;
+            agree("the lease", &Lease { job: id, number: known.lease, worker: claim.worker }, &job.lease)?;
+            agree("its flags", &JobFlags(known.flags()), &job.flags)?;
             agree("the attempt", &(known.attempt, known.max_attempts), &(job.attempt, job.max_attempts))?;
             agree("its kind and queue", &(known.kind, known.queue), &(&*job.kind, &*job.queue))?;
             agree("its priority and time", &(known.priority, known.run_at), &(job.priority, job.run_at))?;
@@ -128,7 +129,7 @@ impl<F: Fixture> World<'_, F> {
     ) -> Result<(), Divergence> {
         self.admit().await?;
         let next = next.map(|ask| {
-            let worker = batch.iter().find_map(|(pick, _)| self.lease(*pick)).map(|lease| lease.worker);
+            let worker = batch.iter().find_map(|(pick, _)| self.pick(*pick)).map(|job| job.lease.worker);
             let claim = self.ask(ask);
             Claim { worker: worker.unwrap_or(claim.worker), ..claim }
         });
@@ -163,12 +164,15 @@ impl<F: Fixture> World<'_, F> {
     ) -> Result<Finished, Divergence> {
         let mut finishes: Vec<Finish> = Vec::new();
         for (pick, end) in batch {
-            let Some(lease) = self.lease(*pick) else { continue };
+            let Some(job) = self.pick(*pick) else { continue };
             // A worker that does not know whether a finish was accepted sends the same transition again, never another
             // one.
-            let sent = finishes.iter().find(|finish| finish.lease == lease);
-            let transition = sent.map_or_else(|| end.transition(), |sent| sent.transition.clone());
-            finishes.push(Finish { lease, transition });
+            let sent = finishes.iter().find(|finish| finish.lease == job.lease).cloned();
+            finishes.push(sent.unwrap_or_else(|| match end.transition() {
+                // The reconciler knows only the lease.
+                Transition::Release if job.lease.number % 2 == 0 => Finish::release(job.lease),
+                transition => Finish::new(&job, transition),
+            }));
         }
         let mut finished = match passes_on {
             Some(next) => answered("finish", self.db.storage.finish_and_pass_on(&finishes, next).await)?,
@@ -178,7 +182,7 @@ impl<F: Fixture> World<'_, F> {
         };
         finished.moved.sort();
         let mut expected: Vec<JobId> = Vec::new();
-        for Finish { lease, transition } in &finishes {
+        for Finish { lease, transition, .. } in &finishes {
             expected.extend(self.model.finish(*lease, transition).then_some(lease.job));
         }
         expected.sort();
@@ -193,23 +197,22 @@ impl<F: Fixture> World<'_, F> {
         connection: usize,
         works: bool,
     ) -> Result<(), Divergence> {
-        let (mut leases, mut transitions) = (Vec::<Lease>::new(), Vec::new());
+        let (mut jobs, mut transitions) = (Vec::<ClaimedJob>::new(), Vec::new());
         for (pick, end) in batch {
-            let Some(lease) = self.lease(*pick) else { continue };
-            if leases.iter().all(|other| other.job != lease.job) {
-                leases.push(lease);
+            let Some(job) = self.pick(*pick) else { continue };
+            if jobs.iter().all(|other| other.lease.job != job.lease.job) {
+                jobs.push(job);
                 transitions.push(end.transition());
             }
         }
-        if leases.is_empty() {
+        if jobs.is_empty() {
             return Ok(());
         }
+        let leases: Vec<Lease> = jobs.iter().map(|job| job.lease).collect();
         let provided = F::provided();
-        let (_, connection, body) = provided[connection % provided.len()];
+        let provided = &provided[connection % provided.len()];
         let act = Act::of_batch(EFFECT, if works { Ok(transitions.clone()) } else { Err("it did not work") });
-        let transaction =
-            Transaction { connection, leases: leases.clone().into(), body: body(act), abort: CancellationToken::new() };
-        let ended = self.db.storage.transact(transaction).await;
+        let ended = self.db.storage.transact(of_batch(provided, &jobs, act)).await;
         let stand = leases.iter().all(|lease| self.model.held(*lease).is_some());
         match &ended {
             Transacted::Committed(written) if works && stand && *written == transitions => {
@@ -227,8 +230,7 @@ impl<F: Fixture> World<'_, F> {
     }
 
     pub(super) async fn complete_in(&mut self, pick: Pick, commit: bool) -> Result<(), Divergence> {
-        let claimed = self.lease(pick).and_then(|lease| self.claimed.get(&lease));
-        let Some(ctx) = claimed.map(context) else { return Ok(()) };
+        let Some(ctx) = self.pick(pick).as_ref().map(context) else { return Ok(()) };
         self.client.begin().await;
         let answer = self.client.complete_in(&ctx).await;
         if commit {

@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use std::marker::PhantomData;
 
 use chrono::Utc;
+use diesel_jobs_core::flags::JobFlags;
 use diesel_jobs_core::storage::{Operated, RescanReason};
 use diesel_jobs_core::{ClaimedJob, JobId, Lease, WorkerId};
 use diesel_jobs_storage::Database;
@@ -185,21 +186,31 @@ impl<'f, F: Fixture> World<'f, F> {
     }
 
     /// Returns `None` if there is no such lease now.
-    pub(super) fn lease(&self, pick: Pick) -> Option<Lease> {
+    pub(super) fn pick(&self, pick: Pick) -> Option<ClaimedJob> {
         let standing = |place: usize| {
             let leases = self.model.leases();
-            leases.get(place % leases.len().max(1)).copied()
+            leases.get(place % leases.len().max(1)).map(|lease| self.claimed[lease].clone())
         };
-        let lease = match pick {
-            Pick::Standing(place) => standing(place),
-            Pick::Granted(place) => self.granted.iter().rev().nth(place % self.granted.len().max(1)).copied(),
-            Pick::Renumbered(place, by) => standing(place).map(|lease| Lease { number: lease.number + by, ..lease }),
-            Pick::Stolen(place, who) => standing(place).map(|lease| Lease { worker: self.worker(who), ..lease }),
-            Pick::Misplaced(place) => standing(place).map(|lease| Lease { job: JobId(lease.job.0 + 1), ..lease }),
+        let mut job = match pick {
+            Pick::Granted(place) => {
+                let lease = self.granted.iter().rev().nth(place % self.granted.len().max(1))?;
+                return self.claimed.get(lease).cloned();
+            }
+            Pick::Standing(place) | Pick::Renumbered(place, _) | Pick::Stolen(place, _) | Pick::Misplaced(place) => {
+                standing(place)?
+            }
         };
-        // By chance it may be a valid lease of another job. The flags do not identify it, and must be those of the job.
-        let flags = |lease: Lease| self.model.jobs.get(&lease.job).map_or(lease.flags, super::state::Job::flags);
-        lease.map(|lease| Lease { flags: flags(lease), ..lease })
+        match pick {
+            Pick::Standing(_) | Pick::Granted(_) => {}
+            Pick::Renumbered(_, by) => job.lease.number += by,
+            Pick::Stolen(_, who) => job.lease.worker = self.worker(who),
+            Pick::Misplaced(_) => job.lease.job.0 += 1,
+        }
+        // By chance it may be a valid lease of another job. Then the flags must be those of that job.
+        if let Some(known) = self.model.jobs.get(&job.lease.job) {
+            job.flags = JobFlags(known.flags());
+        }
+        Some(job)
     }
 
     pub(super) fn grant(&mut self, job: ClaimedJob) {

@@ -37,7 +37,7 @@ fn sql_enqueues_jobs_that_expire() {
                 assert_eq!((jobs[0].max_attempts, jobs[0].priority), (3, 5));
                 assert_eq!(record(db, jobs[0].lease.job).await.tags, ["x", "y z"]);
             }
-            assert!(finish(db, jobs[0].lease, DONE).await, "{arguments}");
+            assert!(finish(db, &jobs[0], DONE).await, "{arguments}");
         }
         client
             .execute("select jobs.enqueue('a', run_at => now() + interval '1 hour', expires => '10 minutes')")

@@ -135,12 +135,11 @@ async fn the_rest(held: &Held) {
     let (worker, dead) = (worker(db).await, mortal(db).await);
     assert!(crate::limiting::admit(db).await > 0);
     let mut claimed = claim(db, worker, 4).await;
-    let released: Vec<Finish> =
-        claimed.drain(..2).map(|one| Finish { lease: one.lease, transition: Transition::Release }).collect();
+    let released: Vec<Finish> = claimed.drain(..2).map(|one| Finish::new(&one, Transition::Release)).collect();
     assert_eq!(db.storage.finish(&released).await.unwrap().len(), 2);
     let [one, other] = claimed.try_into().unwrap();
-    assert!(finish(db, one.lease, cancel()).await);
-    assert!(finish(db, other.lease, retry_in(std::time::Duration::ZERO)).await);
+    assert!(finish(db, &one, cancel()).await);
+    assert!(finish(db, &other, retry_in(std::time::Duration::ZERO)).await);
     db.operator.act(&Action::Retry, &[one.lease.job], "ann").await.unwrap();
     db.operator.act(&Action::Rerun, &[one.lease.job], "ann").await.unwrap();
     let scheduled = later(HOUR).enqueue(&mut held.session().await).await.unwrap().id();

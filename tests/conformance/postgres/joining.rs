@@ -47,10 +47,12 @@ fn the_view_joins_with_an_applications_tables() {
         let mut conn = AsyncPgConnection::establish(&f.url).await.unwrap();
         conn.batch_execute("create table invoice (id bigint primary key, job_id bigint not null)").await.unwrap();
         let db = f.database();
-        let failed = claimed(&f, worker(db).await, job()).await.lease;
-        assert!(finish(db, failed, retry_in(HOUR)).await);
+        let failed = claimed(&f, worker(db).await, job()).await;
+        assert!(finish(db, &failed, retry_in(HOUR)).await);
         let waiting = enqueue(&f, later(HOUR)).await;
-        conn.batch_execute(&format!("insert into invoice values (7, {}), (8, {waiting})", failed.job)).await.unwrap();
+        conn.batch_execute(&format!("insert into invoice values (7, {}), (8, {waiting})", failed.lease.job))
+            .await
+            .unwrap();
 
         let rows: Vec<(i64, String, Option<String>)> = RunQueryDsl::load(
             invoice::table.inner_join(jobs::table).order(invoice::id).select((
@@ -65,12 +67,12 @@ fn the_view_joins_with_an_applications_tables() {
         let error = Some("it did not work".to_owned());
         assert_eq!(rows, [(7, "retrying".to_owned(), error.clone()), (8, "scheduled".to_owned(), None)]);
 
-        let found = jobs::table.find(failed.job.0).select(Job::as_select());
+        let found = jobs::table.find(failed.lease.job.0).select(Job::as_select());
         let found: Job = RunQueryDsl::get_result(found, &mut conn).await.unwrap();
         assert_eq!((&*found.state, &found.last_error), ("retrying", &error));
         let invoices = Invoice::belonging_to(&found).select(Invoice::as_select());
         let invoices: Vec<Invoice> = RunQueryDsl::load(invoices, &mut conn).await.unwrap();
-        assert_eq!(invoices, [Invoice { id: 7, job_id: failed.job.0 }]);
+        assert_eq!(invoices, [Invoice { id: 7, job_id: failed.lease.job.0 }]);
     });
 }
 

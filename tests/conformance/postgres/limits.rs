@@ -106,7 +106,7 @@ fn a_finish_nudges_also_if_no_job_seems_to_be_held() {
             assert_eq!(db.storage.admit(true).await.unwrap().admitted, usize::from(is_broken), "a sweep finds it");
             assert_eq!(state(db, second).await, JobState::Available);
             let job = claim(db, worker, 1).await.remove(0);
-            assert!(finish(db, job.lease, DONE).await);
+            assert!(finish(db, &job, DONE).await);
             admit(db).await;
         }
         check(&f).await;
@@ -194,15 +194,15 @@ fn jobs_without_a_limit_touch_no_table_of_limits() {
                 Transition::Release,
             ];
             for (job, end) in jobs.iter().zip(ends) {
-                assert!(finish(db, job.lease, end).await);
+                assert!(finish(db, job, end).await);
             }
             client.begin().await;
             client.complete_in(&context(&jobs[7])).await.unwrap();
             client.commit().await;
-            let rest: Vec<Finish> = jobs[8..].iter().map(|job| Finish { lease: job.lease, transition: DONE }).collect();
+            let rest: Vec<Finish> = jobs[8..].iter().map(|job| Finish::new(job, DONE)).collect();
             assert_eq!(db.storage.finish(&rest).await.unwrap().len(), 2);
             let released = claim(db, worker, 10).await;
-            assert!(finish(db, released[0].lease, DONE).await);
+            assert!(finish(db, &released[0], DONE).await);
         }
     });
 }

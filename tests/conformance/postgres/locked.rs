@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use diesel_jobs_core::Finish;
 use diesel_jobs_core::storage::DeclaredSchedule;
+use diesel_jobs_core::{Finish, Lease};
 
 use super::Postgres;
 use crate::bench::*;
@@ -21,17 +21,16 @@ fn a_finish_passes_over_locked_rows_and_moves_the_others() {
             let jobs = claim(db, worker, 4).await;
             let mut locker = f.client().await;
             locker.begin().await;
-            let locked = jobs[1].lease;
-            locker.execute(&format!("select from jobs.running where id = {} for {lock}", locked.job)).await.unwrap();
-            let batch: Vec<Finish> =
-                jobs.iter().map(|job| Finish { lease: job.lease, transition: transition.clone() }).collect();
+            let Lease { job: locked, number, .. } = jobs[1].lease;
+            locker.execute(&format!("select from jobs.running where id = {locked} for {lock}")).await.unwrap();
+            let batch: Vec<Finish> = jobs.iter().map(|job| Finish::new(job, transition.clone())).collect();
             let mut moved = tokio::time::timeout(PATIENCE, db.storage.finish(&batch)).await.unwrap().unwrap();
             moved.sort();
             assert_eq!(moved, [jobs[0].lease.job, jobs[2].lease.job, jobs[3].lease.job]);
-            assert_eq!(db.storage.leases(worker, None).await.unwrap(), [(locked.job, locked.number)]);
+            assert_eq!(db.storage.leases(worker, None).await.unwrap(), [(locked, number)]);
             locker.commit().await;
             // The row still contains the id of the transaction that had locked it (`xmax`).
-            assert!(finish(db, locked, transition).await);
+            assert!(finish(db, &jobs[1], transition).await);
         }
     });
 }

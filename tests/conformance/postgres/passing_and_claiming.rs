@@ -12,7 +12,7 @@ use crate::limiting::{check, limited};
 
 /// Completes these jobs with a claim for the next ones.
 async fn complete(db: &Database, jobs: &[ClaimedJob], next: &Claim) -> Finished {
-    let finishes: Vec<_> = jobs.iter().map(|job| Finish { lease: job.lease, transition: DONE }).collect();
+    let finishes: Vec<_> = jobs.iter().map(|job| Finish::new(job, DONE)).collect();
     let finished = db.storage.finish_and_pass_on(&finishes, Some(next)).await.unwrap();
     assert_eq!(finished.moved.len(), jobs.len());
     finished

@@ -15,7 +15,7 @@ use crate::limiting::{admit, check, limited};
 
 /// Completes these jobs and returns how many slots were passed on.
 async fn complete(db: &Database, jobs: &[ClaimedJob]) -> usize {
-    let finishes: Vec<_> = jobs.iter().map(|job| Finish { lease: job.lease, transition: DONE }).collect();
+    let finishes: Vec<_> = jobs.iter().map(|job| Finish::new(job, DONE)).collect();
     let Finished { moved, passed_on, is_free, claimed } = db.storage.finish_and_pass_on(&finishes, None).await.unwrap();
     assert_eq!((moved.len(), claimed.len()), (jobs.len(), 0));
     assert_eq!(is_free, passed_on < jobs.len());
@@ -75,8 +75,7 @@ fn each_key_keeps_its_slots() {
             late.iter().map(|job| job.lease.job.to_string()).collect::<Vec<_>>().join(",")
         });
         f.client().await.execute(&sql).await.unwrap();
-        let finishes: Vec<_> =
-            running.iter().chain(&late).map(|job| Finish { lease: job.lease, transition: DONE }).collect();
+        let finishes: Vec<_> = running.iter().chain(&late).map(|job| Finish::new(job, DONE)).collect();
         let Finished { moved, passed_on, is_free, .. } = db.storage.finish_and_pass_on(&finishes, None).await.unwrap();
         assert_eq!((moved.len(), passed_on, is_free), (15, 15, true));
         let slots = "select count(*) as number from jobs.slot";
@@ -161,7 +160,7 @@ fn admission_alone_decides_about_rates_sequences_tenants_and_several_limits() {
             assert_eq!(db.storage.admit(true).await.unwrap().admitted, 1, "{what}");
             let last = claim(db, worker(db).await, 9).await;
             assert_eq!(ids(&last), [id], "{what}");
-            assert!(finish(db, last[0].lease, DONE).await);
+            assert!(finish(db, &last[0], DONE).await);
             db.storage.admit(true).await.unwrap();
         }
     });

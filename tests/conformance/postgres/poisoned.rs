@@ -3,14 +3,14 @@
 
 use std::time::Duration;
 
-use diesel_jobs_core::storage::{Claim, Operated, RescuePolicy, Transacted, Transaction};
+use diesel_jobs_core::storage::{Claim, Operated, RescuePolicy, Transacted};
 use diesel_jobs_core::{Finish, JobState, Transition};
-use tokio_util::sync::CancellationToken;
 
 use super::Postgres;
 use crate::bench::*;
 use crate::client::Client;
 use crate::fixture::{Act, Fixture, run};
+use crate::transacting::transaction;
 
 /// Inserts history with the ids of the running jobs.
 const HISTORY: &str = "insert into jobs.finished (id, run_at, enqueued_at, lease, state, priority, attempt, max_attempts, crashes, kind, queue)
@@ -50,17 +50,17 @@ fn a_repeated_id_stops_no_finish_and_no_rescue() {
         let db = f.database();
         let mut client = f.client().await;
         let worker = worker(db).await;
-        let first = claimed(&f, worker, job()).await.lease.job;
+        let mut running = claimed(&f, worker, job()).await;
+        let first = running.lease.job;
         let ended = claim(db, worker, 1).await;
         assert_eq!(ended.len(), 0);
         client.execute(HISTORY).await.unwrap();
         for transition in [discard(), DONE] {
-            let lease = db.storage.leases(worker, None).await.unwrap()[0];
-            let lease = diesel_jobs_core::Lease { job: lease.0, number: lease.1, worker, flags: 0 };
-            assert!(finish(db, lease, transition).await);
+            assert!(finish(db, &running, transition).await);
             client.execute("update jobs.finished set state = 3").await.unwrap();
             assert_eq!(db.operator.retry(first).await.unwrap(), Operated::Done);
-            assert_eq!(ids(&claim(db, worker, 1).await), [first]);
+            running = claim(db, worker, 1).await.remove(0);
+            assert_eq!(running.lease.job, first);
             client.execute(HISTORY).await.unwrap();
         }
         assert_eq!(apart(&mut client, "later job").await, 2);
@@ -82,10 +82,8 @@ fn a_repeated_id_costs_a_transaction_no_attempt() {
         for (count, (name, connection, body)) in Postgres::provided().into_iter().enumerate() {
             let job = claimed(&f, worker, job()).await;
             client.execute(HISTORY).await.unwrap();
-            let transact = || {
-                let (abort, body) = (CancellationToken::new(), body(Act::new(name, Ok(DONE))));
-                db.storage.transact(Transaction { connection, leases: [job.lease].into(), body, abort })
-            };
+            let transact =
+                || db.storage.transact(transaction(&(name, connection, body), &job, Act::new(name, Ok(DONE))));
             let first = transact().await;
             let Transacted::Conflict { what, .. } = &first else { panic!("{name}: {first:?}") };
             assert!(what.contains("history"), "{what}");
@@ -113,7 +111,7 @@ fn a_repeated_id_costs_complete_in_one_attempt() {
             let refused = connection.complete_in(&context(&first)).await.unwrap_err();
             connection.rollback().await;
             let failure = failure(&refused.to_string());
-            assert!(finish(db, first.lease, Transition::Retry { delay: Duration::ZERO, failure }).await, "{name}");
+            assert!(finish(db, &first, Transition::Retry { delay: Duration::ZERO, failure }).await, "{name}");
             assert_eq!(apart(&mut client, "later job").await, i64::try_from(count).unwrap() + 1);
             let second = claim(db, worker, 1).await.remove(0);
             connection.begin().await;
@@ -159,7 +157,7 @@ fn running_rows_that_cannot_go_back_stop_no_rescue_and_no_finish() {
         assert_eq!(spoiled.lease.job, good);
         client.execute("update jobs.running set run_at = 'infinity'").await.unwrap();
         let other = claimed(&f, alive, job()).await;
-        let release = [spoiled.lease, other.lease].map(|lease| Finish { lease, transition: Transition::Release });
+        let release = [&spoiled, &other].map(|job| Finish::new(job, Transition::Release));
         assert_eq!(db.storage.finish(&release).await.unwrap(), [other.lease.job]);
         assert_eq!(apart(&mut client, "dates").await, 3);
     });
@@ -214,13 +212,13 @@ fn numbers_at_their_maximum_stop_no_worker() {
         let db = f.database();
         let mut client = f.client().await;
         let worker = worker(db).await;
-        let last = claimed(&f, worker, job()).await.lease;
-        assert!(finish(db, last, discard()).await);
+        let last = claimed(&f, worker, job()).await;
+        assert!(finish(db, &last, discard()).await);
         client.execute("update jobs.finished set attempt = 32767, max_attempts = 32767").await.unwrap();
-        assert_eq!(db.operator.retry(last.job).await.unwrap(), Operated::Done);
+        assert_eq!(db.operator.retry(last.lease.job).await.unwrap(), Operated::Done);
         let retried = claim(db, worker, 1).await.remove(0);
-        assert_eq!((retried.lease.job, retried.attempt), (last.job, 32767));
-        assert!(finish(db, retried.lease, Transition::Snooze(Duration::ZERO)).await);
+        assert_eq!((retried.lease.job, retried.attempt), (last.lease.job, 32767));
+        assert!(finish(db, &retried, Transition::Snooze(Duration::ZERO)).await);
         client
             .execute(
                 "insert into jobs.ready (kind, args, priority, attempt) values ('a', '1', 9, 32767);
@@ -228,11 +226,11 @@ fn numbers_at_their_maximum_stop_no_worker() {
             )
             .await
             .unwrap();
-        assert_eq!(ids(&claim(db, worker, 10).await), [last.job]);
+        assert_eq!(ids(&claim(db, worker, 10).await), [last.lease.job]);
         assert_eq!(apart(&mut client, "largest possible").await, 2);
         client.execute("update jobs.running set attempt = 0, crashes = 32767").await.unwrap();
         db.storage.deregister(worker).await.unwrap();
-        assert_eq!(db.storage.rescue(POLICY).await.unwrap().discarded, [last.job]);
+        assert_eq!(db.storage.rescue(POLICY).await.unwrap().discarded, [last.lease.job]);
     });
 }
 

@@ -35,7 +35,7 @@ fn a_publication_of_all_tables_stops_nothing() {
             retry_in(HOUR),
         ];
         let finishes: Vec<Finish> =
-            jobs.iter().zip(ends).map(|(job, transition)| Finish { lease: job.lease, transition }).collect();
+            jobs.iter().zip(ends).map(|(job, transition)| Finish::new(job, transition)).collect();
         assert_eq!(db.storage.finish(&finishes).await.unwrap().len(), 7);
         tokio::time::sleep(Duration::from_millis(5)).await;
         assert_eq!(db.storage.prune(10).await.unwrap(), 2);

@@ -75,7 +75,7 @@ fn a_job_that_an_open_transaction_relies_on_does_not_start() {
                 assert_eq!(ids(&claimed), [first], "{end}");
                 let replaced = String::from_utf8(claimed[0].args.clone()).unwrap().contains("new");
                 assert_eq!(replaced, rule == replace && end == "commit");
-                assert!(finish(db, claimed[0].lease, DONE).await);
+                assert!(finish(db, &claimed[0], DONE).await);
             }
         }
     });
@@ -95,14 +95,14 @@ fn a_finish_does_not_wait_for_an_enqueue_that_takes_the_key() {
             one.batch_execute("begin").await.unwrap();
             let second = of(r#"{"user":1}"#, rule).enqueue(&mut one).await.unwrap();
             assert!(second.is_new());
-            assert!(finish(db, claimed[0].lease, DONE).await, "it does not wait");
+            assert!(finish(db, &claimed[0], DONE).await, "it does not wait");
             one.batch_execute(end).await.unwrap();
             assert_eq!(crate::unique::keys(&f).await, left, "{end}");
             // After the rollback the row is that of a job that has ended, so it has no effect.
             let third = of(r#"{"user":1}"#, rule).enqueue(&mut session(&f).await).await.unwrap();
             assert_eq!(third.is_new(), end == "rollback");
             let claimed = claim(db, worker, 1).await;
-            assert!(finish(db, claimed[0].lease, DONE).await);
+            assert!(finish(db, &claimed[0], DONE).await);
             assert_eq!(crate::unique::keys(&f).await, 0);
         }
     });

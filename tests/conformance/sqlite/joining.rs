@@ -45,10 +45,10 @@ fn the_view_joins_with_an_applications_tables() {
         let mut conn = f.connect();
         conn.batch_execute("create table invoice (id integer primary key, job_id integer not null)").unwrap();
         let db = f.database();
-        let failed = claimed(&f, worker(db).await, job()).await.lease;
-        assert!(finish(db, failed, retry_in(HOUR)).await);
+        let failed = claimed(&f, worker(db).await, job()).await;
+        assert!(finish(db, &failed, retry_in(HOUR)).await);
         let waiting = enqueue(&f, later(HOUR)).await;
-        conn.batch_execute(&format!("insert into invoice values (7, {}), (8, {waiting})", failed.job)).unwrap();
+        conn.batch_execute(&format!("insert into invoice values (7, {}), (8, {waiting})", failed.lease.job)).unwrap();
 
         let rows: Vec<(i64, String, Option<String>)> = invoice::table
             .inner_join(jobs::table)
@@ -59,11 +59,11 @@ fn the_view_joins_with_an_applications_tables() {
         let error = Some("it did not work".to_owned());
         assert_eq!(rows, [(7, "retrying".to_owned(), error.clone()), (8, "scheduled".to_owned(), None)]);
 
-        let found: Job = jobs::table.find(failed.job.0).select(Job::as_select()).get_result(&mut conn).unwrap();
+        let found: Job = jobs::table.find(failed.lease.job.0).select(Job::as_select()).get_result(&mut conn).unwrap();
         assert_eq!((&*found.state, &found.last_error), ("retrying", &error));
         let invoices: Vec<Invoice> =
             Invoice::belonging_to(&found).select(Invoice::as_select()).load(&mut conn).unwrap();
-        assert_eq!(invoices, [Invoice { id: 7, job_id: failed.job.0 }]);
+        assert_eq!(invoices, [Invoice { id: 7, job_id: failed.lease.job.0 }]);
     });
 }
 

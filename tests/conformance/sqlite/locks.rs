@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use diesel::{RunQueryDsl, SqliteConnection};
 use diesel_jobs_core::storage::{Body, Rescued, Transacted, Transaction};
-use diesel_jobs_core::{JobError, Transition};
+use diesel_jobs_core::{ClaimedJob, JobError, Transition};
 use diesel_jobs_storage::Database;
 use tokio_util::sync::CancellationToken;
 
@@ -17,12 +17,12 @@ use crate::client::Client;
 use crate::fixture::{Fixture, run};
 
 fn transaction(
-    lease: diesel_jobs_core::Lease,
+    job: &ClaimedJob,
     body: impl Fn(&mut SqliteConnection) -> Result<Transition, JobError> + Send + Sync + 'static,
 ) -> Transaction {
     Transaction {
         connection: TypeId::of::<SqliteConnection>(),
-        leases: [lease].into(),
+        jobs: [context(job)].into(),
         body: Body::Blocking(Arc::new(move |conn| body(conn.downcast_mut().unwrap()).map(|one| vec![one]))),
         abort: CancellationToken::new(),
     }
@@ -70,7 +70,7 @@ fn a_long_transaction_does_not_make_workers_count_as_dead() {
         assert!(!pulse.is_finished() && !rescuer.is_finished());
         pulse.abort();
         rescuer.abort();
-        assert!(finish(f.database(), job.lease, DONE).await);
+        assert!(finish(f.database(), &job, DONE).await);
     });
 }
 
@@ -82,14 +82,14 @@ fn a_panicking_handler_leaves_nothing_and_the_writer_goes_on() {
         let job = claimed(&f, worker, job()).await;
         let ended = db
             .storage
-            .transact(transaction(job.lease, |conn| {
+            .transact(transaction(&job, |conn| {
                 diesel::sql_query("insert into effect (name) values ('panic')").execute(conn).unwrap();
                 panic!("in the middle of a transaction");
             }))
             .await;
         assert!(matches!(&ended, Transacted::RolledBack(error) if error.to_string().contains("panicked")), "{ended:?}");
         assert_eq!(effects(&f, "panic").await, 0);
-        assert!(finish(db, job.lease, DONE).await);
+        assert!(finish(db, &job, DONE).await);
     });
 }
 
@@ -109,7 +109,7 @@ fn transactional_handlers_queue_for_the_writer_and_all_of_them_commit() {
                         std::thread::sleep(Duration::from_millis(10));
                         Ok(DONE)
                     };
-                    db.storage.transact(transaction(job.lease, body)).await
+                    db.storage.transact(transaction(&job, body)).await
                 })
             })
             .collect();

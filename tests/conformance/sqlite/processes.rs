@@ -59,7 +59,7 @@ async fn work_until_all_is_done(db: &Database, file: &str) {
         for job in &jobs {
             conn.execute(&format!("insert into effect (name) values ('{}')", job.lease.job)).await.unwrap();
         }
-        let batch: Vec<Finish> = jobs.iter().map(|job| Finish { lease: job.lease, transition: DONE }).collect();
+        let batch: Vec<Finish> = jobs.iter().map(|job| Finish::new(job, DONE)).collect();
         assert_eq!(db.storage.finish(&batch).await.unwrap().len(), jobs.len());
         if jobs.is_empty() {
             let all = "select count(*) as number from jobs_job where state = 'completed'";

@@ -70,10 +70,7 @@ async fn jobs_that_came_back_to_their_old_places_are_found_by_a_rescan(db: Db) {
     a_while(&db).await;
     // Waits until the rescan after the last claim is over. A notification of the release causes the next one.
     tokio::time::sleep(Duration::from_millis(2_500)).await;
-    let release = |job: &diesel_jobs_core::ClaimedJob| diesel_jobs_core::Finish {
-        lease: job.lease,
-        transition: diesel_jobs_core::Transition::Release,
-    };
+    let release = |job| diesel_jobs_core::Finish::new(job, diesel_jobs_core::Transition::Release);
     elsewhere.finish(&claimed.iter().map(release).collect::<Vec<_>>()).await.unwrap();
     let released = tokio::time::Instant::now();
     for id in ids {

@@ -64,7 +64,7 @@ async fn jobs_that_came_back_to_their_old_places_are_found(db: Db) {
 
     let worker = Running::start(db.worker(registry![Quick]).slots(4).poll(NEVER));
     a_few(&db).await;
-    let release = |job: &ClaimedJob| Finish { lease: job.lease, transition: Transition::Release };
+    let release = |job: &ClaimedJob| Finish::new(job, Transition::Release);
     elsewhere.finish(&claimed.iter().map(release).collect::<Vec<_>>()).await.unwrap();
     for id in ids {
         db.await_state(id, JobState::Completed).await;

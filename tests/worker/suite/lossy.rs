@@ -116,7 +116,7 @@ impl Storage for Lossy {
     }
 
     async fn finish(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>> {
-        let is_refused = |Finish { lease, transition }: &Finish| {
+        let is_refused = |Finish { lease, transition, .. }: &Finish| {
             matches!(transition, Transition::Complete(_))
                 && (self.refused.is_empty() || self.refused.contains(&lease.job))
         };

@@ -16,8 +16,7 @@ impl Writer {
             Some(registration) => self.shared.live.kept(registration).discarded,
             None => Keep::For(self.shared.settings.retention.discarded),
         };
-        let lease = ctx.lease();
-        let finish = [Finish { lease, transition: Transition::Discard { failure, keep } }];
+        let finish = [Finish::new(ctx.claimed(), Transition::Discard { failure, keep })];
         let Ok(moved) = self.shared.storage.finish(&finish).await else { return false };
         if !self.still_valid(&finish, &moved).await.is_empty() {
             return false;
@@ -28,7 +27,7 @@ impl Writer {
             self.shared.lost(ctx, "discard");
         } else {
             self.shared.done(ctx, &finish[0].transition, *ran);
-            self.shared.leases.end([&lease]);
+            self.shared.leases.end([&ctx.lease()]);
         }
         true
     }

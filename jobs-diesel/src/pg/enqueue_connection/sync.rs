@@ -94,7 +94,7 @@ where
         }
         let finish = [ctx.completion()];
         let query = FinishQuery::new(&finish);
-        let moved: Vec<i64> = match ctx.lease().gives_back() {
+        let moved: Vec<i64> = match ctx.claimed().flags.gives_back() {
             true => LimitedQuery(query).get_result(self)?,
             false => query.get_result(self)?,
         };

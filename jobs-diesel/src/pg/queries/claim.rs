@@ -39,6 +39,7 @@ use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, BigInt, Bool, Integer, Json, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel_jobs_core::flags::JobFlags;
 use diesel_jobs_core::storage::Claim;
 #[cfg(doc)]
 use diesel_jobs_core::storage::Wanted;
@@ -216,7 +217,8 @@ impl ClaimedRow {
     pub(crate) fn into_job(self, worker: WorkerId) -> ClaimedJob {
         let Numbers { flags, priority, attempt, max_attempts } = self.numbers;
         ClaimedJob {
-            lease: Lease { job: JobId(self.id), number: self.lease, worker, flags },
+            lease: Lease { job: JobId(self.id), number: self.lease, worker },
+            flags: JobFlags(flags),
             kind: self.kind,
             queue: self.queue,
             priority,

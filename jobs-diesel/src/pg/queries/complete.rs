@@ -38,7 +38,7 @@ impl Alike {
         let first = batch.first()?;
         let Transition::Complete(keep) = first.transition else { return None };
         let (worker, number) = (first.lease.worker, first.lease.number);
-        let alike = |Finish { lease, transition }: &Finish| {
+        let alike = |Finish { lease, transition, .. }: &Finish| {
             (lease.worker, lease.number) == (worker, number) && *transition == first.transition
         };
         if !batch.iter().all(alike) {

@@ -13,7 +13,7 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::LazyLock;
 
-use diesel_jobs_core::{Keep, Lease, Transition};
+use diesel_jobs_core::{Finish, Keep, Transition};
 
 use super::columns::{CARRIED, FINISHED};
 use crate::pg::native::seconds;
@@ -84,10 +84,10 @@ pub(crate) struct CompleteIn {
 }
 
 impl CompleteIn {
-    /// Returns `None` if this transition needs `finish`. An output is stored before, by a statement of its own.
-    pub(crate) fn new(lease: Lease, transition: &Transition) -> Option<Self> {
+    /// Returns `None` if this job or this transition needs `finish`. An output is stored before, by a statement of its own.
+    pub(crate) fn new(Finish { lease, flags, transition }: &Finish) -> Option<Self> {
         let (Transition::Complete(keep) | Transition::CompleteWith(keep, _)) = transition else { return None };
-        if lease.gives_back() {
+        if flags.gives_back() {
             return None;
         }
         let (statement, keep) = match keep {

@@ -100,12 +100,12 @@ pub(crate) fn any_expires(jobs: &[ClaimedJob]) -> bool {
 }
 
 fn is_first(job: &ClaimedJob) -> bool {
-    job.lease.expires() && job.attempt == 1
+    job.flags.expires() && job.attempt == 1
 }
 
 /// The jobs that expire and have started. Their rows are not needed any more.
 pub(crate) fn started(batch: &[Finish]) -> Vec<i64> {
-    let started = |one: &&Finish| one.lease.expires() && !matches!(one.transition, Transition::Release);
+    let started = |one: &&Finish| one.flags.expires() && !matches!(one.transition, Transition::Release);
     batch.iter().filter(started).map(|one| one.lease.job.0).collect()
 }
 

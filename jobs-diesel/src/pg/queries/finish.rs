@@ -98,7 +98,7 @@ impl<'a> FinishQuery<'a> {
         query
     }
 
-    fn push(&mut self, Finish { lease, transition }: &'a Finish) {
+    fn push(&mut self, Finish { lease, transition, .. }: &'a Finish) {
         let (verb, delay, keep) = match transition {
             Transition::Complete(keep) | Transition::CompleteWith(keep, _) => (1, None, Some(*keep)),
             Transition::Cancel { keep, .. } => (2, None, Some(*keep)),

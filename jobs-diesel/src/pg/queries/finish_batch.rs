@@ -13,7 +13,7 @@ use super::finish_variants::{
 
 /// Whether a finish does more than to move its job: it gives something back, or a job that has snoozed does not expire any more.
 fn needs_more(one: &Finish) -> bool {
-    one.lease.gives_back() || one.lease.expires() && matches!(one.transition, Transition::Snooze(_))
+    one.flags.gives_back() || one.flags.expires() && matches!(one.transition, Transition::Snooze(_))
 }
 
 /// The statement that completes the jobs with limits or unique keys and passes their slots on. Returns `None` if there are none, or if they did not

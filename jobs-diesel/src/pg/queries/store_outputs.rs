@@ -12,7 +12,7 @@ use diesel::QueryResult;
 use diesel::pg::Pg;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, BigInt, Integer, Json, Nullable, Text, Uuid as SqlUuid};
-use diesel_jobs_core::{Finish, Lease, Transition};
+use diesel_jobs_core::{Finish, Lease, Output};
 use uuid::Uuid;
 
 use crate::pg::native::{RawJson, native_query, sql};
@@ -34,34 +34,24 @@ pub(crate) struct StoreOutputsQuery<'a> {
 impl<'a> StoreOutputsQuery<'a> {
     /// The statements for the outputs of a batch. None if there is no output.
     pub(crate) fn for_batch(batch: &'a [Finish]) -> Vec<Self> {
-        Self::for_all(batch.iter().map(|finish| (finish.lease, &finish.transition)))
-    }
-
-    /// The statements for the outputs of these jobs. None if there is no output.
-    pub(crate) fn for_all(ended: impl Iterator<Item = (Lease, &'a Transition)>) -> Vec<Self> {
-        let mut with_output: Vec<(Lease, &Transition)> =
-            ended.filter(|(_, transition)| transition.output().is_some()).collect();
+        let mut with_output: Vec<(Lease, &Output)> =
+            batch.iter().filter_map(|finish| Some((finish.lease, finish.transition.output()?))).collect();
         with_output.sort_unstable_by_key(|(lease, _)| lease.job);
         let mut queries: Vec<Self> = Vec::new();
-        for (lease, transition) in with_output {
+        for (lease, output) in with_output {
             match queries.last_mut() {
-                Some(query) if query.bytes < BYTES => query.push(lease, transition),
-                _ => queries.extend(Self::for_one(lease, transition)),
+                Some(query) if query.bytes < BYTES => query.push(lease, output),
+                _ => {
+                    let mut query = Self::default();
+                    query.push(lease, output);
+                    queries.push(query);
+                }
             }
         }
         queries
     }
 
-    /// The statement for the output of one job. `None` if it has no output.
-    pub(crate) fn for_one(lease: Lease, transition: &'a Transition) -> Option<Self> {
-        transition.output()?;
-        let mut query = Self::default();
-        query.push(lease, transition);
-        Some(query)
-    }
-
-    fn push(&mut self, lease: Lease, transition: &'a Transition) {
-        let Some(output) = transition.output() else { return };
+    fn push(&mut self, lease: Lease, output: &'a Output) {
         self.ids.push(lease.job.0);
         self.leases.push(lease.number);
         self.workers.push(lease.worker.0);

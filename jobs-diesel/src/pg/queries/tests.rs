@@ -8,6 +8,7 @@ use diesel::pg::Pg;
 use diesel::query_builder::QueryFragment;
 use diesel::sql_types::{BigInt, Text};
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl as _};
+use diesel_jobs_core::flags::JobFlags;
 use diesel_jobs_core::storage::{Claim, Wanted};
 use diesel_jobs_core::{Failure, FailureKind, Finish, JobId, Keep, Lease, NewJob, Transition, WorkerId};
 
@@ -57,13 +58,13 @@ fn plan_for_few() -> Plan {
 
 fn finish(number: i32) -> [Finish; 1] {
     let failure = Failure::new(FailureKind::Error, "no");
-    let lease = Lease { job: JobId(1), number, worker: WorkerId::generate(), flags: 0 };
-    [Finish { lease, transition: Transition::Retry { delay: Duration::ZERO, failure } }]
+    let lease = Lease { job: JobId(1), number, worker: WorkerId::generate() };
+    let transition = Transition::Retry { delay: Duration::ZERO, failure };
+    [Finish { lease, flags: JobFlags::default(), transition }]
 }
 
 fn completion(number: i32, keep: Keep) -> [Finish; 1] {
-    let [Finish { lease, .. }] = finish(number);
-    [Finish { lease, transition: Transition::Complete(keep) }]
+    finish(number).map(|finish| Finish { transition: Transition::Complete(keep), ..finish })
 }
 
 fn text(query: &impl QueryFragment<Pg>) -> String {

@@ -10,7 +10,7 @@ use diesel::r2d2::{self, ManageConnection, Pool, R2D2Connection as _};
 use diesel::result::Error as DieselError;
 use diesel_jobs_core::__private::{crash_point, crash_soon};
 use diesel_jobs_core::storage::{BlockingBody, Transacted, finishes};
-use diesel_jobs_core::{Finish, Lease, Transition};
+use diesel_jobs_core::{Finish, JobContext};
 use tokio_util::sync::CancellationToken;
 
 use super::end::{BY_INDEX, PROBE, UNLIMITED, commit, is_outermost, may_be_aborted, message, probed, refused};
@@ -94,7 +94,7 @@ pub(crate) fn blocking_pool(connector: Arc<Connector>, size: usize) -> BlockingP
 
 pub(super) async fn transact(
     storage: &PgStorage,
-    leases: Arc<[Lease]>,
+    jobs: Arc<[JobContext]>,
     body: BlockingBody,
     abort: CancellationToken,
 ) -> Transacted {
@@ -105,8 +105,7 @@ pub(super) async fn transact(
     if let Err(problem) = learnt {
         return Transacted::NotBegun(problem);
     }
-    let (pool, begin, connector) =
-        (storage.blocking.clone(), super::begin(storage, &leases), storage.connector.clone());
+    let (pool, begin, connector) = (storage.blocking.clone(), super::begin(storage, &jobs), storage.connector.clone());
     let commit_decision = Arc::new(CommitDecision::default());
     let decision = commit_decision.clone();
     let attempt = move || {
@@ -120,7 +119,7 @@ pub(super) async fn transact(
                 return Transacted::Aborted;
             }
             let rotation = connector.rotation();
-            match run(&mut conn, &begin, connector.sessions(), &leases, &body, &decision) {
+            match run(&mut conn, &begin, connector.sessions(), &jobs, &body, &decision) {
                 Err(Rollback::NotBegun(error))
                     if is_closed(&error) || rotation.is_stale(&mut conn, stale::of_statement(&error)) =>
                 {
@@ -150,13 +149,13 @@ fn run(
     conn: &mut PgConnection,
     begin: &str,
     sessions: &Sessions,
-    leases: &[Lease],
+    jobs: &[JobContext],
     body: &BlockingBody,
     commit_decision: &CommitDecision,
-) -> Result<Vec<Transition>, Rollback> {
+) -> Result<Vec<Finish>, Rollback> {
     AnsiTransactionManager::begin_transaction_sql(conn, begin).map_err(Rollback::NotBegun)?;
-    let ended = match body(conn) {
-        Ok(transitions) => end(conn, sessions, leases, &transitions, commit_decision).map(|()| transitions),
+    let ended = match body(conn).and_then(|transitions| finishes(jobs, transitions)) {
+        Ok(finishes) => end(conn, sessions, &finishes, commit_decision).map(|()| finishes),
         Err(error) => Err(Rollback::Handler(error)),
     };
     let Err(mut rollback) = ended else { return ended };
@@ -178,26 +177,24 @@ fn run(
 fn end(
     conn: &mut PgConnection,
     sessions: &Sessions,
-    leases: &[Lease],
-    transitions: &[Transition],
+    finishes: &[Finish],
     commit_decision: &CommitDecision,
 ) -> Result<(), Rollback> {
     let status = AnsiTransactionManager::transaction_manager_status_mut(conn);
     is_outermost(status.transaction_depth())?;
     crash_point("blocking-transaction-finish");
-    let outputs = StoreOutputsQuery::for_all(leases.iter().copied().zip(transitions));
+    let outputs = StoreOutputsQuery::for_batch(finishes);
     if !outputs.is_empty() {
         conn.batch_execute(UNLIMITED).map_err(|error| refused(sessions, error))?;
     }
     for store in outputs {
         store.execute(conn).map_err(|error| refused(sessions, error))?;
     }
-    let message = message(sessions, leases, transitions);
+    let message = message(sessions, finishes);
     let in_one_message = message.is_some();
     if !in_one_message {
-        let finishes = finishes(leases, transitions).map_err(Rollback::Handler)?;
         conn.batch_execute(&format!("{UNLIMITED}; {BY_INDEX}")).map_err(|error| refused(sessions, error))?;
-        if !finish_in(conn, &finishes).map_err(Rollback::Database)? {
+        if !finish_in(conn, finishes).map_err(Rollback::Database)? {
             return Err(Rollback::LeaseLost);
         }
         crash_point("blocking-transaction-commit");

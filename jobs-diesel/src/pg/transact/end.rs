@@ -15,8 +15,7 @@ use diesel::result::{DatabaseErrorKind, Error as DieselError};
 use diesel_async::{AnsiTransactionManager, AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _};
 use diesel_async::{RunQueryDsl, TransactionManager as _};
 use diesel_jobs_core::__private::{crash_point, crash_soon};
-use diesel_jobs_core::storage::finishes;
-use diesel_jobs_core::{JobError, Lease, Transition};
+use diesel_jobs_core::{Finish, JobError};
 
 use super::{Rollback, UNNAMED};
 use crate::pg::queries::complete_in::{self, CompleteIn};
@@ -58,9 +57,9 @@ pub(super) fn commit() -> String {
 
 /// Returns the whole end of the transaction as one message. `None` if it does more than to complete one job. `enable_seqscan` is off
 /// for our statement only, as in [`AS_BEFORE`].
-pub(super) fn message(sessions: &Sessions, leases: &[Lease], transitions: &[Transition]) -> Option<String> {
-    let ([lease], [transition]) = (leases, transitions) else { return None };
-    let complete = CompleteIn::new(*lease, transition)?;
+pub(super) fn message(sessions: &Sessions, finishes: &[Finish]) -> Option<String> {
+    let [finish] = finishes else { return None };
+    let complete = CompleteIn::new(finish)?;
     let complete = if sessions.are_kept() { complete.prepared() } else { complete.in_full() };
     Some(commit_after(&format!(
         "{UNLIMITED}; set local enable_seqscan = off; {complete}; set local enable_seqscan to default"
@@ -71,29 +70,27 @@ pub(super) fn message(sessions: &Sessions, leases: &[Lease], transitions: &[Tran
 pub(super) async fn end(
     conn: &mut AsyncPgConnection,
     sessions: &Sessions,
-    leases: &[Lease],
-    transitions: &[Transition],
+    finishes: &[Finish],
 ) -> Result<(), Rollback> {
     let status = AnsiTransactionManager::transaction_manager_status_mut(conn);
     is_outermost(status.transaction_depth())?;
     crash_point("transaction-finish");
-    let outputs = StoreOutputsQuery::for_all(leases.iter().copied().zip(transitions));
+    let outputs = StoreOutputsQuery::for_batch(finishes);
     if !outputs.is_empty() {
         conn.batch_execute(UNLIMITED).await.map_err(|error| refused(sessions, error))?;
     }
     for store in outputs {
         RunQueryDsl::execute(store, conn).await.map_err(|error| refused(sessions, error))?;
     }
-    let message = match message(sessions, leases, transitions) {
+    let message = match message(sessions, finishes) {
         Some(message) => {
             crash_soon("transaction-commit");
             message
         }
         None => {
-            let finishes = finishes(leases, transitions).map_err(Rollback::Handler)?;
             let settings = format!("{UNLIMITED}; {BY_INDEX}");
             conn.batch_execute(&settings).await.map_err(|error| refused(sessions, error))?;
-            if !finish_batch::finish_in(conn, &finishes).await.map_err(Rollback::Database)? {
+            if !finish_batch::finish_in(conn, finishes).await.map_err(Rollback::Database)? {
                 return Err(Rollback::LeaseLost);
             }
             crash_point("transaction-commit");

@@ -11,7 +11,7 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as
 use diesel_jobs_core::storage::{
     Body, Claim, Connections as _, Registration as _, Storage as _, Transacted, Transaction, Wanted, WorkerInfo,
 };
-use diesel_jobs_core::{JobError, Keep, Lease, NewJob, Transition, WorkerId};
+use diesel_jobs_core::{ClaimedJob, JobContext, JobError, Keep, Lease, NewJob, Transition, WorkerId};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::ReadHalf;
 use tokio::net::{TcpListener, TcpStream};
@@ -24,7 +24,7 @@ use crate::stopwatch::Stopwatch;
 const KEEPS: [Keep; 3] = [Keep::Forever, Keep::For(Duration::from_secs(60)), Keep::Nothing];
 
 /// Runs a handler that stores the id of its server process.
-async fn transact(storage: &PgStorage, lease: Lease, keep: Keep) -> Transacted {
+async fn transact(storage: &PgStorage, job: &ClaimedJob, keep: Keep) -> Transacted {
     let body = Body::Async(Arc::new(move |conn| {
         Box::pin(async move {
             let conn: &mut AsyncPgConnection = conn.downcast_mut().unwrap();
@@ -33,16 +33,17 @@ async fn transact(storage: &PgStorage, lease: Lease, keep: Keep) -> Transacted {
         })
     }));
     let (connection, abort) = (TypeId::of::<AsyncPgConnection>(), CancellationToken::new());
-    storage.transact(Transaction { connection, leases: [lease].into(), body, abort }).await
+    let jobs = [JobContext::new(job.clone(), CancellationToken::new(), Arc::default())].into();
+    storage.transact(Transaction { connection, jobs, body, abort }).await
 }
 
-async fn claimed(storage: &PgStorage, conn: &mut AsyncPgConnection) -> Lease {
+async fn claimed(storage: &PgStorage, conn: &mut AsyncPgConnection) -> ClaimedJob {
     crate::enqueue_all(conn, vec![NewJob::raw("k", "{}")]).await.unwrap();
     let lease = Duration::from_secs(3600);
     let info = WorkerInfo::new(WorkerId::generate(), lease);
     storage.register(&info).await.unwrap();
     let claim = Claim::new(info.id, vec![Wanted::new("default", 1)], ["k".to_owned()]);
-    storage.claim(&claim).await.unwrap().remove(0).lease
+    storage.claim(&claim).await.unwrap().remove(0)
 }
 
 async fn number(conn: &mut AsyncPgConnection, sql: &str) -> i64 {
@@ -67,24 +68,25 @@ async fn in_both_forms(setup: &str, test: impl AsyncFn(&PgStorage, &mut AsyncPgC
 async fn a_lost_lease_commits_nothing_and_leaves_its_session_usable() {
     in_both_forms("create table effect (session bigint)", async |storage, conn| {
         for keep in KEEPS {
-            let lease = claimed(storage, conn).await;
+            let job = claimed(storage, conn).await;
+            let lease = job.lease;
             let others = [
                 Lease { number: lease.number + 1, ..lease },
                 Lease { worker: WorkerId::generate(), ..lease },
                 Lease { job: diesel_jobs_core::JobId(lease.job.0 + 1), ..lease },
             ];
             for other in others {
-                let ended = transact(storage, other, keep).await;
+                let ended = transact(storage, &ClaimedJob { lease: other, ..job.clone() }, keep).await;
                 assert!(matches!(ended, Transacted::LeaseLost), "{other}, {keep:?}: {ended:?}");
                 assert_eq!(number(conn, "select count(*) from effect").await, 0);
                 assert_eq!(number(conn, "select count(*) from jobs.running").await, 1);
             }
-            for round in [Some(lease), None] {
-                let lease = match round {
-                    Some(lease) => lease,
+            for round in [Some(job), None] {
+                let job = match round {
+                    Some(job) => job,
                     None => claimed(storage, conn).await,
                 };
-                let ended = transact(storage, lease, keep).await;
+                let ended = transact(storage, &job, keep).await;
                 assert!(matches!(ended, Transacted::Committed(_)), "{keep:?}: {ended:?}");
             }
             assert_eq!(number(conn, "select count(*) from jobs.running").await, 0);
@@ -115,8 +117,8 @@ async fn the_finish_reads_no_whole_table_and_the_commit_is_the_applications() {
     in_both_forms(setup, async |storage, conn| {
         conn.batch_execute("vacuum analyze jobs.running").await.unwrap();
         for _ in 0..8 {
-            let lease = claimed(storage, conn).await;
-            let ended = transact(storage, lease, Keep::Forever).await;
+            let job = claimed(storage, conn).await;
+            let ended = transact(storage, &job, Keep::Forever).await;
             assert!(matches!(ended, Transacted::Committed(_)), "{ended:?}");
         }
         let seen = diesel::dsl::sql::<(BigInt, BigInt, Text)>("count(*), sum(scans)::bigint, min(seqscan) from seen");
@@ -231,10 +233,10 @@ async fn connections_that_are_closed_at_once_are_opened_again() {
     let mut committed = 0;
     for with_next_request in [false, true] {
         for after in 1.. {
-            let lease = claimed(&storage, &mut conn).await;
+            let job = claimed(&storage, &mut conn).await;
             storage.handlers.retain(|_, _| false);
             *closing.lock().unwrap() = Closing { connections: 3, after, with_next_request, closed: 0 };
-            let ended = transact(&storage, lease, Keep::Forever).await;
+            let ended = transact(&storage, &job, Keep::Forever).await;
             assert!(matches!(ended, Transacted::Committed(_)), "after {after} answers: {ended:?}");
             committed += 1;
             let closed = closing.lock().unwrap().closed;

@@ -8,7 +8,7 @@ use diesel::SqliteConnection;
 use diesel::dsl::sql;
 use diesel::prelude::*;
 use diesel::sql_types::Bool;
-use diesel_jobs_core::flags::EXPIRES;
+use diesel_jobs_core::flags::JobFlags;
 use diesel_jobs_core::storage::{Claim, QUARANTINED_COUNTS, Wanted, quarantined_at_once};
 use diesel_jobs_core::{ClaimedJob, JobId, Lease, Traceparent, WorkerId};
 
@@ -173,11 +173,13 @@ impl ClaimedRow {
     }
 
     fn into_job(self, worker: WorkerId) -> ClaimedJob {
-        let is_first = self.flags & EXPIRES != 0 && self.attempt == 1;
+        let flags = JobFlags(self.flags);
+        let is_first = flags.expires() && self.attempt == 1;
         // A sweep has deleted the time of a job that has expired.
         let start_by = is_first.then(|| self.start_by.map_or(DateTime::<Utc>::MIN_UTC, |time| time.0));
         ClaimedJob {
-            lease: Lease { job: JobId(self.id), number: self.lease, worker, flags: self.flags },
+            lease: Lease { job: JobId(self.id), number: self.lease, worker },
+            flags,
             kind: self.kind,
             queue: self.queue,
             priority: self.priority,

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;
-use diesel_jobs_core::flags::SEQUENCE;
 use diesel_jobs_core::{Finish, JobId, JobState, Keep, Lease, Transition};
 
 use crate::sqlite::literal::{AVAILABLE, Literal, RUNNING, literal};
@@ -19,7 +18,8 @@ use crate::sqlite::types::Worker;
 pub(crate) fn finish(conn: &mut SqliteConnection, batch: &[Finish]) -> QueryResult<Vec<JobId>> {
     let mut moved = Vec::with_capacity(batch.len());
     let mut completed: HashMap<Alike, Vec<JobId>> = HashMap::new();
-    for Finish { lease, transition } in batch {
+    for finish in batch {
+        let Finish { lease, transition, .. } = finish;
         match transition {
             Transition::Complete(keep) | Transition::CompleteWith(keep, _) => {
                 if let Some(output) = transition.output() {
@@ -35,7 +35,7 @@ pub(crate) fn finish(conn: &mut SqliteConnection, batch: &[Finish]) -> QueryResu
                 {
                     on_discarded::apply(conn, lease.job, failure)?;
                 }
-                moved.extend(finish_one(conn, *lease, transition)?.then_some(lease.job));
+                moved.extend(finish_one(conn, finish)?.then_some(lease.job));
             }
         }
     }
@@ -46,13 +46,15 @@ pub(crate) fn finish(conn: &mut SqliteConnection, batch: &[Finish]) -> QueryResu
 }
 
 /// Moves one job out of `running`. The rules for discarded jobs are not applied. Returns `false` if the lease is lost. Then nothing was written.
-pub(crate) fn finish_one(conn: &mut SqliteConnection, lease: Lease, transition: &Transition) -> QueryResult<bool> {
+pub(crate) fn finish_one(conn: &mut SqliteConnection, finish: &Finish) -> QueryResult<bool> {
+    let Finish { lease, flags, transition } = finish;
+    let lease = *lease;
     if let Transition::Complete(Keep::Nothing)
     | Transition::CompleteWith(Keep::Nothing, _)
     | Transition::Cancel { keep: Keep::Nothing, .. }
     | Transition::Discard { keep: Keep::Nothing, .. } = transition
     {
-        if matches!(transition, Transition::Discard { .. }) && lease.flags & SEQUENCE != 0 {
+        if matches!(transition, Transition::Discard { .. }) && flags.is_in_sequence() {
             // A job that is discarded keeps its slot, which halts its sequence. A job that is deleted without a discard does not.
             return Ok(end(conn, lease, JobState::Discarded, Keep::Forever)? && delete_ended(conn, lease)?);
         }
@@ -71,9 +73,9 @@ pub(crate) fn finish_one(conn: &mut SqliteConnection, lease: Lease, transition: 
         Transition::Complete(keep) | Transition::CompleteWith(keep, _) => end(conn, lease, JobState::Completed, *keep),
         Transition::Cancel { keep, .. } => end(conn, lease, JobState::Cancelled, *keep),
         Transition::Discard { keep, .. } => end(conn, lease, JobState::Discarded, *keep),
-        Transition::Retry { delay, .. } => wait_again(conn, lease, Some(after(*delay)), 0, false),
-        Transition::Snooze(delay) => wait_again(conn, lease, Some(after(*delay)), 1, true),
-        Transition::Release => wait_again(conn, lease, None, 1, false),
+        Transition::Retry { delay, .. } => wait_again(conn, finish, Some(after(*delay)), 0),
+        Transition::Snooze(delay) => wait_again(conn, finish, Some(after(*delay)), 1),
+        Transition::Release => wait_again(conn, finish, None, 1),
     }
 }
 
@@ -122,16 +124,16 @@ fn delete_ended(conn: &mut SqliteConnection, lease: Lease) -> QueryResult<bool> 
 }
 
 /// Moves the job back to `available`. Without `run_at`, its time stays the same, and a job with a limit keeps its slot. `given_back` is subtracted from its
-/// attempts. If it `snoozes`, its crashes become 0, and it does not expire any more.
+/// attempts. If it snoozes, its crashes become 0, and it does not expire any more.
 fn wait_again(
     conn: &mut SqliteConnection,
-    lease: Lease,
+    Finish { lease, flags, transition }: &Finish,
     run_at: Option<NowPlus>,
     given_back: i32,
-    snoozes: bool,
 ) -> QueryResult<bool> {
+    let snoozes = matches!(transition, Transition::Snooze(_));
     let has_time = run_at.is_some();
-    let moved = diesel::update(held(lease))
+    let moved = diesel::update(held(*lease))
         .set((
             jobs_job::state.eq(AVAILABLE),
             jobs_job::attempt.eq(jobs_job::attempt - given_back),
@@ -141,10 +143,10 @@ fn wait_again(
             snoozes.then_some(jobs_job::crashes.eq(0)),
         ))
         .execute(conn)?;
-    if moved == 1 && snoozes && lease.expires() {
+    if moved == 1 && snoozes && flags.expires() {
         expiry::no_more(conn, lease.job)?;
     }
-    if moved == 1 && has_time && lease.is_limited() {
+    if moved == 1 && has_time && flags.is_limited() {
         limits::hold(conn, lease.job)?;
     }
     Ok(moved == 1)

@@ -6,19 +6,19 @@ use diesel_jobs_core::EventsSince;
 use diesel_jobs_core::history::{Fold, HistoryBatch, HistoryRow, WorkCounts, WorkFilter};
 use diesel_jobs_core::storage::{
     Action, Asked, Claim, JobFilter, NewSchedule, RescanReason, RescuePolicy, RetentionSetting, STEP, ScheduledJob,
-    Transacted, Transaction, WorkerInfo,
+    Transacted, WorkerInfo,
 };
 use diesel_jobs_core::{
-    CatchUp, DiscardRule, Finish, JobState, Keep, Lease, NewJob, Output, Traceparent, Transition, WorkerId,
+    CatchUp, ClaimedJob, DiscardRule, Finish, JobState, Keep, NewJob, Output, Traceparent, Transition, WorkerId,
 };
 use diesel_jobs_storage::Database;
-use tokio_util::sync::CancellationToken;
 
 use super::Roles;
 use crate::bench::*;
 use crate::client::Client;
 use crate::fixture::{Act, Fixture};
 use crate::postgres::Postgres;
+use crate::transacting::transaction;
 
 type Clients = Vec<(&'static str, Box<dyn Client>)>;
 
@@ -148,8 +148,8 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     assert_eq!(step!("set_apart", storage.claim(&wants(id, &[("twice", 1)]))).len(), 0);
 
     // Each way in which an attempt can end.
-    let mut next = || claimed.pop().expect("enough were enqueued").lease;
-    let finish = |lease: Lease, transition| [Finish { lease, transition }];
+    let mut next = || claimed.pop().expect("enough were enqueued");
+    let finish = |job: ClaimedJob, transition| [Finish::new(&job, transition)];
     if let Some(problem) = limits::limits(f, db, id).await {
         return Some(problem);
     }
@@ -164,9 +164,8 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     step!("discard", storage.finish(&finish(next(), discard())));
     for (name, connection, body) in Postgres::provided() {
         let [job] = &step!("claim", storage.claim(&wanted(1)))[..] else { panic!("the retried one and others wait") };
-        let body = body(Act::new(name, Ok(Transition::Snooze(Duration::ZERO))));
-        let transaction = Transaction { connection, leases: [job.lease].into(), body, abort: CancellationToken::new() };
-        match storage.transact(transaction).await {
+        let act = Act::new(name, Ok(Transition::Snooze(Duration::ZERO)));
+        match storage.transact(transaction(&(name, connection, body), job, act)).await {
             Transacted::Committed(_) => {}
             other => return Some(format!("transact: {other:?}")),
         }
@@ -189,15 +188,15 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     let job = claimed_by_owner(f, dead).await;
     tokio::time::sleep(Duration::from_millis(5)).await;
     let rescued = step!("rescue", storage.rescue(RescuePolicy { max_crashes: 2, ..POLICY }));
-    assert_eq!((&rescued.returned[..], rescued.quarantined_due), (&[job.job][..], true));
+    assert_eq!((&rescued.returned[..], rescued.quarantined_due), (&[job.lease.job][..], true));
     let quarantined = step!(
         "claim_quarantined",
         storage.claim(&Claim { quarantined_at: 1, only_quarantined: true, ..wants(id, &[("mine", 1)]) })
     );
-    assert_eq!(quarantined.first().map(|quarantined| quarantined.lease.job), Some(job.job));
-    let lease = claimed_by_owner(f, sleeper).await;
+    assert_eq!(quarantined.first().map(|quarantined| quarantined.lease.job), Some(job.lease.job));
+    let asleep = claimed_by_owner(f, sleeper).await;
     let expired = Transition::Discard { failure: failure("no"), keep: Keep::For(Duration::ZERO) };
-    f.database().storage.finish(&finish(lease, expired)).await.unwrap();
+    f.database().storage.finish(&finish(asleep, expired)).await.unwrap();
     assert_eq!(step!("prune", storage.prune(10)), 1);
 
     let declared = |expression: &str| diesel_jobs_core::storage::DeclaredSchedule {
@@ -213,7 +212,7 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     let changed = DiscardRule { priority: 8, ..rule };
     step!("declare_discard_rules", storage.declare_discard_rules(&["a".into()], &[changed]));
     let discarded = claimed_by_owner(f, id).await;
-    step!("discard", storage.finish(&[Finish { lease: discarded, transition: discard() }]));
+    step!("discard", storage.finish(&finish(discarded, discard())));
     step!("declare_discard_rules", storage.declare_discard_rules(&["a".into()], &[]));
     let (schedules, now) = step!("schedules", storage.schedules());
     assert!(step!("tick", storage.tick(&schedules[0], now, &[crate::bench::job(), large()])));
@@ -285,9 +284,9 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
 }
 
 /// A job that the owner enqueues and that this worker claims.
-async fn claimed_by_owner(f: &Postgres, worker: WorkerId) -> Lease {
+async fn claimed_by_owner(f: &Postgres, worker: WorkerId) -> ClaimedJob {
     let id = enqueue(f, with(|job| (job.queue, job.priority) = ("mine".into(), 9))).await;
-    let jobs = f.database().storage.claim(&wants(worker, &[("mine", 1)])).await.unwrap();
+    let mut jobs = f.database().storage.claim(&wants(worker, &[("mine", 1)])).await.unwrap();
     assert_eq!(ids(&jobs), [id]);
-    jobs[0].lease
+    jobs.remove(0)
 }

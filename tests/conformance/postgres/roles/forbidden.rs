@@ -1,6 +1,7 @@
 //! What must be refused, with SQLSTATE 42501 and no other error.
 
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection};
+use diesel_jobs_core::flags::JobFlags;
 use diesel_jobs_core::storage::{JobFilter, StorageResult, WorkerInfo};
 use diesel_jobs_core::{Finish, JobId, Lease, StorageError, WorkerId};
 use diesel_jobs_storage::Database;
@@ -144,7 +145,7 @@ pub(super) async fn operations(db: &Database) {
     let (storage, operator) = (&db.storage, &db.operator);
     let id = WorkerId::generate();
     let info = WorkerInfo { queues: vec!["default".into()], ..WorkerInfo::new(id, HOUR) };
-    let lease = Lease { job: JobId(1), number: 1, worker: id, flags: 0 };
+    let (lease, flags) = (Lease { job: JobId(1), number: 1, worker: id }, JobFlags::default());
     let wanted = wants(id, &[("default", 1)]);
     refused("check_schema", storage.check_schema().await);
     refused("register", storage.register(&info).await);
@@ -153,8 +154,8 @@ pub(super) async fn operations(db: &Database) {
     refused("claim", storage.claim(&wanted).await);
     refused("claim_quarantined", storage.claim(&wanted.for_quarantined()).await);
     refused("next_due", storage.next_due(&wanted, std::time::Duration::MAX).await);
-    refused("finish", storage.finish(&[Finish { lease, transition: discard() }]).await);
-    refused("complete", storage.finish(&[Finish { lease, transition: DONE }]).await);
+    refused("finish", storage.finish(&[Finish { lease, flags, transition: discard() }]).await);
+    refused("complete", storage.finish(&[Finish { lease, flags, transition: DONE }]).await);
     refused("leases", storage.leases(id, None).await);
     refused("rescue", storage.rescue(POLICY).await);
     refused("declare_schedules", storage.declare_schedules(&[crate::scheduling::declared("nightly")]).await);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use chrono::Utc;
+use diesel_jobs_core::flags::JobFlags;
 use diesel_jobs_core::{
     ClaimedJob, Handler, JobContext, JobId, Lease, MAX_FAILURE_BYTES, Registered as _, States, WorkerId,
 };
@@ -45,7 +46,8 @@ pub(super) async fn complaint(input: &[u8]) -> Option<String> {
     let Handler::Async(handle) = Fuzzed::REGISTRATION.handler else { return Some("not an async handler".to_owned()) };
     let now = Utc::now();
     let job = ClaimedJob {
-        lease: Lease { job: JobId(1), number: 1, worker: WorkerId::generate(), flags: 0 },
+        lease: Lease { job: JobId(1), number: 1, worker: WorkerId::generate() },
+        flags: JobFlags::default(),
         kind: Fuzzed::REGISTRATION.kind.to_owned(),
         queue: "default".to_owned(),
         priority: 0,

@@ -22,7 +22,7 @@ pub(super) async fn limits(f: &Postgres, db: &Database, worker: WorkerId) -> Opt
     enqueue(f, wide).await;
     assert_eq!(step!("admit a job with a high limit", db.storage.admit(false)).admitted, 1);
     let jobs = step!("claim", db.storage.claim(&wants(worker, &[("limited", 1)])));
-    let finish = [Finish { lease: jobs[0].lease, transition: retry_in(HOUR) }];
+    let finish = [Finish::new(&jobs[0], retry_in(HOUR))];
     step!("retry a job with a limit", db.storage.finish(&finish));
     // A queue that stays paused.
     let mut paused = crate::limiting::limited("paused");
@@ -63,7 +63,7 @@ pub(super) async fn limits(f: &Postgres, db: &Database, worker: WorkerId) -> Opt
     enqueue_all(f, vec![fair.clone(), fair]).await;
     step!("admit jobs with tenants", db.storage.admit(true));
     let jobs = step!("claim", db.storage.claim(&wants(worker, &[("fair", 2)])));
-    let finishes: Vec<Finish> = jobs.iter().map(|job| Finish { lease: job.lease, transition: DONE }).collect();
+    let finishes: Vec<Finish> = jobs.iter().map(|job| Finish::new(job, DONE)).collect();
     step!("finish jobs with tenants", db.storage.finish(&finishes));
     step!("sweep turns", db.storage.admit(true));
     let mut next = job().rule(Limit::new("next", 1).key(worker.0.to_string())).unwrap();
@@ -71,7 +71,7 @@ pub(super) async fn limits(f: &Postgres, db: &Database, worker: WorkerId) -> Opt
     enqueue_all(f, vec![next.clone(), next]).await;
     step!("admit the first of two", db.storage.admit(true));
     let jobs = step!("claim", db.storage.claim(&wants(worker, &[("next", 1)])));
-    let finishes: Vec<Finish> = jobs.iter().map(|job| Finish { lease: job.lease, transition: DONE }).collect();
+    let finishes: Vec<Finish> = jobs.iter().map(|job| Finish::new(job, DONE)).collect();
     step!("pass a slot on", db.storage.finish_and_pass_on(&finishes, None));
     // Without a right, the slot was freed instead.
     step!("admit the second of two", db.storage.admit(true));
@@ -87,12 +87,12 @@ pub(super) async fn limits(f: &Postgres, db: &Database, worker: WorkerId) -> Opt
     unique.queue = "unique".into();
     enqueue(f, unique.clone()).await;
     let jobs = step!("claim", db.storage.claim(&wants(worker, &[("unique", 1)])));
-    let finish = [Finish { lease: jobs[0].lease, transition: DONE }];
+    let finish = [Finish::new(&jobs[0], DONE)];
     step!("finish a unique job", db.storage.finish(&finish));
     let expires = with(|job| (job.queue, job.expires) = ("expiring".into(), Some(HOUR)));
     enqueue(f, expires).await;
     let jobs = step!("claim a job that expires", db.storage.claim(&wants(worker, &[("expiring", 1)])));
-    let finish = [Finish { lease: jobs[0].lease, transition: DONE }];
+    let finish = [Finish::new(&jobs[0], DONE)];
     step!("finish a job that expires", db.storage.finish(&finish));
     step!("expire", db.storage.expire(HOUR));
     let answers = step!("cancel a held job", db.operator.act(&Action::Cancel, &ids, "ada"));
