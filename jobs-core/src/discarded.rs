@@ -1,6 +1,7 @@
 //! The job that is enqueued when a job is discarded: its argument, and the rule that the database stores for each kind.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
@@ -9,6 +10,7 @@ use crate::context::JobContext;
 use crate::error::{Failure, FailureKind};
 use crate::job_builder::JobBuilder;
 use crate::job_id::JobId;
+use crate::limit::Rules;
 use crate::new_job::{IntoNewJob, InvalidJob, MAX_ARGS_BYTES, NewJob, RunAt};
 use crate::panics;
 
@@ -69,6 +71,10 @@ pub struct DiscardRule {
     pub args: String,
     /// The name of the argument that gets the discarded job.
     pub argument: String,
+    /// The rules that decide when it may start. They are the same for all discarded jobs.
+    pub rules: Rules,
+    /// How long after the discard its first attempt may start.
+    pub expires: Option<Duration>,
 }
 
 /// Why the job of `on_discarded` cannot be stored as a rule.
@@ -101,15 +107,18 @@ pub enum InvalidDiscardRule {
     /// Tags would be lost.
     #[error("it must have no tags")]
     Tags,
-    /// The key would be lost.
-    #[error("it must not be unique: `unique` is not applied to jobs that are enqueued for discarded ones")]
+    /// An enqueue with a unique key waits for other transactions with this key, and the discard would wait with it.
+    #[error(
+        "it must not be unique: a worker that discards a job would wait for every open transaction that has enqueued the same unique \
+         key; let the job of `on_discarded` enqueue the unique job when it runs"
+    )]
     Unique,
-    /// A limit would be lost.
-    #[error("it must have no limit: `concurrency` is not applied to jobs that are enqueued for discarded ones")]
-    Limit,
-    /// The time in which it must start would be lost.
-    #[error("it must not expire: `expires` is not applied to jobs that are enqueued for discarded ones")]
-    Expires,
+    /// The key or the tenant of this rule is made of the discarded job. It would be that of the example for all discarded jobs.
+    #[error(
+        "the key or the tenant of its rule `{0}` is made of the `Discarded`, or differs at each call: the job is stored once for all \
+         discarded jobs, so make the key of other arguments, or let the job of `on_discarded` enqueue a job with this key when it runs"
+    )]
+    Key(String),
 }
 
 crate::debug_as_display!(InvalidDiscardRule);
@@ -135,7 +144,8 @@ impl DiscardRule {
             error: "the message of its last failure".to_owned(),
         };
         let other = Discarded {
-            id: JobId(1),
+            // Divided by a small number, the two ids leave different remainders. So a key such as `id % 8` is noticed.
+            id: JobId(6),
             kind: kind.to_owned(),
             queue: "another queue".to_owned(),
             attempt: 1,
@@ -146,8 +156,9 @@ impl DiscardRule {
         let rule = Self::of_example(kind, on_discarded, example)?;
         match Self::of_example(kind, on_discarded, other) {
             Ok(other) if other == rule => {}
+            Ok(other) => return Err(rule.varies(&other)),
             Err(panicked @ InvalidDiscardRule::Panicked(_)) => return Err(panicked),
-            _ => return Err(InvalidDiscardRule::Varies(rule.argument)),
+            Err(_) => return Err(InvalidDiscardRule::Varies(rule.argument)),
         }
         if rule.args.len() > MAX_BYTES {
             return Err(InvalidDiscardRule::TooLarge(rule.args.len()));
@@ -158,22 +169,17 @@ impl DiscardRule {
     fn of_example(kind: &str, on_discarded: OnDiscarded, example: Discarded) -> Result<Self, InvalidDiscardRule> {
         let job = panics::caught_call(|| on_discarded(example.clone()).into_new_job())
             .map_err(|panicked| InvalidDiscardRule::Panicked(panicked.to_string()))??;
+        // First, because a debounced job is due later and a job that runs again is in a sequence.
+        if job.unique.is_some() {
+            return Err(InvalidDiscardRule::Unique);
+        }
         if job.run_at != RunAt::Now {
             return Err(InvalidDiscardRule::NotAtOnce);
         }
         if !job.tags.is_empty() {
             return Err(InvalidDiscardRule::Tags);
         }
-        if job.unique.is_some() {
-            return Err(InvalidDiscardRule::Unique);
-        }
-        if !job.rules.is_empty() {
-            return Err(InvalidDiscardRule::Limit);
-        }
-        if job.expires.is_some() {
-            return Err(InvalidDiscardRule::Expires);
-        }
-        let NewJob { kind: enqueues, queue, priority, max_attempts, args, .. } = job;
+        let NewJob { kind: enqueues, queue, priority, max_attempts, args, rules, expires, .. } = job;
         let mut fields: Fields = match serde_json::from_str(&args) {
             Ok(fields) => fields,
             Err(_) => return Err(InvalidDiscardRule::NoArgument(args)),
@@ -193,7 +199,18 @@ impl DiscardRule {
             max_attempts,
             args: other_args,
             argument,
+            rules,
+            expires,
         })
+    }
+
+    /// In what two rules of the same code differ.
+    fn varies(&self, other: &Self) -> InvalidDiscardRule {
+        let differs = self.rules.iter().zip(other.rules.iter()).find(|(one, other)| one != other);
+        match differs {
+            Some((rule, _)) if self.args == other.args => InvalidDiscardRule::Key(rule.name.clone()),
+            _ => InvalidDiscardRule::Varies(self.argument.clone()),
+        }
     }
 
     /// The job for this discarded one.
@@ -203,67 +220,10 @@ impl DiscardRule {
         let mut job = NewJob::raw(self.enqueues.clone(), serde_json::to_string(&args)?);
         (job.queue, job.priority) = (self.queue.clone().into(), self.priority);
         job.max_attempts = self.max_attempts;
+        (job.rules, job.expires) = (self.rules.clone(), self.expires);
         Ok(job)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[derive(Serialize, Deserialize)]
-    struct Alert {
-        discarded: Discarded,
-    }
-
-    impl crate::Job for Alert {
-        const KIND: &'static str = "alert";
-    }
-
-    #[derive(Serialize, Deserialize, PartialEq, Debug)]
-    struct Ticket {
-        account: u128,
-        about: Discarded,
-    }
-
-    impl crate::Job for Ticket {
-        const KIND: &'static str = "ticket";
-    }
-
-    #[test]
-    fn no_digit_of_another_argument_is_lost() {
-        let account = u128::from(u64::MAX) + 2;
-        let ticket: OnDiscarded = |about| JobBuilder::new(Ticket { account: u128::from(u64::MAX) + 2, about });
-        let rule = DiscardRule::new("charge", ticket).unwrap();
-        assert_eq!((&*rule.args, &*rule.argument), (r#"{"account":18446744073709551617}"#, "about"));
-        let about = Discarded {
-            id: JobId(7),
-            kind: "charge".to_owned(),
-            queue: "default".to_owned(),
-            attempt: 1,
-            max_attempts: 1,
-            failure: FailureKind::Error,
-            error: "never".to_owned(),
-        };
-        let job = rule.job(&about).unwrap();
-        assert_eq!(serde_json::from_str::<Ticket>(&job.args).unwrap(), Ticket { account, about });
-    }
-
-    #[test]
-    fn a_panic_of_new_is_an_error_that_says_so() {
-        let always: OnDiscarded = |_| panic!("no pager");
-        let problem = DiscardRule::new("charge", always).unwrap_err();
-        assert!(matches!(&problem, InvalidDiscardRule::Panicked(_)), "{problem}");
-        let text = problem.to_string();
-        assert!(
-            text.starts_with("its `new`, called with an example, panicked") && text.ends_with(": no pager"),
-            "{text}"
-        );
-        let at_the_second: OnDiscarded = |discarded| {
-            assert!(discarded.attempt > 1, "a first attempt");
-            JobBuilder::new(Alert { discarded })
-        };
-        let problem = DiscardRule::new("charge", at_the_second).unwrap_err().to_string();
-        assert!(problem.ends_with(": a first attempt"), "{problem}");
-    }
-}
+mod tests;

@@ -1,7 +1,7 @@
 //! What is enqueued when a job is discarded.
 
 use diesel_jobs_core::{
-    DiscardRule, Discarded, Failure, FailureKind, Finish, JobId, JobState, Keep, NewJob, Transition,
+    DiscardRule, Discarded, Failure, FailureKind, Finish, JobId, JobState, Keep, NewJob, Rules, Transition,
 };
 use diesel_jobs_storage::Database;
 
@@ -18,6 +18,8 @@ pub(crate) fn rule() -> DiscardRule {
         max_attempts: 3,
         args: r#"{"team":"o'ps \"1\""}"#.to_owned(),
         argument: "the job".to_owned(),
+        rules: Rules::default(),
+        expires: None,
     }
 }
 

@@ -23,6 +23,7 @@ mod fencing;
 mod filtering;
 mod finishing;
 mod flow_control;
+mod followers;
 mod freezing;
 mod history;
 mod hostile;
@@ -356,6 +357,18 @@ conformance! {
         rules_are_replaced_and_removed_with_their_code,
         a_discarded_job_that_is_not_kept_enqueues_it_too,
         the_other_arguments_of_a_rule_are_kept_as_they_are,
+    }
+    followers {
+        it_waits_while_another_job_of_its_key_runs,
+        it_is_stored_as_an_enqueue_stores_it,
+        it_is_held_in_whatever_way_the_job_was_discarded,
+        followers_of_a_sequence_run_one_after_the_other,
+        a_follower_in_the_halted_sequence_waits,
+        followers_with_a_rate_wait_for_tokens,
+        a_follower_with_two_rules_waits_for_both,
+        a_follower_that_finds_its_limit_full_is_discarded,
+        a_follower_that_starts_too_late_is_cancelled,
+        rules_that_are_stored_already_are_only_read,
     }
     fencing {
         an_older_lease_is_refused,

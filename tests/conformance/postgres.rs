@@ -9,6 +9,7 @@ mod encoding;
 mod expiring;
 mod fair;
 mod floors;
+mod followers;
 mod full_queue;
 mod hostile_sql;
 mod isolation;

@@ -1,7 +1,9 @@
 //! Several jobs in one transaction: the writes of the handler and the finishes of all jobs are committed together, or nothing is.
 
 use diesel_jobs_core::storage::Transacted;
-use diesel_jobs_core::{ClaimedJob, DiscardRule, Finish, JobState, Keep, NewJob, Output, Transition, Unique, WorkerId};
+use diesel_jobs_core::{
+    ClaimedJob, DiscardRule, Finish, JobState, Keep, NewJob, Output, Rules, Transition, Unique, WorkerId,
+};
 
 use crate::bench::*;
 use crate::fixture::{Act, Fixture};
@@ -37,6 +39,8 @@ pub(crate) async fn the_jobs_end_each_in_its_way_with_the_effects<F: Fixture>(f:
         max_attempts: 1,
         args: "{}".to_owned(),
         argument: "discarded".to_owned(),
+        rules: Rules::default(),
+        expires: None,
     };
     db.storage.declare_discard_rules(&["a".to_owned()], &[rule]).await.unwrap();
     let mut alerts = 0;

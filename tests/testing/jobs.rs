@@ -156,7 +156,7 @@ pub(crate) async fn panic_inside_async(conn: &mut AsyncPgConnection) -> QueryRes
     conn.transaction(async |_| panic!("inside")).await
 }
 
-#[job(queue = "alerts")]
+#[job(queue = "alerts", concurrency(limit = 1), expires = "1h")]
 pub(crate) fn alert_ops(discarded: Discarded) {
     let _ = discarded;
 }

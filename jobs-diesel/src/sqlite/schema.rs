@@ -234,6 +234,8 @@ diesel::table! {
         max_attempts -> Integer,
         args -> Text,
         argument -> Text,
+        rules -> Nullable<Text>,
+        expires_micros -> Nullable<BigInt>,
     }
 }
 

@@ -193,7 +193,60 @@ async fn a_job_that_cannot_be_stored_once_for_all_is_refused_at_the_start(db: Db
     assert!(problem.contains("its arguments take 250011 bytes without the discarded job"), "{problem}");
 }
 
+/// One alert at a time, and none that is an hour late.
+#[job(concurrency("pager", limit = 1), sequence(), expires = "1h")]
+async fn ring(about: Discarded, State(notes): State<Notes>) {
+    notes.note(format!("ring {}", about.kind));
+}
+
+#[job(on_discarded = Ring, max_attempts = 1)]
+async fn alarms() -> Result<(), JobError> {
+    Err(JobError::msg("fire"))
+}
+
+async fn the_other_job_has_its_rules_and_expires(db: Db) {
+    db.enqueue(Alarms).await;
+    db.enqueue(Alarms).await;
+    db.work(registry![Alarms]).await;
+    let waiting = db.database().operator.list_all(&JobFilter::of_kind("ring"), 10).await.unwrap();
+    assert_eq!(waiting.len(), 2);
+    for ring in waiting {
+        let rules: Vec<_> = ring.rules.iter().map(|rule| &*rule.name).collect();
+        assert_eq!((ring.state, rules), (JobState::Held, vec!["ring", "pager"]));
+        let start_by = db.database().operator.surroundings(ring.id).await.unwrap().start_by.unwrap();
+        assert_eq!(start_by - ring.run_at, chrono::TimeDelta::hours(1));
+    }
+    let notes = Notes::default();
+    let stats = db.worker(registry![Ring]).state(notes.clone()).build().unwrap().run_until_empty().await.unwrap();
+    assert_eq!((stats.completed, notes.all()), (2, vec!["ring alarms".to_owned(); 2]));
+}
+
+#[job(concurrency(limit = 1, by(about)))]
+async fn keyed(about: Discarded) {
+    drop(about);
+}
+
+#[job(on_discarded = Keyed)]
+async fn varies() {}
+
+#[job(unique())]
+async fn once(about: Discarded) {
+    drop(about);
+}
+
+#[job(on_discarded = Once)]
+async fn waits() {}
+
+async fn a_key_that_no_rule_can_have_is_refused_at_the_start(db: Db) {
+    let problem = db.worker(registry![Varies]).build().unwrap_err().to_string();
+    assert!(problem.contains("the key or the tenant of its rule `keyed` is made of the `Discarded`"), "{problem}");
+    let problem = db.worker(registry![Waits]).build().unwrap_err().to_string();
+    assert!(problem.contains("it must not be unique: a worker that discards a job would wait"), "{problem}");
+}
+
 support::on_each_database! {
+    the_other_job_has_its_rules_and_expires,
+    a_key_that_no_rule_can_have_is_refused_at_the_start,
     a_job_that_cannot_be_stored_once_for_all_is_refused_at_the_start,
     a_discarded_job_enqueues_another_with_what_happened,
     a_timeout_that_discards_counts_too,

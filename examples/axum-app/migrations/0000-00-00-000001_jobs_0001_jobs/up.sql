@@ -271,7 +271,10 @@ create table jobs.on_discarded (
     max_attempts jobs.smallint_from_1 not null,
     -- Its arguments without the discarded job, and the name of the argument that gets the discarded job.
     args json not null,
-    argument text not null
+    argument text not null,
+    -- Its rules as in `jobs.held`, and how long after the discard its first attempt may start. Null: it has none, and does not expire.
+    rules json,
+    expires interval
 );
 
 -- Finds the newest failures of all jobs.
@@ -1471,13 +1474,22 @@ create function jobs.enqueue_for_discarded(rule jobs.on_discarded, job_id bigint
 language plpgsql volatile
 as $$
 declare
+    args json;
+begin
     -- The arguments are joined as text, which is compact and ends with a brace. jsonb would refuse '\u0000' in them, and
     -- write long numbers out.
-    other_args text := left(rule.args::text, -1) || case rule.args::text when '{}' then '' else ',' end;
-begin
+    args := (left(rule.args::text, -1) || case rule.args::text when '{}' then '' else ',' end || to_json(rule.argument) || ':' || discarded || '}')::json;
+    -- Its rules are stored with their keys, so they are not made of its arguments, as jobs.enqueue would do it.
+    if rule.rules is not null or rule.expires is not null then
+        return (select t.id from jobs.enqueue_unique(
+            array[null::text], array[null::text], array[null::boolean], array[null::float8], array[null::json],
+            array[rule.enqueues], array[rule.queue], array[rule.priority], array[interval '0'], array[null::timestamptz],
+            array[rule.max_attempts::smallint], array[null::text], array[args], array[null::text], array[rule.rules], array[rule.expires]
+        ) t);
+    end if;
     return jobs.enqueue(
         kind => rule.enqueues,
-        args => (other_args || to_json(rule.argument) || ':' || discarded || '}')::json,
+        args => args,
         queue => rule.queue,
         priority => rule.priority,
         max_attempts => rule.max_attempts

@@ -3,11 +3,14 @@
 //! their kinds, and by one statement per transaction, so that two programs cannot deadlock.
 
 use diesel::QueryResult;
+use diesel::data_types::PgInterval;
 use diesel::pg::Pg;
 use diesel::query_builder::{AstPass, QueryFragment};
-use diesel::sql_types::{Array, Json, SmallInt, Text};
+use diesel::sql_types::{Array, Interval, Json, Nullable, SmallInt, Text};
 use diesel_jobs_core::DiscardRule;
 
+use super::enqueue::delay;
+use super::take::stored;
 use crate::pg::native::{RawJson, native_query, sql};
 
 #[derive(Default)]
@@ -19,6 +22,8 @@ pub(crate) struct DeclareDiscardRulesQuery<'a> {
     max_attempts: Vec<i16>,
     args: Vec<RawJson>,
     arguments: Vec<&'a str>,
+    rules: Vec<Option<RawJson>>,
+    expires: Vec<Option<PgInterval>>,
 }
 
 impl<'a> DeclareDiscardRulesQuery<'a> {
@@ -32,12 +37,14 @@ impl<'a> DeclareDiscardRulesQuery<'a> {
             query.max_attempts.push(rule.max_attempts.cast_signed());
             query.args.push(RawJson(rule.args.as_bytes().to_vec()));
             query.arguments.push(&rule.argument);
+            query.rules.push(stored(&rule.rules));
+            query.expires.push(rule.expires.map(delay));
         }
         query
     }
 }
 
-const COLUMNS: &str = "kind, enqueues, queue, priority, max_attempts, args, argument";
+const COLUMNS: &str = "kind, enqueues, queue, priority, max_attempts, args, argument, rules, expires";
 
 impl QueryFragment<Pg> for DeclareDiscardRulesQuery<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
@@ -46,15 +53,17 @@ impl QueryFragment<Pg> for DeclareDiscardRulesQuery<'_> {
             "insert into jobs.on_discarded (" COLUMNS ")
         select " COLUMNS " from unnest(" [self.kinds => Array<Text>] ", " [self.enqueues => Array<Text>] ", " [self.queues => Array<Text>] ", "
         [self.priorities => Array<SmallInt>] ", " [self.max_attempts => Array<SmallInt>] ", " [self.args => Array<Json>] ", "
-        [self.arguments => Array<Text>] ") as declared (" COLUMNS ")
+        [self.arguments => Array<Text>] ", " [self.rules => Array<Nullable<Json>>] ", " [self.expires => Array<Nullable<Interval>>] ") as declared (" COLUMNS ")
 where not exists (
     select from jobs.on_discarded stored
     where (stored.kind, stored.enqueues, stored.queue, stored.priority, stored.max_attempts, stored.args::text, stored.argument)
         = (declared.kind, declared.enqueues, declared.queue, declared.priority, declared.max_attempts, declared.args::text, declared.argument)
+      and (stored.rules::text, stored.expires) is not distinct from (declared.rules::text, declared.expires)
 )
 order by kind
 on conflict (kind) do update set (" COLUMNS ")
-    = (excluded.kind, excluded.enqueues, excluded.queue, excluded.priority, excluded.max_attempts, excluded.args, excluded.argument)"
+    = (excluded.kind, excluded.enqueues, excluded.queue, excluded.priority, excluded.max_attempts, excluded.args, excluded.argument,
+       excluded.rules, excluded.expires)"
         )
     }
 }

@@ -1,14 +1,17 @@
 //! The jobs that are enqueued when others are discarded: stores the rules, and applies them in the transaction that
 //! discards a job.
 
+use std::time::Duration;
+
 use diesel::SqliteConnection;
 use diesel::prelude::*;
 use diesel::result::Error;
-use diesel_jobs_core::{DiscardRule, Discarded, Failure, FailureKind, JobId};
+use diesel_jobs_core::{DiscardRule, Discarded, Failure, FailureKind, JobId, Rules};
 
 use crate::sqlite::queries::enqueue::Insert;
 use crate::sqlite::queries::failures;
 use crate::sqlite::schema::{jobs_job, jobs_on_discarded};
+use crate::sqlite::time::micros;
 use crate::sqlite::types::count;
 
 type Columns = (
@@ -19,6 +22,8 @@ type Columns = (
     jobs_on_discarded::max_attempts,
     jobs_on_discarded::args,
     jobs_on_discarded::argument,
+    jobs_on_discarded::rules,
+    jobs_on_discarded::expires_micros,
 );
 const COLUMNS: Columns = (
     jobs_on_discarded::kind,
@@ -28,13 +33,17 @@ const COLUMNS: Columns = (
     jobs_on_discarded::max_attempts,
     jobs_on_discarded::args,
     jobs_on_discarded::argument,
+    jobs_on_discarded::rules,
+    jobs_on_discarded::expires_micros,
 );
-type Row = (String, String, String, i16, i32, String, String);
+type Row = (String, String, String, i16, i32, String, String, Option<String>, Option<i64>);
 
 /// Whether the stored rules of these kinds are others than these. Only reads.
 pub(crate) fn differ(conn: &mut SqliteConnection, kinds: &[String], rules: &[DiscardRule]) -> QueryResult<bool> {
-    let mut stored = stored(conn)?;
-    stored.retain(|rule| kinds.contains(&rule.kind));
+    let rows: Vec<Row> = jobs_on_discarded::table.select(COLUMNS).load(conn)?;
+    let stored = rows.into_iter().filter(|(kind, ..)| kinds.contains(kind)).map(rule_of);
+    // What cannot be read was changed by hand.
+    let Ok(stored) = stored.collect::<QueryResult<Vec<DiscardRule>>>() else { return Ok(true) };
     Ok(stored.len() != rules.len() || rules.iter().any(|rule| !stored.contains(rule)))
 }
 
@@ -53,6 +62,8 @@ pub(crate) fn declare(conn: &mut SqliteConnection, kinds: &[String], rules: &[Di
                 jobs_on_discarded::max_attempts.eq(i32::from(rule.max_attempts)),
                 jobs_on_discarded::args.eq(&rule.args),
                 jobs_on_discarded::argument.eq(&rule.argument),
+                jobs_on_discarded::rules.eq(rule.rules.to_json()),
+                jobs_on_discarded::expires_micros.eq(rule.expires.map(micros)),
             ))
             .execute(conn)?;
     }
@@ -68,27 +79,29 @@ pub(crate) fn apply(conn: &mut SqliteConnection, job: JobId, failure: &Failure) 
         .optional()?;
     let Some((kind, queue, attempt, max_attempts)) = gone else { return Ok(()) };
     let rule: Option<Row> = jobs_on_discarded::table.find(&kind).select(COLUMNS).first(conn).optional()?;
-    let Some(rule) = rule.map(rule_of) else { return Ok(()) };
+    let Some(rule) = rule else { return Ok(()) };
+    let enqueues = rule.1.clone();
     let (attempt, max_attempts) = (count(attempt), count(max_attempts));
     let (error, failure) = (failure.message.clone(), failure.kind);
     let discarded = Discarded { id: job, kind, queue, attempt, max_attempts, failure, error };
-    let follower = rule.job(&discarded).map_err(|problem| Error::SerializationError(problem.into()));
+    let follower = rule_of(rule)
+        .and_then(|rule| rule.job(&discarded).map_err(|problem| Error::SerializationError(problem.into())));
     let enqueued = conn.transaction(|conn| Insert::one(&follower?).execute(conn));
     match enqueued {
         Ok(_) => Ok(()),
         // A trigger of the application, or a rule that was changed by hand. The job ends without it, or it could never end.
         Err(problem) => {
-            let text = format!("the job `{}` for this discarded job was refused: {problem}", rule.enqueues);
+            let text = format!("the job `{enqueues}` for this discarded job was refused: {problem}");
             failures::record(conn, job, &Failure::new(FailureKind::Error, &text))
         }
     }
 }
 
-fn stored(conn: &mut SqliteConnection) -> QueryResult<Vec<DiscardRule>> {
-    let rows: Vec<Row> = jobs_on_discarded::table.select(COLUMNS).load(conn)?;
-    Ok(rows.into_iter().map(rule_of).collect())
-}
-
-fn rule_of((kind, enqueues, queue, priority, max_attempts, args, argument): Row) -> DiscardRule {
-    DiscardRule { kind, enqueues, queue, priority, max_attempts: count(max_attempts), args, argument }
+fn rule_of(row: Row) -> QueryResult<DiscardRule> {
+    let (kind, enqueues, queue, priority, max_attempts, args, argument, rules, expires) = row;
+    let rules = rules.map(|rules| Rules::read(rules.as_bytes())).transpose();
+    let rules = rules.map_err(|problem| Error::DeserializationError(problem.into()))?.unwrap_or_default();
+    let expires = expires.map(|micros| Duration::from_micros(micros.unsigned_abs()));
+    let max_attempts = count(max_attempts);
+    Ok(DiscardRule { kind, enqueues, queue, priority, max_attempts, args, argument, rules, expires })
 }

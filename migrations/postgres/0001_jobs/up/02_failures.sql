@@ -72,7 +72,10 @@ create table jobs.on_discarded (
     max_attempts jobs.smallint_from_1 not null,
     -- Its arguments without the discarded job, and the name of the argument that gets the discarded job.
     args json not null,
-    argument text not null
+    argument text not null,
+    -- Its rules as in `jobs.held`, and how long after the discard its first attempt may start. Null: it has none, and does not expire.
+    rules json,
+    expires interval
 );
 
 -- Finds the newest failures of all jobs.

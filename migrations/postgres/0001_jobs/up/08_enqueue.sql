@@ -18,13 +18,22 @@ create function jobs.enqueue_for_discarded(rule jobs.on_discarded, job_id bigint
 language plpgsql volatile
 as $$
 declare
+    args json;
+begin
     -- The arguments are joined as text, which is compact and ends with a brace. jsonb would refuse '\u0000' in them, and
     -- write long numbers out.
-    other_args text := left(rule.args::text, -1) || case rule.args::text when '{}' then '' else ',' end;
-begin
+    args := (left(rule.args::text, -1) || case rule.args::text when '{}' then '' else ',' end || to_json(rule.argument) || ':' || discarded || '}')::json;
+    -- Its rules are stored with their keys, so they are not made of its arguments, as jobs.enqueue would do it.
+    if rule.rules is not null or rule.expires is not null then
+        return (select t.id from jobs.enqueue_unique(
+            array[null::text], array[null::text], array[null::boolean], array[null::float8], array[null::json],
+            array[rule.enqueues], array[rule.queue], array[rule.priority], array[interval '0'], array[null::timestamptz],
+            array[rule.max_attempts::smallint], array[null::text], array[args], array[null::text], array[rule.rules], array[rule.expires]
+        ) t);
+    end if;
     return jobs.enqueue(
         kind => rule.enqueues,
-        args => (other_args || to_json(rule.argument) || ':' || discarded || '}')::json,
+        args => args,
         queue => rule.queue,
         priority => rule.priority,
         max_attempts => rule.max_attempts

@@ -209,7 +209,10 @@ create table jobs_on_discarded (
     max_attempts integer not null,
     -- Its arguments without the discarded job, and the name of the argument that gets the discarded job.
     args text not null,
-    argument text not null
+    argument text not null,
+    -- Its rules as in `jobs_job`, and how long after the discard its first attempt may start. Null: it has none, and does not expire.
+    rules text,
+    expires_micros integer
 ) strict;
 
 -- Settings of kinds at run time. A kind without a row has the defaults. Workers claim no jobs of a paused kind. They read the

@@ -209,10 +209,14 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     step!("declare_schedules", storage.declare_schedules(&[declared("0 0 3 * * *")]));
     let rule = crate::discarding::rule();
     step!("declare_discard_rules", storage.declare_discard_rules(&["a".into()], std::slice::from_ref(&rule)));
-    let changed = DiscardRule { priority: 8, ..rule };
-    step!("declare_discard_rules", storage.declare_discard_rules(&["a".into()], &[changed]));
-    let discarded = claimed_by_owner(f, id).await;
-    step!("discard", storage.finish(&finish(discarded, discard())));
+    let rules = crate::limiting::limited("x").rules;
+    for changed in [DiscardRule { priority: 8, ..rule.clone() }, DiscardRule { rules, expires: Some(HOUR), ..rule }] {
+        step!("declare_discard_rules", storage.declare_discard_rules(&["a".into()], &[changed]));
+        let discarded = claimed_by_owner(f, id).await;
+        let job = discarded.lease.job;
+        step!("discard", storage.finish(&finish(discarded, discard())));
+        assert_eq!(failures(f.database(), job).await.len(), 1, "the job that follows was not refused");
+    }
     step!("declare_discard_rules", storage.declare_discard_rules(&["a".into()], &[]));
     let (schedules, now) = step!("schedules", storage.schedules());
     assert!(step!("tick", storage.tick(&schedules[0], now, &[crate::bench::job(), large()])));
