@@ -4,7 +4,7 @@
 //! rules that this program does not know. So this program does not claim, move or delete such a row. The newer program
 //! does.
 
-/// The job has a limit. A statement that moves the job must also keep or delete its limit slot.
+/// The job has a limit. A statement that moves the job must also keep or delete its permit.
 pub const LIMITED: i32 = 1;
 
 /// The job is held by its limit. Only SQLite has this flag: on PostgreSQL held jobs have a table of their own.
@@ -13,7 +13,7 @@ pub const HELD: i32 = 2;
 /// The job is in a sequence. It has the flag [`LIMITED`], too.
 pub const SEQUENCE: i32 = 4;
 
-/// The job has a rate. It has the flag [`LIMITED`], too, and no limit slot.
+/// The job has a rate. It has the flag [`LIMITED`], too, and no permit.
 pub const RATE: i32 = 8;
 
 /// The job was enqueued with a unique key. The statement that ends the job must also release the key.
@@ -37,12 +37,12 @@ pub const FAIR: i32 = 256;
 pub struct JobFlags(pub i32);
 
 impl JobFlags {
-    /// Whether the end of the job gives something back: a slot, or a unique key.
+    /// Whether the end of the job gives something back: a permit, or a unique key.
     pub const fn gives_back(self) -> bool {
         self.0 & (LIMITED | UNIQUE) != 0
     }
 
-    /// Whether the job has a limit, so that its end deletes its limit slot.
+    /// Whether the job has a limit, so that its end deletes its permit.
     pub const fn is_limited(self) -> bool {
         self.0 & LIMITED != 0
     }
@@ -58,7 +58,7 @@ impl JobFlags {
     }
 
     /// Whether the end of the job lets another job of its key start. The end of a job with a rate does not.
-    pub(crate) const fn has_slot(self) -> bool {
+    pub(crate) const fn has_permit(self) -> bool {
         self.0 & (LIMITED | RATE) == LIMITED
     }
 }

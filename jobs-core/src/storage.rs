@@ -73,7 +73,7 @@ pub use failures::{
 pub use filter::{ArgIs, JobFilter, MAX_FILTER_IDS, Span, index};
 pub use filter_conditions::{CONDITIONS, Condition};
 pub use filter_secrets::searchable;
-pub use flow_control::{FlowControl, FoundSlot, LimitSlot, SlotOfJob};
+pub use flow_control::{FlowControl, FoundPermit, LimitPermit, PermitOfJob};
 pub use history::{History, Sampling, Statistics, rest_after};
 pub use key_of_job::KeyOfJob;
 pub use limit_keys::{AfterKey, COUNTED_OF_LIMIT, LimitKey, LimitStats, MOST_LIMITS, RateKey, ReadLimits};
@@ -138,9 +138,9 @@ pub struct Finished {
     pub moved: Vec<JobId>,
     /// How many held jobs have become available.
     pub passed_on: usize,
-    /// The held jobs that got a slot and were claimed at once.
+    /// The held jobs that got a permit and were claimed at once.
     pub claimed: Vec<ClaimedJob>,
-    /// Whether a key may have a free slot now, so that a pass of admission should follow.
+    /// Whether a key may have a free permit now, so that a pass of admission should follow.
     pub is_free: bool,
 }
 
@@ -180,7 +180,7 @@ pub trait Storage: Registration + Connections + Schedules + Notifications + Stat
     /// lease, or their rows are locked. [`leases`](Self::leases) distinguishes the two.
     async fn finish(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>>;
 
-    /// The same. A storage may also pass on the slots of completed jobs: then the next held jobs of the same keys get
+    /// The same. A storage may also pass on the permits of completed jobs: then the next held jobs of the same keys get
     /// them and become available, as [`admit`](Limits::admit) would decide. So no pass of admission is needed for them.
     /// If `next` is given, the storage may claim those of them that `next` wants, in the same transaction. A worker gives it only
     /// while no other job waits for it, because such jobs do not wait for their turn among the available jobs.

@@ -27,7 +27,7 @@ pub enum Action {
     Pause,
     /// Change how many jobs of a queue each worker runs at once.
     Slots,
-    /// Change limits, release limit slots and unique keys of jobs, and continue with halted sequences.
+    /// Change limits, release permits and unique keys of jobs, and continue with halted sequences.
     Limits,
     /// Ask workers to claim nothing more, or to stop.
     Workers,

@@ -67,9 +67,9 @@ grant usage on sequence jobs.job_id to jobs_worker;
 grant select, insert, delete, update (id) on jobs.ready, jobs.running, jobs.finished to jobs_worker;
 -- Admission updates these columns of held jobs.
 grant select, insert, delete, update (later, paused, run_at, limit_name, limit_key, most, flags) on jobs.held to jobs_worker;
-grant select, insert, delete on jobs.slot, jobs.nudge, jobs.admission_floor to jobs_worker;
+grant select, insert, delete on jobs.permit, jobs.nudge, jobs.admission_floor to jobs_worker;
 -- A discarded job halts its sequence.
-grant update (halted_at) on jobs.slot to jobs_worker;
+grant update (halted_at) on jobs.permit to jobs_worker;
 grant select, delete, update (job_id) on jobs.unique_key to jobs_worker;
 grant select, insert, update on jobs.admission to jobs_worker;
 grant select, insert, update, delete on jobs.limit_setting to jobs_worker;

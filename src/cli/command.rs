@@ -84,10 +84,10 @@ pub(super) enum Command {
     Reprioritise(ReprioritiseArgs),
     /// Enqueue ended jobs again, each under a new id and with all its attempts
     Rerun(ActArgs),
-    /// Free the limit slots of a job that does not need them
+    /// Free the permits of a job that does not need them
     ///
     /// It is refused while the job is available, or runs in a worker that is alive. For sequences: `worker sequences skip`.
-    ReleaseSlot(ReleaseArgs),
+    ReleasePermit(ReleaseArgs),
     /// Take the unique key away from a job, which continues
     ///
     /// The next enqueue with the same key inserts a job.

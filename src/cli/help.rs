@@ -24,7 +24,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "move",
             "reprioritise",
             "rerun",
-            "release-slot",
+            "release-permit",
             "release-key",
             "operations",
             "audit",

@@ -55,7 +55,7 @@ struct Listed {
     /// Jobs that only this limit holds back.
     held: Count,
     /// Its jobs that are available or running.
-    slots: Count,
+    permits: Count,
 }
 
 #[derive(Serialize)]
@@ -132,7 +132,7 @@ fn refusal<'a>(name: &str, rules: impl Iterator<Item = &'a KindRule>) -> Option<
 impl Listed {
     /// Only the setting has this name.
     fn is_unknown(&self) -> bool {
-        self.declared.is_empty() && self.held.jobs == 0 && self.slots.jobs == 0
+        self.declared.is_empty() && self.held.jobs == 0 && self.permits.jobs == 0
     }
 }
 
@@ -143,11 +143,11 @@ async fn listed(operator: &dyn Operator) -> StorageResult<Vec<Listed>> {
     let none = Count { jobs: 0, is_exact: with_jobs.len() < MOST_LIMITS };
     let new = |name: &str| {
         let name = name.to_owned();
-        Listed { name, declared: BTreeSet::new(), set: None, held: none, slots: none }
+        Listed { name, declared: BTreeSet::new(), set: None, held: none, permits: none }
     };
     for limit in with_jobs {
         let known = listed.entry(limit.name.clone()).or_insert_with(|| new(&limit.name));
-        (known.held, known.slots) = (limit.held, limit.slots);
+        (known.held, known.permits) = (limit.held, limit.permits);
     }
     for setting in operator.limit_settings().await? {
         let limit = listed.entry(setting.name.clone()).or_insert_with(|| new(&setting.name));
@@ -169,17 +169,17 @@ fn human(listed: &[Listed]) -> String {
         ("LIMIT", Align::Left),
         ("IN THIS PROGRAM", Align::Right),
         ("HELD", Align::Right),
-        ("SLOTS TAKEN", Align::Right),
+        ("PERMITS TAKEN", Align::Right),
         ("OPERATOR", Align::Left),
     ];
     let mut table = Table::new(&titles);
-    for Listed { name, declared, set, held, slots } in listed {
+    for Listed { name, declared, set, held, permits } in listed {
         let declared: Vec<String> = declared.iter().map(u32::to_string).collect();
         table.row([
             if name.is_empty() { "several limits".to_owned() } else { name.clone() },
             declared.join(", "),
             held.to_string(),
-            slots.to_string(),
+            permits.to_string(),
             set.as_ref().map(ToString::to_string).unwrap_or_default(),
         ]);
     }

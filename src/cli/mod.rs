@@ -234,7 +234,7 @@ async fn execute(command: Command, app: App<'_>) -> Result<Exit, CliError> {
         Command::Move(args) => act::act(&app, Action::Move(args.to), &args.act).await,
         Command::Reprioritise(args) => act::act(&app, Action::Reprioritise(args.to), &args.act).await,
         Command::Rerun(args) => act::act(&app, Action::Rerun, &args).await,
-        Command::ReleaseSlot(args) => release::slot(&app, &args).await,
+        Command::ReleasePermit(args) => release::permit(&app, &args).await,
         Command::ReleaseKey(args) => release::key(&app, &args).await,
         Command::Failures(args) => failures::failures(&app, &args).await,
         Command::Operations(args) => operations::operations(&app, &args).await,

@@ -1,8 +1,8 @@
-//! `release-slot` and `release-key`: take the limit slot or the unique key away from a job.
+//! `release-permit` and `release-key`: take the permit or the unique key away from a job.
 
 use clap::Args;
 use diesel_jobs_core::JobId;
-use diesel_jobs_core::storage::{KeyOfJob, SlotOfJob, key_text};
+use diesel_jobs_core::storage::{KeyOfJob, PermitOfJob, key_text};
 use serde::Serialize;
 
 use super::app::App;
@@ -22,24 +22,24 @@ pub(super) struct ReleaseArgs {
 }
 
 #[derive(Serialize)]
-struct SlotAnswer {
-    /// Whether the slot was freed.
+struct PermitAnswer {
+    /// Whether the permit was freed.
     changed: bool,
     id: JobId,
     #[serde(flatten)]
-    slot: SlotOfJob,
+    permit: PermitOfJob,
 }
 
-pub(super) async fn slot(app: &App<'_>, args: &ReleaseArgs) -> Result<Exit, CliError> {
+pub(super) async fn permit(app: &App<'_>, args: &ReleaseArgs) -> Result<Exit, CliError> {
     let database = database::open(app.url()?, database::NO_HANDLERS).await?;
     database.storage.check_schema().await?;
     let id = JobId(args.id);
-    let slot = database.operator.release_slot(id, &args.who.name(app)?).await?;
-    let changed = matches!(slot, SlotOfJob::Left { .. });
-    let answer = SlotAnswer { changed, id, slot };
+    let permit = database.operator.release_permit(id, &args.who.name(app)?).await?;
+    let changed = matches!(permit, PermitOfJob::Left { .. });
+    let answer = PermitAnswer { changed, id, permit };
     output::print(app.json, &answer, || {
         let nothing = if changed { "" } else { "; nothing was changed" };
-        output::printable(&format!("{}{nothing}", answer.slot.text(id))) + "\n"
+        output::printable(&format!("{}{nothing}", answer.permit.text(id))) + "\n"
     })?;
     Ok(if changed { Exit::Fine } else { Exit::Failed })
 }

@@ -120,7 +120,7 @@ pub(crate) async fn a_job_that_crashes_its_worker_counts_a_crash_after_kills_too
     assert_eq!(state(db, id).await, JobState::Discarded);
 }
 
-pub(crate) async fn a_killed_job_keeps_its_slot_its_key_and_its_turn<F: Fixture>(f: F) {
+pub(crate) async fn a_killed_job_keeps_its_permit_its_key_and_its_turn<F: Fixture>(f: F) {
     use diesel_jobs_core::{Limit, Sequence, Unique};
     let db = f.database();
     let limited = || job().rule(Limit::new("limit", 1).key("x")).unwrap();

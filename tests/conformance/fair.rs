@@ -121,11 +121,11 @@ pub(crate) async fn a_tenant_with_many_jobs_delays_no_other<F: Fixture>(f: F) {
     for _ in 0..5 {
         assert_eq!(served.next().await, "abc");
     }
-    assert_eq!(served.next().await, "aaa", "no slot stays free");
+    assert_eq!(served.next().await, "aaa", "no permit stays free");
     assert_eq!(served.all().await, "a".repeat(92));
 }
 
-pub(crate) async fn with_one_slot_the_turn_goes_on_from_pass_to_pass<F: Fixture>(f: F) {
+pub(crate) async fn with_one_permit_the_turn_goes_on_from_pass_to_pass<F: Fixture>(f: F) {
     let mut served = Served::new(&f).await;
     served.wait(&[('a', 4), ('b', 2), ('c', 3)], 1).await;
     assert_eq!(served.all().await, "abcabcaca");
@@ -164,7 +164,7 @@ pub(crate) async fn the_order_within_a_tenant_is_the_usual_one<F: Fixture>(f: F)
     assert_eq!(order, [ids[2], ids[0], ids[1], ids[3]]);
 }
 
-pub(crate) async fn few_tenants_fill_all_slots<F: Fixture>(f: F) {
+pub(crate) async fn few_tenants_fill_all_permits<F: Fixture>(f: F) {
     let mut served = Served::new(&f).await;
     served.wait(&[('a', 100), ('b', 1), ('c', 2)], 20).await;
     assert_eq!(served.next().await, format!("{}bcc", "a".repeat(17)));
@@ -267,11 +267,11 @@ pub(crate) async fn a_retry_waits_for_a_turn_of_its_tenant<F: Fixture>(f: F) {
     let again = record(db, first.lease.job).await;
     assert_eq!((again.state, again.rules[0].tenant.as_deref()), (JobState::Held, Some(r#"["a"]"#)));
     assert_eq!(served.all().await, "baba");
-    let none = f.client().await.number(&format!("select count(*) as number from {}", F::table("slot"))).await;
+    let none = f.client().await.number(&format!("select count(*) as number from {}", F::table("permit"))).await;
     assert_eq!(none, 0);
 }
 
-pub(crate) async fn a_rescued_job_keeps_its_slot_and_a_cancelled_one_gives_it_back<F: Fixture>(f: F) {
+pub(crate) async fn a_rescued_job_keeps_its_permit_and_a_cancelled_one_gives_it_back<F: Fixture>(f: F) {
     let db = f.database();
     let mut served = Served::new(&f).await;
     served.wait(&[('a', 2), ('b', 1)], 1).await;
@@ -318,7 +318,7 @@ pub(crate) async fn why_says_with_whom_the_tenant_takes_turns<F: Fixture>(f: F) 
     };
     let (_, _, text) = why(2).await;
     assert!(
-        text.contains("so a slot is free; the next pass of admission takes the next job; the job is of the tenant"),
+        text.contains("so a permit is free; the next pass of admission takes the next job; the job is of the tenant"),
         "{text}"
     );
     assert_eq!(admit(db).await, 1);

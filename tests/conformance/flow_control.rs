@@ -1,8 +1,8 @@
-//! What operators do to limits, slots and unique keys while workers run.
+//! What operators do to limits, permits and unique keys while workers run.
 
 use std::time::Duration;
 
-use diesel_jobs_core::storage::{Explained, LimitSlot, Reason, Severity, SlotOfJob};
+use diesel_jobs_core::storage::{Explained, LimitPermit, PermitOfJob, Reason, Severity};
 use diesel_jobs_core::{
     Enqueued, Finish, JobId, JobState, Limit, NewJob, OnDiscard, Sequence, StorageError, Unique, Until,
 };
@@ -62,7 +62,7 @@ pub(crate) async fn a_raised_limit_lets_held_jobs_start_with_the_next_pass<F: Fi
     );
 }
 
-pub(crate) async fn a_lowered_limit_admits_nothing_until_enough_slots_are_free<F: Fixture>(f: F) {
+pub(crate) async fn a_lowered_limit_admits_nothing_until_enough_permits_are_free<F: Fixture>(f: F) {
     let (db, operator) = (f.database(), &f.database().operator);
     let worker = worker(db).await;
     let banked = || job().rule(Limit::new("bank", 3)).unwrap();
@@ -81,10 +81,10 @@ pub(crate) async fn a_lowered_limit_admits_nothing_until_enough_slots_are_free<F
     check_slots(&f, 3).await;
 }
 
-/// Checks the number of all slots.
+/// Checks the number of all permits.
 async fn check_slots<F: Fixture>(f: &F, number: i64) {
-    let slots = format!("select count(*) as number from {}", F::table("slot"));
-    assert_eq!(f.client().await.number(&slots).await, number);
+    let permits = format!("select count(*) as number from {}", F::table("permit"));
+    assert_eq!(f.client().await.number(&permits).await, number);
 }
 
 pub(crate) async fn a_limit_of_zero_admits_none<F: Fixture>(f: F) {
@@ -122,7 +122,7 @@ pub(crate) async fn a_limit_is_set_once_and_outlives_the_session<F: Fixture>(f: 
     refused("a\0b", 1, "ann", "NUL").await;
     refused("stripe", 10_001, "ann", "from 0 to 10000").await;
     refused("stripe", 1, "", "the actor").await;
-    let hostile = "'; drop table jobs.slot; --";
+    let hostile = "'; drop table jobs.permit; --";
     assert!(operator.set_limit(hostile, 1, hostile, Some(hostile)).await.unwrap());
     assert_eq!(operator.limit_settings().await.unwrap().len(), 2);
 }
@@ -159,61 +159,61 @@ pub(crate) async fn a_change_nudges_each_key_once<F: Fixture>(f: F) {
     assert_eq!((number("*").await, number("distinct limit_key").await), (300, 300));
 }
 
-pub(crate) async fn only_a_slot_that_no_job_needs_is_released<F: Fixture>(f: F) {
+pub(crate) async fn only_a_permit_that_no_job_needs_is_released<F: Fixture>(f: F) {
     let (db, operator) = (f.database(), &f.database().operator);
     let worker = worker(db).await;
-    let slot = F::table("slot");
-    let needed = |state| SlotOfJob::Needed { name: "stripe".to_owned(), key: "[\"x\"]".to_owned(), state };
-    let limits = vec![LimitSlot { name: "stripe".to_owned(), key: "[\"x\"]".to_owned() }];
-    let left = SlotOfJob::Left { limits };
+    let permit = F::table("permit");
+    let needed = |state| PermitOfJob::Needed { name: "stripe".to_owned(), key: "[\"x\"]".to_owned(), state };
+    let limits = vec![LimitPermit { name: "stripe".to_owned(), key: "[\"x\"]".to_owned() }];
+    let left = PermitOfJob::Left { limits };
     let ids = enqueue_all(&f, vec![limited("x"); 3]).await;
     assert_eq!(admit(db).await, 2);
-    assert_eq!(operator.release_slot(ids[0], "ann").await.unwrap(), needed(Available));
+    assert_eq!(operator.release_permit(ids[0], "ann").await.unwrap(), needed(Available));
     let jobs = claim(db, worker, 9).await;
-    assert_eq!(operator.release_slot(ids[0], "ann").await.unwrap(), needed(Running));
-    assert_eq!(operator.release_slot(ids[2], "ann").await.unwrap(), SlotOfJob::None, "a held job has none");
-    assert_eq!(operator.release_slot(JobId(987_654), "ann").await.unwrap(), SlotOfJob::None);
+    assert_eq!(operator.release_permit(ids[0], "ann").await.unwrap(), needed(Running));
+    assert_eq!(operator.release_permit(ids[2], "ann").await.unwrap(), PermitOfJob::None, "a held job has none");
+    assert_eq!(operator.release_permit(JobId(987_654), "ann").await.unwrap(), PermitOfJob::None);
     check(&f).await;
 
-    // A slot is left behind, as only a person can do it.
+    // A permit is left behind, as only a person can do it.
     let left_behind =
-        format!("insert into {slot} (job_id, limit_name, limit_key) values ({}, 'stripe', '[\"x\"]')", ids[0]);
+        format!("insert into {permit} (job_id, limit_name, limit_key) values ({}, 'stripe', '[\"x\"]')", ids[0]);
     for job in jobs {
         assert!(finish(db, &job, DONE).await);
     }
     for _ in 0..2 {
         f.client().await.execute(&left_behind).await.unwrap();
         f.client().await.execute(&left_behind.replace(&ids[0].to_string(), &ids[1].to_string())).await.unwrap();
-        assert_eq!(admit(db).await, 0, "both slots are taken");
-        assert_eq!(operator.slot(ids[0]).await.unwrap(), left);
-        assert_eq!(operator.release_slot(ids[0], "ann").await.unwrap(), left);
-        assert_eq!(operator.release_slot(ids[0], "ann").await.unwrap(), SlotOfJob::None);
+        assert_eq!(admit(db).await, 0, "both permits are taken");
+        assert_eq!(operator.permit(ids[0]).await.unwrap(), left);
+        assert_eq!(operator.release_permit(ids[0], "ann").await.unwrap(), left);
+        assert_eq!(operator.release_permit(ids[0], "ann").await.unwrap(), PermitOfJob::None);
         assert_eq!(admit(db).await, 1, "the next job starts at once");
         let next = claim(db, worker, 9).await;
         assert!(finish(db, &next[0], DONE).await);
-        f.client().await.execute(&format!("delete from {slot}")).await.unwrap();
+        f.client().await.execute(&format!("delete from {permit}")).await.unwrap();
         enqueue(&f, limited("x")).await;
     }
-    assert_eq!(audited(&f, "ann", "release_slot", &format!("job {}", ids[0])).await, 2);
+    assert_eq!(audited(&f, "ann", "release_permit", &format!("job {}", ids[0])).await, 2);
 
-    // A job with several limits has several slots.
+    // A job with several limits has several permits.
     for name in ["stripe", "bank"] {
         f.client().await.execute(&left_behind.replace("stripe", name)).await.unwrap();
     }
-    let both = ["bank", "stripe"].map(|name| LimitSlot { name: name.to_owned(), key: "[\"x\"]".to_owned() });
-    assert_eq!(operator.release_slot(ids[0], "ann").await.unwrap(), SlotOfJob::Left { limits: both.to_vec() });
-    assert_eq!(operator.release_slot(ids[0], "ann").await.unwrap(), SlotOfJob::None);
-    assert!(operator.release_slot(ids[0], "").await.is_err());
+    let both = ["bank", "stripe"].map(|name| LimitPermit { name: name.to_owned(), key: "[\"x\"]".to_owned() });
+    assert_eq!(operator.release_permit(ids[0], "ann").await.unwrap(), PermitOfJob::Left { limits: both.to_vec() });
+    assert_eq!(operator.release_permit(ids[0], "ann").await.unwrap(), PermitOfJob::None);
+    assert!(operator.release_permit(ids[0], "").await.is_err());
 }
 
-pub(crate) async fn a_slot_under_a_dead_worker_is_released_and_its_job_goes_on<F: Fixture>(f: F) {
+pub(crate) async fn a_permit_under_a_dead_worker_is_released_and_its_job_goes_on<F: Fixture>(f: F) {
     let (db, operator) = (f.database(), &f.database().operator);
     let dead = mortal(db).await;
     let ids = enqueue_all(&f, vec![job().rule(Limit::new("bank", 1)).unwrap(); 2]).await;
     assert_eq!(admit(db).await, 1);
     assert_eq!(claim(db, dead, 1).await.len(), 1);
     tokio::time::sleep(Duration::from_millis(20)).await;
-    assert!(matches!(operator.release_slot(ids[0], "ann").await.unwrap(), SlotOfJob::Left { .. }));
+    assert!(matches!(operator.release_permit(ids[0], "ann").await.unwrap(), PermitOfJob::Left { .. }));
     assert_eq!(admit(db).await, 1);
     assert_eq!(rescue(db, POLICY).await.returned, [ids[0]]);
     let worker = worker(db).await;
@@ -222,15 +222,15 @@ pub(crate) async fn a_slot_under_a_dead_worker_is_released_and_its_job_goes_on<F
     check_slots(&f, 0).await;
 }
 
-pub(crate) async fn the_slot_of_a_sequence_is_not_released<F: Fixture>(f: F) {
+pub(crate) async fn the_permit_of_a_sequence_is_not_released<F: Fixture>(f: F) {
     let (db, operator) = (f.database(), &f.database().operator);
     let worker = worker(db).await;
     let ordered = || job().rule(Sequence::new("orders").key("x").on_discard(OnDiscard::Halt)).unwrap();
     let ids = enqueue_all(&f, vec![ordered(), ordered()]).await;
     assert_eq!(admit(db).await, 1);
     let refused = async |halts: bool| {
-        let found = operator.release_slot(ids[0], "ann").await.unwrap();
-        assert!(matches!(&found, SlotOfJob::Sequence { halted, .. } if *halted == halts), "{found:?}");
+        let found = operator.release_permit(ids[0], "ann").await.unwrap();
+        assert!(matches!(&found, PermitOfJob::Sequence { halted, .. } if *halted == halts), "{found:?}");
     };
     refused(false).await;
     let jobs = claim(db, worker, 1).await;

@@ -36,18 +36,18 @@ fn started<F: Fixture>() -> &'static str {
     }
 }
 
-/// Checks that exactly the available and running jobs have a slot, and that no key has more than two.
+/// Checks that exactly the available and running jobs have a permit, and that no key has more than two.
 pub(crate) async fn check<F: Fixture>(f: &F) {
-    let (slot, started) = (F::table("slot"), started::<F>());
+    let (permit, started) = (F::table("permit"), started::<F>());
     let mut client = f.client().await;
     let unlike = format!(
-        "select count(*) as number from ({started}) job full join {slot} slot on slot.job_id = job.id where slot.job_id is null or job.id is null"
+        "select count(*) as number from ({started}) job full join {permit} permit on permit.job_id = job.id where permit.job_id is null or job.id is null"
     );
-    assert_eq!(client.number(&unlike).await, 0, "slots that are missing or left behind");
+    assert_eq!(client.number(&unlike).await, 0, "permits that are missing or left behind");
     let over = format!(
-        "select count(*) as number from (select limit_key from {slot} group by limit_name, limit_key having count(*) > 2) over"
+        "select count(*) as number from (select limit_key from {permit} group by limit_name, limit_key having count(*) > 2) over"
     );
-    assert_eq!(client.number(&over).await, 0, "keys with more than two slots");
+    assert_eq!(client.number(&over).await, 0, "keys with more than two permits");
 }
 
 async fn states(db: &Database, ids: &[JobId]) -> Vec<JobState> {
@@ -126,7 +126,7 @@ async fn two_of_three<F: Fixture>(f: &F, worker: WorkerId) -> (Vec<ClaimedJob>, 
     (jobs, ids[2])
 }
 
-pub(crate) async fn every_end_gives_the_slot_back<F: Fixture>(f: F) {
+pub(crate) async fn every_end_gives_the_permit_back<F: Fixture>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
     let keep = Keep::Nothing;
@@ -163,7 +163,7 @@ pub(crate) async fn a_retry_waits_for_its_turn_and_a_release_keeps_it<F: Fixture
     let (one, other) = (&jobs[0], &jobs[1]);
     assert!(finish(db, one, Transition::Release).await);
     check(&f).await;
-    assert_eq!(admit(db).await, 0, "the released job has its slot");
+    assert_eq!(admit(db).await, 0, "the released job has its permit");
     let again = claim(db, worker, 9).await;
     assert_eq!(ids(&again), [one.lease.job]);
     assert_eq!(db.storage.finish(&[Finish::release(again[0].lease)]).await.unwrap(), [one.lease.job]);
@@ -183,7 +183,7 @@ pub(crate) async fn a_retry_waits_for_its_turn_and_a_release_keeps_it<F: Fixture
     check(&f).await;
 }
 
-pub(crate) async fn a_rescued_job_keeps_its_slot_and_a_discarded_one_does_not<F: Fixture>(f: F) {
+pub(crate) async fn a_rescued_job_keeps_its_permit_and_a_discarded_one_does_not<F: Fixture>(f: F) {
     let db = f.database();
     let dead = mortal(db).await;
     let mut once = limited("x");
@@ -199,7 +199,7 @@ pub(crate) async fn a_rescued_job_keeps_its_slot_and_a_discarded_one_does_not<F:
     assert_eq!(states(db, &ids).await, [Discarded, Available, Available]);
 }
 
-pub(crate) async fn handlers_give_the_slot_back_in_their_own_transaction<F: Fixture>(f: F) {
+pub(crate) async fn handlers_give_the_permit_back_in_their_own_transaction<F: Fixture>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
     for transition in [DONE, Transition::Complete(Keep::Nothing), Transition::Snooze(HOUR)] {
@@ -231,19 +231,19 @@ pub(crate) async fn handlers_give_the_slot_back_in_their_own_transaction<F: Fixt
 }
 
 /// An output is written before the finish, by a statement of its own on PostgreSQL.
-pub(crate) async fn every_way_to_complete_with_an_output_gives_slot_and_key_back<F: Fixture>(f: F) {
+pub(crate) async fn every_way_to_complete_with_an_output_gives_permit_and_key_back<F: Fixture>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
     let end = Transition::CompleteWith(Keep::For(HOUR), Output::new("x"));
     let started = async || {
         enqueue_all(&f, vec![limited("x").unique(Unique::new()).unwrap(), job()]).await;
-        assert_eq!(admit(db).await, 1, "the key and the slot are free");
+        assert_eq!(admit(db).await, 1, "the key and the permit are free");
         let jobs = claim(db, worker, 9).await;
         assert_eq!(jobs.len(), 2);
         jobs
     };
     let nothing_is_left = async |way: &str| {
-        for table in ["slot", "unique_key"] {
+        for table in ["permit", "unique_key"] {
             let left = format!("select count(*) as number from {}", F::table(table));
             assert_eq!(f.client().await.number(&left).await, 0, "{way}: {table}");
         }
@@ -280,7 +280,7 @@ pub(crate) async fn a_job_for_later_is_admitted_when_it_is_due<F: Fixture>(f: F)
     assert_eq!(state(db, id).await, Scheduled);
     assert_eq!(admit(db).await, 0, "it is not due");
     let other = enqueue(&f, limited("x")).await;
-    assert_eq!(admit(db).await, 1, "it takes no slot before");
+    assert_eq!(admit(db).await, 1, "it takes no permit before");
     assert_eq!(state(db, other).await, Available);
     f.client().await.execute(&F::passed(HOUR)).await.unwrap();
     assert_eq!(state(db, id).await, Held);
@@ -377,7 +377,7 @@ pub(crate) async fn operators_act_on_held_jobs<F: Fixture>(f: F) {
     assert_eq!(act(Action::Discard, seven).await, Operated::Done);
     assert_eq!(act(Action::RunNow, three).await, Operated::Done);
     check(&f).await;
-    assert_eq!(admit(db).await, 0, "no action gives a job a slot");
+    assert_eq!(admit(db).await, 0, "no action gives a job a permit");
     assert_eq!(
         states(db, &[one, two, three, four, six, seven]).await,
         [Available, Available, Held, Held, Cancelled, Discarded]
@@ -483,7 +483,8 @@ pub(crate) async fn limits_are_listed_with_the_keys_that_hold_jobs_back<F: Fixtu
     assert_eq!(admit(db).await, 4);
     let limits = db.operator.limits().await.unwrap();
     assert!(limits.iter().all(|limit| !limit.is_sequence), "{limits:?}");
-    let limits: Vec<_> = limits.iter().map(|limit| format!("{} {} {}", limit.name, limit.held, limit.slots)).collect();
+    let limits: Vec<_> =
+        limits.iter().map(|limit| format!("{} {} {}", limit.name, limit.held, limit.permits)).collect();
     assert_eq!(limits, ["mail 1 1", "stripe 2 3"]);
     assert!(db.operator.rate_keys(None, 10).await.unwrap().is_empty());
 
@@ -507,7 +508,7 @@ pub(crate) async fn limits_are_listed_with_the_keys_that_hold_jobs_back<F: Fixtu
     assert!(close(keys[1].oldest.unwrap(), now(db).await), "{:?}", keys[1].oldest);
 }
 
-pub(crate) async fn a_paused_queue_takes_no_slots<F: Fixture>(f: F) {
+pub(crate) async fn a_paused_queue_takes_no_permits<F: Fixture>(f: F) {
     let db = f.database();
     db.operator.pause_queue("default", "ann", None).await.unwrap();
     let mut other = limited("x");
@@ -813,6 +814,6 @@ pub(crate) async fn at_no_time_are_there_more_than_the_limit<F: Fixture>(f: F) {
     tokio::join!(enqueues, checks, one, two, three, four);
     assert_eq!(ended.load(order), JOBS);
     let mut client = f.client().await;
-    let slots = format!("select count(*) as number from {}", F::table("slot"));
-    assert_eq!(client.number(&slots).await, 0, "all slots are given back");
+    let permits = format!("select count(*) as number from {}", F::table("permit"));
+    assert_eq!(client.number(&permits).await, 0, "all permits are given back");
 }

@@ -107,7 +107,7 @@ pub(crate) async fn the_decision_leaves_what_a_pass_would_admit<F: Fixture>(f: F
     let mut urgent = hasty();
     urgent.priority = 9;
     let ids = enqueue_all(&f, vec![elsewhere.clone(), hasty(), hasty(), urgent, elsewhere]).await;
-    // No pass has looked yet, as if a slot was freed after one, and all of these jobs came after it.
+    // No pass has looked yet, as if a permit was freed after one, and all of these jobs came after it.
     assert_eq!(end_full(db).await.len(), 1);
     assert_eq!(states(db, &ids).await, [Held, Held, Discarded, Held, Held]);
     assert_eq!(pass(db).await, (2, 0));
@@ -201,7 +201,7 @@ pub(crate) async fn the_newest_jobs_of_a_key_run<F: Fixture>(f: F) {
     assert_eq!(jobs.len(), 4);
     let new = enqueue(&f, newest()).await;
     assert_eq!(pass(db).await, (0, 1), "the oldest is cancelled");
-    assert_eq!(pass(db).await, (1, 0), "its slot is free");
+    assert_eq!(pass(db).await, (1, 0), "its permit is free");
     assert_eq!(states(db, &[old[0], old[1], new]).await, [Cancelled, Running, Available]);
     assert_eq!(reason(db, old[0]).await, "its limit `stripe` was full, and newer jobs took its place");
     let cancelled = jobs.iter().find(|job| job.lease.job == old[0]).unwrap();

@@ -210,7 +210,7 @@ impl Fixture for Postgres {
         "installation",
         "output",
         "held",
-        "slot",
+        "permit",
         "nudge",
         "rate",
         "fair_turn",

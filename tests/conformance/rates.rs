@@ -102,8 +102,8 @@ pub(crate) async fn keys_have_tokens_of_their_own<F: Fixture>(f: F) {
     }
     let nudges = f.client().await.number(&format!("select count(*) as number from {}", F::table("nudge"))).await;
     assert_eq!((admit(db).await, nudges), (0, 0), "an end brings no token");
-    let slots = f.client().await.number(&format!("select count(*) as number from {}", F::table("slot"))).await;
-    assert_eq!(slots, 0, "a rate has no slots");
+    let permits = f.client().await.number(&format!("select count(*) as number from {}", F::table("permit"))).await;
+    assert_eq!(permits, 0, "a rate has no permits");
 }
 
 pub(crate) async fn the_highest_priority_comes_first<F: Fixture>(f: F) {

@@ -255,7 +255,7 @@ pub(crate) async fn operators_take_jobs_out_of_a_sequence<F: Fixture>(f: F) {
     assert_eq!(act(Action::Discard, ids[2]).await, Operated::Done);
     assert_eq!(state(db, ids[0]).await, Cancelled);
     assert!(db.operator.halted_sequences(9).await.unwrap().is_empty(), "it was not the turn of the discarded one");
-    // A job that waits for its next attempt has the slot, and gives it back.
+    // A job that waits for its next attempt has the permit, and gives it back.
     for (place, action) in [(3, Action::Cancel), (4, Action::Delete)] {
         assert_eq!(admit(db).await, 1);
         let job = only(db, worker).await;
@@ -347,6 +347,6 @@ pub(crate) async fn the_order_holds_beside_other_workers<F: Fixture>(f: F) {
         let order: Vec<&JobId> = ended.iter().filter(of_key).collect();
         assert!(order.is_sorted(), "{order:?}");
     }
-    let slots = format!("select count(*) as number from {}", F::table("slot"));
-    assert_eq!(f.client().await.number(&slots).await, 0);
+    let permits = format!("select count(*) as number from {}", F::table("permit"));
+    assert_eq!(f.client().await.number(&permits).await, 0);
 }

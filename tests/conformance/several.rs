@@ -42,25 +42,25 @@ async fn states(db: &Database, ids: &[JobId]) -> Vec<JobState> {
     states
 }
 
-/// The slots, as `name:number`.
-async fn slots<F: Fixture>(f: &F) -> Vec<(String, i64)> {
+/// The permits, as `name:number`.
+async fn permits<F: Fixture>(f: &F) -> Vec<(String, i64)> {
     let mut client = f.client().await;
     let mut found = Vec::new();
     for name in ["account", "orders", "stripe"] {
-        let sql = format!("select count(*) as number from {} where limit_name = '{name}'", F::table("slot"));
+        let sql = format!("select count(*) as number from {} where limit_name = '{name}'", F::table("permit"));
         let number = client.number(&sql).await;
         if number > 0 {
             found.push((name.to_owned(), number));
         }
     }
     let (all, known) =
-        (format!("select count(*) as number from {}", F::table("slot")), found.iter().map(|slot| slot.1));
-    assert_eq!(client.number(&all).await, known.sum::<i64>(), "no other name has a slot");
+        (format!("select count(*) as number from {}", F::table("permit")), found.iter().map(|permit| permit.1));
+    assert_eq!(client.number(&all).await, known.sum::<i64>(), "no other name has a permit");
     found
 }
 
-fn named(slots: &[(&str, i64)]) -> Vec<(String, i64)> {
-    slots.iter().map(|(name, number)| ((*name).to_owned(), *number)).collect()
+fn named(permits: &[(&str, i64)]) -> Vec<(String, i64)> {
+    permits.iter().map(|(name, number)| ((*name).to_owned(), *number)).collect()
 }
 
 /// Passes until nothing more starts. Fails if they do not end.
@@ -95,7 +95,7 @@ pub(crate) async fn a_job_starts_when_all_its_limits_allow_it<F: Fixture>(f: F) 
         assert_eq!(states(db, &ids).await, [Held; 5], "{name}");
         assert_eq!(settle(db).await, 3, "{name}");
         assert_eq!(states(db, &ids).await, [Available, Available, Held, Available, Held], "{name}");
-        assert_eq!(slots(&f).await, named(&[("account", 3), ("stripe", 3)]), "{name}");
+        assert_eq!(permits(&f).await, named(&[("account", 3), ("stripe", 3)]), "{name}");
         let jobs = claim(db, worker, 9).await;
         assert_eq!(jobs.len(), 3, "{name}");
         let y = jobs.iter().find(|job| job.lease.job == ids[3]).unwrap();
@@ -109,19 +109,19 @@ pub(crate) async fn a_job_starts_when_all_its_limits_allow_it<F: Fixture>(f: F) 
         for job in claim(db, worker, 9).await {
             assert!(finish(db, &job, Transition::Complete(diesel_jobs_core::Keep::Nothing)).await);
         }
-        assert_eq!(slots(&f).await, [], "{name}");
+        assert_eq!(permits(&f).await, [], "{name}");
         assert_eq!(settle(db).await, 0, "{name}");
     }
 }
 
-pub(crate) async fn a_job_that_waits_has_no_slot_of_any_limit<F: Fixture>(f: F) {
+pub(crate) async fn a_job_that_waits_has_no_permit_of_any_limit<F: Fixture>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
     let full = enqueue_all(&f, vec![alone("stripe", 3); 3]).await;
     assert_eq!(settle(db).await, 3);
     let waiting = enqueue_all(&f, vec![both("x"); 4]).await;
     assert_eq!(settle(db).await, 0);
-    assert_eq!(slots(&f).await, named(&[("stripe", 3)]));
+    assert_eq!(permits(&f).await, named(&[("stripe", 3)]));
     // The account is free for a job that needs nothing else, although it comes later.
     let other = enqueue(&f, job().rule(Limit::new("account", 2).key("x")).unwrap()).await;
     assert_eq!(settle(db).await, 1);
@@ -129,9 +129,9 @@ pub(crate) async fn a_job_that_waits_has_no_slot_of_any_limit<F: Fixture>(f: F) 
     for job in claim(db, worker, 9).await.iter().filter(|job| full.contains(&job.lease.job)) {
         assert!(finish(db, job, DONE).await);
     }
-    assert_eq!(settle(db).await, 1, "the other job has one of the two slots of the account");
+    assert_eq!(settle(db).await, 1, "the other job has one of the two permits of the account");
     assert_eq!(states(db, &waiting).await, [Available, Held, Held, Held]);
-    assert_eq!(slots(&f).await, named(&[("account", 2), ("stripe", 1)]));
+    assert_eq!(permits(&f).await, named(&[("account", 2), ("stripe", 1)]));
 }
 
 pub(crate) async fn limits_in_any_order_do_not_lock_each_other<F: Fixture>(f: F) {
@@ -149,10 +149,10 @@ pub(crate) async fn limits_in_any_order_do_not_lock_each_other<F: Fixture>(f: F)
         let job = only(db, worker).await;
         assert!(finish(db, &job, DONE).await);
     }
-    assert_eq!((settle(db).await, slots(&f).await), (0, Vec::new()));
+    assert_eq!((settle(db).await, permits(&f).await), (0, Vec::new()));
 }
 
-pub(crate) async fn every_end_gives_all_slots_back<F: Fixture>(f: F) {
+pub(crate) async fn every_end_gives_all_permits_back<F: Fixture>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
     let ends = [DONE, discard(), cancel(), retry_in(HOUR), Transition::Snooze(HOUR)];
@@ -161,13 +161,13 @@ pub(crate) async fn every_end_gives_all_slots_back<F: Fixture>(f: F) {
         assert_eq!(settle(db).await, 2, "{}", end.name());
         let jobs = claim(db, worker, 9).await;
         assert!(finish(db, &jobs[0], end.clone()).await);
-        assert_eq!(slots(&f).await, named(&[("account", 1), ("stripe", 1)]), "{}", end.name());
+        assert_eq!(permits(&f).await, named(&[("account", 1), ("stripe", 1)]), "{}", end.name());
         assert_eq!(settle(db).await, 1, "{}", end.name());
         assert_eq!(state(db, ids[2]).await, Available);
         assert!(finish(db, &jobs[1], end.clone()).await);
         let job = only(db, worker).await;
         assert!(finish(db, &job, end.clone()).await);
-        assert_eq!(slots(&f).await, [], "{}", end.name());
+        assert_eq!(permits(&f).await, [], "{}", end.name());
     }
 }
 
@@ -180,7 +180,7 @@ pub(crate) async fn a_retried_job_waits_for_all_its_limits_again<F: Fixture>(f: 
     enqueue_all(&f, vec![alone("stripe", 3); 3]).await;
     assert_eq!(settle(db).await, 2);
     assert!(finish(db, &job, retry_in(Duration::ZERO)).await);
-    assert_eq!(settle(db).await, 1, "a job that has waited for longer takes the slot");
+    assert_eq!(settle(db).await, 1, "a job that has waited for longer takes the permit");
     assert_eq!(state(db, id).await, Held);
     let other = claim(db, worker, 1).await.remove(0);
     assert!(finish(db, &other, DONE).await);
@@ -188,10 +188,10 @@ pub(crate) async fn a_retried_job_waits_for_all_its_limits_again<F: Fixture>(f: 
     let again = claim(db, worker, 9).await.into_iter().find(|job| job.lease.job == id).unwrap();
     assert_eq!(again.attempt, 2);
     assert!(again.flags.is_limited());
-    assert_eq!(slots(&f).await, named(&[("account", 1), ("stripe", 3)]));
+    assert_eq!(permits(&f).await, named(&[("account", 1), ("stripe", 3)]));
 }
 
-pub(crate) async fn a_rescued_job_keeps_all_its_slots<F: Fixture>(f: F) {
+pub(crate) async fn a_rescued_job_keeps_all_its_permits<F: Fixture>(f: F) {
     let db = f.database();
     let dead = mortal(db).await;
     let mut once = both("x");
@@ -202,7 +202,7 @@ pub(crate) async fn a_rescued_job_keeps_all_its_slots<F: Fixture>(f: F) {
     tokio::time::sleep(Duration::from_millis(20)).await;
     let rescued = rescue(db, POLICY).await;
     assert_eq!((rescued.returned, rescued.discarded), (vec![ids[1]], vec![ids[0]]));
-    assert_eq!(slots(&f).await, named(&[("account", 1), ("stripe", 1)]));
+    assert_eq!(permits(&f).await, named(&[("account", 1), ("stripe", 1)]));
     assert_eq!(settle(db).await, 1);
     assert_eq!(states(db, &ids).await, [JobState::Discarded, Available, Available]);
 }
@@ -240,8 +240,8 @@ pub(crate) async fn a_job_keeps_its_turn_while_it_waits_for_its_limit<F: Fixture
     assert_eq!(settle(db).await, 3);
     let ids = enqueue_all(&f, vec![ordered("x", OnDiscard::Halt); 3]).await;
     let single = enqueue(&f, job().rule(Sequence::new("orders").key("x")).unwrap()).await;
-    assert_eq!(settle(db).await, 0, "the next jobs of the sequence wait, although one needs no slot of the limit");
-    assert_eq!(slots(&f).await, named(&[("orders", 1), ("stripe", 3)]));
+    assert_eq!(settle(db).await, 0, "the next jobs of the sequence wait, although one needs no permit of the limit");
+    assert_eq!(permits(&f).await, named(&[("orders", 1), ("stripe", 3)]));
     for job in claim(db, worker, 9).await {
         assert!(full.contains(&job.lease.job) && finish(db, &job, DONE).await);
     }
@@ -249,9 +249,9 @@ pub(crate) async fn a_job_keeps_its_turn_while_it_waits_for_its_limit<F: Fixture
     for _ in 0..4 {
         assert_eq!(settle(db).await, 1, "one after the other");
         let job = only(db, worker).await;
-        // The turn stays through a retry, and the slot of the limit does not.
+        // The turn stays through a retry, and the permit of the limit does not.
         assert!(finish(db, &job, retry_in(Duration::ZERO)).await);
-        assert_eq!(slots(&f).await, named(&[("orders", 1)]));
+        assert_eq!(permits(&f).await, named(&[("orders", 1)]));
         assert_eq!(settle(db).await, 1);
         let again = only(db, worker).await;
         assert_eq!((again.lease.job, again.attempt), (job.lease.job, 2));
@@ -259,7 +259,7 @@ pub(crate) async fn a_job_keeps_its_turn_while_it_waits_for_its_limit<F: Fixture
         order.push(job.lease.job);
     }
     assert_eq!(order, [&ids[..], &[single]].concat());
-    assert_eq!((settle(db).await, slots(&f).await), (0, Vec::new()));
+    assert_eq!((settle(db).await, permits(&f).await), (0, Vec::new()));
 }
 
 pub(crate) async fn a_discarded_job_halts_its_sequence_and_frees_its_limit<F: Fixture>(f: F) {
@@ -272,7 +272,7 @@ pub(crate) async fn a_discarded_job_halts_its_sequence_and_frees_its_limit<F: Fi
         let job = only(db, worker).await;
         assert!(finish(db, &job, discard()).await);
         let halted = if starts == 0 { named(&[("orders", 1)]) } else { Vec::new() };
-        assert_eq!(slots(&f).await, halted);
+        assert_eq!(permits(&f).await, halted);
         assert_eq!(settle(db).await, starts);
         if starts == 0 {
             let answer = db.operator.act(&Action::Retry, &[ids[0]], "ann").await.unwrap();
@@ -286,7 +286,7 @@ pub(crate) async fn a_discarded_job_halts_its_sequence_and_frees_its_limit<F: Fi
         }
         let last = only(db, worker).await;
         assert!(last.lease.job == ids[1] && finish(db, &last, DONE).await);
-        assert_eq!(slots(&f).await, []);
+        assert_eq!(permits(&f).await, []);
     }
 }
 
@@ -303,11 +303,11 @@ pub(crate) async fn a_token_is_spent_when_the_job_starts<F: Fixture>(f: F) {
     for job in claim(db, worker, 9).await {
         assert!(finish(db, &job, DONE).await);
     }
-    assert_eq!(settle(db).await, 0, "there is a slot, and no token");
+    assert_eq!(settle(db).await, 0, "there is a permit, and no token");
     assert!(db.storage.admit(false).await.unwrap().next_token.is_some());
-    assert_eq!(slots(&f).await, [], "it waits for the token without a slot");
+    assert_eq!(permits(&f).await, [], "it waits for the token without a permit");
     let text = why(db, ids[1]).await.text;
-    assert!(text.contains("rate `calls`") && text.contains("limit `stripe`, all jobs, has a free slot"), "{text}");
+    assert!(text.contains("rate `calls`") && text.contains("limit `stripe`, all jobs, has a free permit"), "{text}");
     for id in &ids[1..] {
         f.client().await.execute(&F::passed(10 * MINUTE)).await.unwrap();
         assert_eq!(settle(db).await, 1);
@@ -339,7 +339,7 @@ pub(crate) async fn operators_set_each_limit_by_its_name<F: Fixture>(f: F) {
     let text = why(db, ids[3]).await.text;
     assert!(
         text.contains("limit `stripe`, all jobs, is full with 3 of 3")
-            && text.contains("limit `account`, key [\"x\"], has a free slot: 3 of 4"),
+            && text.contains("limit `account`, key [\"x\"], has a free permit: 3 of 4"),
         "{text}"
     );
     assert!(db.operator.set_limit("stripe", 10, "ann", None).await.unwrap());
@@ -381,7 +381,7 @@ pub(crate) async fn operators_act_on_jobs_with_several_limits<F: Fixture>(f: F) 
     panic!("{again}: a waiting job was enqueued anew");
 }
 
-pub(crate) async fn a_paused_queue_takes_no_slots_of_any_limit<F: Fixture>(f: F) {
+pub(crate) async fn a_paused_queue_takes_no_permits_of_any_limit<F: Fixture>(f: F) {
     let db = f.database();
     let of = |queue: &'static str| {
         let mut job = both("x");
@@ -401,7 +401,7 @@ pub(crate) async fn a_paused_queue_takes_no_slots_of_any_limit<F: Fixture>(f: F)
     }
     db.storage.admit(true).await.unwrap();
     settle(db).await;
-    assert_eq!(slots(&f).await, named(&[("account", 2), ("stripe", 2)]));
+    assert_eq!(permits(&f).await, named(&[("account", 2), ("stripe", 2)]));
 }
 
 pub(crate) async fn a_sweep_finds_several_limits_without_a_nudge<F: Fixture>(f: F) {
@@ -440,7 +440,7 @@ pub(crate) async fn a_replaced_job_keeps_its_turn_and_waits_again<F: Fixture>(f:
     later.args = r#"{"id": 2}"#.into();
     let later = enqueue(&f, later).await;
     assert_eq!(settle(db).await, 0);
-    assert_eq!(slots(&f).await, named(&[("orders", 1), ("stripe", 3)]));
+    assert_eq!(permits(&f).await, named(&[("orders", 1), ("stripe", 3)]));
     // Its turn has come, and it waits at the full limit.
     assert_eq!(enqueue(&f, step("b")).await, first);
     assert_eq!((settle(db).await, state(db, first).await), (0, Held));
@@ -451,10 +451,10 @@ pub(crate) async fn a_replaced_job_keeps_its_turn_and_waits_again<F: Fixture>(f:
         assert_eq!(settle(db).await, 1);
         let job = only(db, worker).await;
         assert_eq!(job.lease.job, id);
-        assert_eq!(slots(&f).await, named(&[("orders", 1), ("stripe", 1)]));
+        assert_eq!(permits(&f).await, named(&[("orders", 1), ("stripe", 1)]));
         assert!(finish(db, &job, DONE).await);
     }
-    assert_eq!((settle(db).await, slots(&f).await), (0, Vec::new()));
+    assert_eq!((settle(db).await, permits(&f).await), (0, Vec::new()));
 }
 
 pub(crate) async fn a_limit_and_a_rate_of_one_name_do_not_start_each_others_jobs<F: Fixture>(f: F) {
@@ -466,5 +466,5 @@ pub(crate) async fn a_limit_and_a_rate_of_one_name_do_not_start_each_others_jobs
     let limited = job().rule(Limit::new("account", 1)).unwrap().rule(shared()).unwrap();
     enqueue_all(&f, vec![limited; 5]).await;
     assert_eq!(settle(db).await, 2, "the one with the rate, and one of the others");
-    assert_eq!(slots(&f).await, named(&[("account", 1), ("stripe", 2)]));
+    assert_eq!(permits(&f).await, named(&[("account", 1), ("stripe", 2)]));
 }

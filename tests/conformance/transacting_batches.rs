@@ -120,10 +120,10 @@ pub(crate) async fn an_error_leaves_all_leases<F: Fixture>(f: F) {
 }
 
 /// One job has a limit, one is in a sequence, one is unique and one is none of these.
-pub(crate) async fn slots_and_keys_are_given_back_in_the_transaction<F: Fixture>(f: F) {
+pub(crate) async fn permits_and_keys_are_given_back_in_the_transaction<F: Fixture>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
-    let slots = format!("select count(*) as number from {}", F::table("slot"));
+    let permits = format!("select count(*) as number from {}", F::table("permit"));
     let keys = format!("select count(*) as number from {}", F::table("unique_key"));
     for second in [DONE, discard(), Transition::Snooze(HOUR), retry_in(HOUR), Transition::Complete(Keep::Nothing)] {
         for provided in F::provided() {
@@ -134,12 +134,12 @@ pub(crate) async fn slots_and_keys_are_given_back_in_the_transaction<F: Fixture>
             let jobs = claim(db, worker, 9).await;
             assert_eq!(jobs.len(), 4);
             let mut client = f.client().await;
-            assert_eq!((client.number(&slots).await, client.number(&keys).await), (2, 1));
+            assert_eq!((client.number(&permits).await, client.number(&keys).await), (2, 1));
             let before = effects(&f, provided.0).await;
             let ended =
                 db.storage.transact(of_batch(&provided, &jobs, Act::of_batch(provided.0, Err("rolled back")))).await;
             assert!(matches!(ended, Transacted::RolledBack(_)), "{}: {ended:?}", provided.0);
-            assert_eq!((client.number(&slots).await, client.number(&keys).await), (2, 1), "nothing was given back");
+            assert_eq!((client.number(&permits).await, client.number(&keys).await), (2, 1), "nothing was given back");
             let mut transitions = vec![DONE; 4];
             let limited = jobs.iter().position(|job| job.flags.is_limited()).expect("two have a limit");
             transitions[limited] = second.clone();
@@ -147,7 +147,12 @@ pub(crate) async fn slots_and_keys_are_given_back_in_the_transaction<F: Fixture>
                 db.storage.transact(of_batch(&provided, &jobs, Act::of_batch(provided.0, Ok(transitions)))).await;
             assert!(matches!(ended, Transacted::Committed(_)), "{}, {second:?}: {ended:?}", provided.0);
             assert_eq!(effects(&f, provided.0).await, before + 1);
-            assert_eq!((client.number(&slots).await, client.number(&keys).await), (0, 0), "{}, {second:?}", provided.0);
+            assert_eq!(
+                (client.number(&permits).await, client.number(&keys).await),
+                (0, 0),
+                "{}, {second:?}",
+                provided.0
+            );
             if matches!(second, Transition::Snooze(_) | Transition::Retry { .. }) {
                 let state = state(db, jobs[limited].lease.job).await;
                 assert!(matches!(state, Held | Scheduled | Retrying), "it waits for its time and its limit: {state:?}");

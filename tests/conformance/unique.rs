@@ -310,9 +310,10 @@ pub(crate) async fn a_debounced_job_has_the_newest_arguments<F: Fixture>(f: F) {
 }
 
 /// A limit counts the jobs that are about to run. So a job that was admitted, and then got a later time, gives back what it took.
-pub(crate) async fn a_job_that_is_scheduled_again_takes_no_slot<F: Fixture>(f: F) {
+pub(crate) async fn a_job_that_is_scheduled_again_takes_no_permit<F: Fixture>(f: F) {
     let db = f.database();
-    let slots = async || f.client().await.number(&format!("select count(*) as number from {}", F::table("slot"))).await;
+    let permits =
+        async || f.client().await.number(&format!("select count(*) as number from {}", F::table("permit"))).await;
     let one = |limits: &[(&str, bool)], note: &str, rule: Unique| {
         limits.iter().fold(with_note(note, note, rule), |job, (name, is_sequence)| match is_sequence {
             true => job.rule(Sequence::new(*name)).unwrap(),
@@ -340,7 +341,7 @@ pub(crate) async fn a_job_that_is_scheduled_again_takes_no_slot<F: Fixture>(f: F
         later.run_at = RunAt::After(MINUTE);
         assert!(answer(&f, later).await.is_replaced());
         assert_eq!(state(db, first.id()).await, JobState::Scheduled, "{limits:?}");
-        assert_eq!(slots().await, keeps, "{limits:?}");
+        assert_eq!(permits().await, keeps, "{limits:?}");
         let mut admitted = 0;
         for _ in 0..3 {
             admitted += admit(db).await;
@@ -357,7 +358,7 @@ pub(crate) async fn a_job_that_is_scheduled_again_takes_no_slot<F: Fixture>(f: F
         for id in [first.id(), second.id()] {
             db.operator.cancel(id).await.unwrap();
         }
-        assert_eq!(slots().await, 0, "{limits:?}");
+        assert_eq!(permits().await, 0, "{limits:?}");
     }
 }
 

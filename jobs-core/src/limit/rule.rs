@@ -110,7 +110,7 @@ impl Rule {
         }
     }
 
-    /// Whether it is a rate: its jobs spend tokens and have no slots.
+    /// Whether it is a rate: its jobs spend tokens and have no permits.
     pub const fn is_rate(self) -> bool {
         matches!(self, Self::Rate { .. })
     }

@@ -1,4 +1,4 @@
-//! All rules of one job: it starts when all of them allow it, and takes all slots and tokens at once.
+//! All rules of one job: it starts when all of them allow it, and takes all permits and tokens at once.
 //!
 //! Jobs with the same rules and the same keys wait in one *lane*. Only the first job of a lane is compared with its rules, and it waits at one
 //! that does not allow it. Without lanes, all these jobs would move repeatedly from one full limit to another.
@@ -83,7 +83,7 @@ impl Rules {
     }
 
     /// The lane of jobs with these rules: the names and keys as a JSON list, or its hash. After the key of a rate there is a 1. A rate has no
-    /// slots. So a job with a rate must not share a lane with a job that needs a slot of the same name. The SQL function `jobs.lane` makes
+    /// permits. So a job with a rate must not share a lane with a job that needs a permit of the same name. The SQL function `jobs.lane` makes
     /// the same text.
     pub(super) fn lane(&self) -> String {
         let mut rules: Vec<&JobRule> = self.beside_sequence().iter().collect();

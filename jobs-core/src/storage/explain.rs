@@ -28,9 +28,9 @@ pub struct HeldBy {
     /// What an operator has set instead of its number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub set: Option<LimitSetting>,
-    /// How many limit slots of its key are taken.
+    /// How many permits of its key are taken.
     pub taken: u64,
-    /// Some of the jobs that have these slots.
+    /// Some of the jobs that have these permits.
     pub holders: Vec<JobId>,
     /// How many due jobs of its key come before it, up to [`MOST_AHEAD`] and one more. In a sequence, those that are not due are
     /// counted, too. If it has a tenant, only jobs of this tenant are counted.

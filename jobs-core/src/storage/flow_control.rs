@@ -1,4 +1,4 @@
-//! What operators do to limits, slots, sequences and unique keys. Each change adds a row to the audit, in the same transaction.
+//! What operators do to limits, permits, sequences and unique keys. Each change adds a row to the audit, in the same transaction.
 
 use async_trait::async_trait;
 use serde::Serialize;
@@ -10,20 +10,20 @@ use crate::job_id::JobId;
 use crate::limit::keyed;
 use crate::state::JobState;
 
-/// A slot: one of the limits that a job counts in.
+/// A permit: one of the limits that a job counts in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct LimitSlot {
+pub struct LimitPermit {
     /// The name of the limit.
     pub name: String,
     /// The key.
     pub key: String,
 }
 
-/// The limit slots of a job. A job with several limits has a slot in each.
+/// The permits of a job. A job with several limits has a permit in each.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "slot", rename_all = "snake_case")]
+#[serde(tag = "permit", rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum SlotOfJob {
+pub enum PermitOfJob {
     /// The job has none.
     None,
     /// The job needs it: it is available, or it runs under a valid lease.
@@ -47,45 +47,45 @@ pub enum SlotOfJob {
     /// The job does not need them any more.
     Left {
         /// All of them but that of a sequence.
-        limits: Vec<LimitSlot>,
+        limits: Vec<LimitPermit>,
     },
 }
 
-/// A slot that a storage has found.
+/// A permit that a storage has found.
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct FoundSlot {
-    pub slot: LimitSlot,
+pub struct FoundPermit {
+    pub permit: LimitPermit,
     /// Whether it is that of the sequence in which the job is.
     pub is_sequence: bool,
     pub halted: bool,
 }
 
-impl SlotOfJob {
-    /// Decides from what a storage has read. `state`: available or running, if the job is in this state and needs its slot.
+impl PermitOfJob {
+    /// Decides from what a storage has read. `state`: available or running, if the job is in this state and needs its permit.
     #[doc(hidden)]
-    pub fn of(slots: Vec<FoundSlot>, state: Option<JobState>) -> Self {
+    pub fn of(permits: Vec<FoundPermit>, state: Option<JobState>) -> Self {
         let (of_sequence, mut limits): (Vec<_>, Vec<_>) =
-            slots.into_iter().partition(|slot| slot.is_sequence || slot.halted);
+            permits.into_iter().partition(|permit| permit.is_sequence || permit.halted);
         match (state, of_sequence.into_iter().next(), limits.is_empty()) {
             (_, None, true) => Self::None,
-            (None, _, false) => Self::Left { limits: limits.into_iter().map(|found| found.slot).collect() },
-            (_, Some(FoundSlot { slot: LimitSlot { name, key }, halted, .. }), _) => {
+            (None, _, false) => Self::Left { limits: limits.into_iter().map(|found| found.permit).collect() },
+            (_, Some(FoundPermit { permit: LimitPermit { name, key }, halted, .. }), _) => {
                 Self::Sequence { name, key, halted }
             }
             (Some(state), None, false) => {
-                let LimitSlot { name, key } = limits.swap_remove(0).slot;
+                let LimitPermit { name, key } = limits.swap_remove(0).permit;
                 Self::Needed { name, key, state }
             }
         }
     }
 
-    /// The answer of `worker release-slot` for this job, in one sentence.
+    /// The answer of `worker release-permit` for this job, in one sentence.
     pub fn text(&self, id: JobId) -> String {
         match self {
-            Self::None => format!("job {id} has no limit slot"),
+            Self::None => format!("job {id} has no permit"),
             Self::Needed { name, key, state } => format!(
-                "job {id} is {state} and needs its slot of the limit `{name}`, {}; `worker cancel {id}` ends the job and frees the slot",
+                "job {id} is {state} and needs its permit of the limit `{name}`, {}; `worker cancel {id}` ends the job and frees the permit",
                 keyed(key)
             ),
             Self::Sequence { name, key, halted: true } => format!(
@@ -98,17 +98,17 @@ impl SlotOfJob {
             ),
             Self::Left { limits } => {
                 let named: Vec<String> =
-                    limits.iter().map(|slot| format!("`{}`, {}", slot.name, keyed(&slot.key))).collect();
+                    limits.iter().map(|permit| format!("`{}`, {}", permit.name, keyed(&permit.key))).collect();
                 match &*named {
-                    [one] => format!("the slot of job {id} in the limit {one}, is free"),
-                    several => format!("the slots of job {id} in the limits {}, are free", several.join(", and ")),
+                    [one] => format!("the permit of job {id} in the limit {one}, is free"),
+                    several => format!("the permits of job {id} in the limits {}, are free", several.join(", and ")),
                 }
             }
         }
     }
 }
 
-/// What operators do to limits, slots and unique keys. The `actor` is the name of the person or program that makes the change.
+/// What operators do to limits, permits and unique keys. The `actor` is the name of the person or program that makes the change.
 #[async_trait]
 pub trait FlowControl: Send + Sync + 'static {
     /// The limits for which an operator has set a number, by name.
@@ -123,12 +123,12 @@ pub trait FlowControl: Send + Sync + 'static {
     /// Removes this number, so that what the code says applies again. Returns `false` if none was set.
     async fn reset_limit(&self, name: &str, actor: &str) -> StorageResult<bool>;
 
-    /// The limit slots of a job, and whether the job needs them.
-    async fn slot(&self, job: JobId) -> StorageResult<SlotOfJob>;
+    /// The permits of a job, and whether the job needs them.
+    async fn permit(&self, job: JobId) -> StorageResult<PermitOfJob>;
 
-    /// Frees the limit slots of a job that does not need them: the job has ended, waits, or its worker is dead. Returns what it has found:
-    /// only those of [`SlotOfJob::Left`] were freed.
-    async fn release_slot(&self, job: JobId, actor: &str) -> StorageResult<SlotOfJob>;
+    /// Frees the permits of a job that does not need them: the job has ended, waits, or its worker is dead. Returns what it has found:
+    /// only those of [`PermitOfJob::Left`] were freed.
+    async fn release_permit(&self, job: JobId, actor: &str) -> StorageResult<PermitOfJob>;
 
     /// The unique key of a job.
     async fn unique_key(&self, job: JobId) -> StorageResult<Option<KeyOfJob>>;
@@ -146,23 +146,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slot_says_who_needs_it() {
+    fn a_permit_says_who_needs_it() {
         let found = |name: &str, is_sequence, halted| {
-            let slot = LimitSlot { name: name.to_owned(), key: "[7]".to_owned() };
-            FoundSlot { slot, is_sequence, halted }
+            let permit = LimitPermit { name: name.to_owned(), key: "[7]".to_owned() };
+            FoundPermit { permit, is_sequence, halted }
         };
         let of = |state, is_sequence, halted| {
-            SlotOfJob::of(vec![found("stripe", is_sequence, halted)], state).text(JobId(3))
+            PermitOfJob::of(vec![found("stripe", is_sequence, halted)], state).text(JobId(3))
         };
-        assert!(of(Some(JobState::Running), false, false).starts_with("job 3 is running and needs its slot"));
+        assert!(of(Some(JobState::Running), false, false).starts_with("job 3 is running and needs its permit"));
         assert!(of(None, false, false).ends_with("is free"));
         assert!(of(Some(JobState::Running), true, false).contains("it is the turn of job 3"));
         assert!(of(None, false, true).contains("worker sequences skip stripe '[7]'"));
-        assert_eq!(SlotOfJob::of(Vec::new(), None).text(JobId(3)), "job 3 has no limit slot");
+        assert_eq!(PermitOfJob::of(Vec::new(), None).text(JobId(3)), "job 3 has no permit");
         let several = || vec![found("api", false, false), found("orders", true, false), found("stripe", false, false)];
-        let text = SlotOfJob::of(several(), None).text(JobId(3));
-        assert_eq!(text, "the slots of job 3 in the limits `api`, key [7], and `stripe`, key [7], are free");
-        let running = SlotOfJob::of(several(), Some(JobState::Running));
-        assert!(matches!(running, SlotOfJob::Sequence { halted: false, .. }), "{running:?}");
+        let text = PermitOfJob::of(several(), None).text(JobId(3));
+        assert_eq!(text, "the permits of job 3 in the limits `api`, key [7], and `stripe`, key [7], are free");
+        let running = PermitOfJob::of(several(), Some(JobState::Running));
+        assert!(matches!(running, PermitOfJob::Sequence { halted: false, .. }), "{running:?}");
     }
 }

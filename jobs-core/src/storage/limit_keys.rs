@@ -9,7 +9,7 @@ use super::page::Count;
 use crate::job_id::JobId;
 use crate::limit::Rule;
 
-/// Jobs and slots of a limit, and held jobs of a key, are counted up to this number.
+/// Jobs and permits of a limit, and held jobs of a key, are counted up to this number.
 pub const COUNTED_OF_LIMIT: u64 = 1000;
 /// This many limits are listed.
 pub const MOST_LIMITS: usize = 50;
@@ -21,8 +21,8 @@ pub struct LimitStats {
     pub name: String,
     /// Jobs that only this limit holds back: they are due, and neither their queue nor their kind is paused.
     pub held: Count,
-    /// Its jobs that are available or running. Each has a slot.
-    pub slots: Count,
+    /// Its jobs that are available or running. Each has a permit.
+    pub permits: Count,
     /// Whether it is a sequence, whose number cannot be changed. Jobs of sequences are not among `held`.
     pub is_sequence: bool,
 }
@@ -36,7 +36,7 @@ pub struct LimitKey {
     pub key: String,
     /// How many of its jobs may run at once, as an operator has set, else as its next job says.
     pub most: u32,
-    /// How many slots of the key are taken.
+    /// How many permits of the key are taken.
     pub taken: u64,
     /// Some of the jobs that have them, at most [`MOST_SHOWN`](super::MOST_SHOWN).
     pub holders: Vec<JobId>,
@@ -47,7 +47,7 @@ pub struct LimitKey {
 }
 
 impl LimitKey {
-    /// Whether all its slots are taken.
+    /// Whether all its permits are taken.
     pub fn is_full(&self) -> bool {
         self.taken >= u64::from(self.most)
     }
@@ -76,7 +76,7 @@ pub type AfterKey = (String, String);
 /// What operators read about limits. Every operation reads a bounded number of rows.
 #[async_trait]
 pub trait ReadLimits: Send + Sync + 'static {
-    /// The limits that hold jobs back or have slots taken, by name, at most [`MOST_LIMITS`].
+    /// The limits that hold jobs back or have permits taken, by name, at most [`MOST_LIMITS`].
     async fn limits(&self) -> StorageResult<Vec<LimitStats>>;
 
     /// The keys that hold jobs back, in the order of name and key, after this one. At most `limit`.

@@ -63,7 +63,7 @@ pub const MOST_ENDED: usize = 1000;
 /// What a database does for limits.
 #[async_trait]
 pub trait Limits: Send + Sync {
-    /// A pass of admission, for keys with a nudge: a transaction has freed a slot or inserted a job. With `sweeps`, it also checks keys whose jobs have
+    /// A pass of admission, for keys with a nudge: a transaction has freed a permit or inserted a job. With `sweeps`, it also checks keys whose jobs have
     /// become due, and others, in turns. One session of the database admits at a time. If another one does, this returns at once.
     async fn admit(&self, sweeps: bool) -> StorageResult<Admission>;
 
@@ -72,7 +72,7 @@ pub trait Limits: Send + Sync {
     async fn expire(&self, keep: Duration) -> StorageResult<Vec<ExpiredJob>>;
 
     /// Ends due jobs that do not wait if their limit is full ([`OnFull`](crate::OnFull)). They are discarded, or the oldest jobs of their key are
-    /// cancelled. It needs no lock of admission, because it skips as many jobs of each key as there are free slots or tokens.
+    /// cancelled. It needs no lock of admission, because it skips as many jobs of each key as there are free permits or tokens.
     async fn end_full(&self, retention: Retention) -> StorageResult<Vec<EndedByLimit>>;
 
     /// Returns the time until the first held job of these queues and kinds is due, and zero if one is due. `None` if there is none.

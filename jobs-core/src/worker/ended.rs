@@ -26,7 +26,7 @@ impl Shared {
             if all || moved.contains(&ctx.id()) {
                 self.report(ctx, transition, *ran);
                 ended.push(ctx.lease());
-                frees |= ctx.claimed().flags.has_slot();
+                frees |= ctx.claimed().flags.has_permit();
                 continue;
             }
             if valid.contains(&ctx.lease()) {
@@ -55,7 +55,7 @@ impl Shared {
     /// The transition was written.
     pub(super) fn done(&self, ctx: &JobContext, transition: &Transition, ran: Duration) {
         self.report(ctx, transition, ran);
-        if ctx.claimed().flags.has_slot() {
+        if ctx.claimed().flags.has_permit() {
             self.admission.notify_one();
         }
     }

@@ -1,4 +1,4 @@
-//! Finishes that claim. A finish passes the slots of completed jobs on to held jobs. While no other job waits for this worker, the same statement
+//! Finishes that claim. A finish passes the permits of completed jobs on to held jobs. While no other job waits for this worker, the same statement
 //! claims those held jobs. So a key with a limit needs one round trip for each generation of its jobs, not a finish and a claim.
 
 use std::sync::atomic::Ordering;
@@ -46,9 +46,9 @@ impl Shared {
         Ok((finished, refused.into_iter().map(release).collect(), number))
     }
 
-    /// What these finishes may claim. `None` if other jobs may wait, or if no slot is passed on.
+    /// What these finishes may claim. `None` if other jobs may wait, or if no permit is passed on.
     fn next_for(&self, batch: &[Finish]) -> Option<Claim> {
-        if !batch.iter().any(|one| one.flags.has_slot()) || self.queues.len() > MOST_QUEUES {
+        if !batch.iter().any(|one| one.flags.has_permit()) || self.queues.len() > MOST_QUEUES {
             return None;
         }
         if self.phases.quiet().is_cancelled() {

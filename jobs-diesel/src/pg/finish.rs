@@ -19,13 +19,13 @@ fn without<'a>(batch: &[Finish], moved: &[JobId]) -> Cow<'a, [Finish]> {
     batch.iter().filter(|one| !moved.contains(&one.lease.job)).cloned().collect()
 }
 
-/// What happens to the slots of completed jobs.
+/// What happens to the permits of completed jobs.
 #[derive(Clone, Copy)]
 pub(super) enum PassesOn<'a> {
     /// They are free.
     Nothing,
     /// Held jobs get them. If the claim is given, those of these jobs that it wants are claimed.
-    Slots(Option<&'a Claim>),
+    Permits(Option<&'a Claim>),
 }
 
 impl PgStorage {
@@ -46,7 +46,7 @@ impl PgStorage {
             &stripped
         };
         let mut finished = match passes_on {
-            PassesOn::Slots(next) => self.pass_on(batch, next).await?,
+            PassesOn::Permits(next) => self.pass_on(batch, next).await?,
             PassesOn::Nothing => Finished::default(),
         };
         if finished.moved.len() < batch.len() {
@@ -75,7 +75,7 @@ impl PgStorage {
         let Some(complete) = finish_batch::limited(batch) else { return Ok(Finished::default()) };
         match run!(self, "pass_on", conn => complete.complete_limited(next, conn)) {
             Err(problem) if row::is_answer(&problem) => {
-                tracing::debug!(target: "diesel_jobs", { %problem }, "the slots of completed jobs are freed, and not passed on");
+                tracing::debug!(target: "diesel_jobs", { %problem }, "the permits of completed jobs are freed, and not passed on");
                 Ok(Finished::default())
             }
             finished => finished,

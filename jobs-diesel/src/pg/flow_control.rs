@@ -1,9 +1,9 @@
-//! What operators do to limits, slots and unique keys.
+//! What operators do to limits, permits and unique keys.
 
 use async_trait::async_trait;
 use diesel_jobs_core::JobId;
 use diesel_jobs_core::storage::{
-    Count, FlowControl, KeyOfJob, LimitSetting, SlotOfJob, StorageResult, check_change, check_most, check_no_sequence,
+    Count, FlowControl, KeyOfJob, LimitSetting, PermitOfJob, StorageResult, check_change, check_most, check_no_sequence,
 };
 
 use super::queries::{limit_setting, release, sequence};
@@ -27,13 +27,13 @@ impl FlowControl for PgStorage {
         run!(self, "reset_limit", conn => limit_setting::reset(conn, name, actor))
     }
 
-    async fn slot(&self, job: JobId) -> StorageResult<SlotOfJob> {
-        run!(self, "slot", conn => release::slot(conn, job))
+    async fn permit(&self, job: JobId) -> StorageResult<PermitOfJob> {
+        run!(self, "permit", conn => release::permit(conn, job))
     }
 
-    async fn release_slot(&self, job: JobId, actor: &str) -> StorageResult<SlotOfJob> {
+    async fn release_permit(&self, job: JobId, actor: &str) -> StorageResult<PermitOfJob> {
         check_change("job", "job", actor, None)?;
-        run!(self, "release_slot", conn => release::release_slot(conn, job, actor))
+        run!(self, "release_permit", conn => release::release_permit(conn, job, actor))
     }
 
     async fn unique_key(&self, job: JobId) -> StorageResult<Option<KeyOfJob>> {

@@ -141,7 +141,7 @@ diesel::table! {
 }
 
 diesel::table! {
-    jobs.slot (job_id, limit_name) {
+    jobs.permit (job_id, limit_name) {
         job_id -> BigInt,
         limit_name -> Text,
         limit_key -> Text,

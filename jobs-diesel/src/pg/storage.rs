@@ -74,7 +74,7 @@ impl Storage for PgStorage {
     }
 
     async fn finish_and_pass_on(&self, batch: &[Finish], next: Option<&Claim>) -> StorageResult<Finished> {
-        self.finish_all(batch, PassesOn::Slots(next)).await
+        self.finish_all(batch, PassesOn::Permits(next)).await
     }
 
     async fn leases(&self, worker: WorkerId, among: Option<&[JobId]>) -> StorageResult<Vec<(JobId, i32)>> {

@@ -1,9 +1,9 @@
-//! What operators do to limits, slots and unique keys, on SQLite.
+//! What operators do to limits, permits and unique keys, on SQLite.
 
 use async_trait::async_trait;
 use diesel_jobs_core::JobId;
 use diesel_jobs_core::storage::{
-    Count, FlowControl, KeyOfJob, LimitSetting, SlotOfJob, StorageResult, check_change, check_most, check_no_sequence,
+    Count, FlowControl, KeyOfJob, LimitSetting, PermitOfJob, StorageResult, check_change, check_most, check_no_sequence,
 };
 
 use crate::sqlite::operator::SqliteOperator;
@@ -30,14 +30,14 @@ impl FlowControl for SqliteOperator {
         self.writer.write(move |conn| limit_setting::reset(conn, &name, &actor)).await
     }
 
-    async fn slot(&self, job: JobId) -> StorageResult<SlotOfJob> {
-        self.reader.read(move |conn| release::slot(conn, job)).await
+    async fn permit(&self, job: JobId) -> StorageResult<PermitOfJob> {
+        self.reader.read(move |conn| release::permit(conn, job)).await
     }
 
-    async fn release_slot(&self, job: JobId, actor: &str) -> StorageResult<SlotOfJob> {
+    async fn release_permit(&self, job: JobId, actor: &str) -> StorageResult<PermitOfJob> {
         check_change("job", "job", actor, None)?;
         let actor = actor.to_owned();
-        self.writer.write(move |conn| release::release_slot(conn, job, &actor)).await
+        self.writer.write(move |conn| release::release_permit(conn, job, &actor)).await
     }
 
     async fn unique_key(&self, job: JobId) -> StorageResult<Option<KeyOfJob>> {

@@ -154,7 +154,7 @@ diesel::table! {
 }
 
 diesel::table! {
-    jobs_slot (job_id, limit_name) {
+    jobs_permit (job_id, limit_name) {
         job_id -> BigInt,
         limit_name -> Text,
         limit_key -> Text,

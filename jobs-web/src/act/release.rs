@@ -1,8 +1,8 @@
-//! Actions that take the limit slot or the unique key away from a job.
+//! Actions that take the permit or the unique key away from a job.
 
 use async_trait::async_trait;
 use diesel_jobs_core::JobId;
-use diesel_jobs_core::storage::{SlotOfJob, keyed};
+use diesel_jobs_core::storage::{PermitOfJob, keyed};
 
 use super::{Act, Done, Form, Preview, Report};
 use crate::failure::Failure;
@@ -13,14 +13,14 @@ use crate::site::Site;
 /// What is taken away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
-    Slot,
+    Permit,
     Key,
 }
 
 impl Verb {
     pub(crate) fn named(name: &str) -> Option<Self> {
         match name {
-            "release-slot" => Some(Self::Slot),
+            "release-permit" => Some(Self::Permit),
             "release-key" => Some(Self::Key),
             _ => None,
         }
@@ -57,15 +57,15 @@ impl Act for Release {
         let (job, back) = (self.job, site.base.to(&self.page()));
         let preview = Preview { destroys: true, back, ..Preview::default() };
         Ok(match self.verb {
-            Verb::Slot => match site.operator().slot(job).await? {
-                SlotOfJob::Left { limits } => Preview {
-                    question: format!("Release the limit slots of job {job}?"),
+            Verb::Permit => match site.operator().permit(job).await? {
+                PermitOfJob::Left { limits } => Preview {
+                    question: format!("Release the permits of job {job}?"),
                     effect: format!(
-                        "The job does not need its slots: {}. The next jobs of these keys start. If a dead worker still has the job, the \
+                        "The job does not need its permits: {}. The next jobs of these keys start. If a dead worker still has the job, the \
                          job runs again beside that one.",
                         limits
                             .iter()
-                            .map(|slot| format!("{}, {}", slot.name, keyed(&slot.key)))
+                            .map(|permit| format!("{}, {}", permit.name, keyed(&permit.key)))
                             .collect::<Vec<_>>()
                             .join("; ")
                     ),
@@ -73,8 +73,8 @@ impl Act for Release {
                     ..preview
                 },
                 other => Preview {
-                    question: format!("Release the limit slots of job {job}?"),
-                    effect: "Only a slot that its job does not need is released.".to_owned(),
+                    question: format!("Release the permits of job {job}?"),
+                    effect: "Only a permit that its job does not need is released.".to_owned(),
                     notes: vec![format!("Now {}.", other.text(job))],
                     ..preview
                 },
@@ -95,8 +95,8 @@ impl Act for Release {
     async fn perform(&self, site: &Site, actor: &str) -> Result<Done, Failure> {
         let job = self.job;
         let problem = match self.verb {
-            Verb::Slot => match site.operator().release_slot(job, actor).await? {
-                SlotOfJob::Left { .. } => None,
+            Verb::Permit => match site.operator().release_permit(job, actor).await? {
+                PermitOfJob::Left { .. } => None,
                 other => Some(format!("Now {}.", other.text(job))),
             },
             Verb::Key => match site.operator().release_key(job, actor).await? {
@@ -108,7 +108,7 @@ impl Act for Release {
         Ok(Done::Report(match problem {
             None => Report {
                 title: match self.verb {
-                    Verb::Slot => format!("The limit slots of job {job} are free"),
+                    Verb::Permit => format!("The permits of job {job} are free"),
                     Verb::Key => format!("Job {job} does not have its unique key any more"),
                 },
                 whole: true,

@@ -2,7 +2,7 @@
 
 use askama::Template;
 use chrono::{DateTime, Utc};
-use diesel_jobs_core::storage::{HaltedSequence, KeyOfJob, LimitSetting, SlotOfJob, keyed};
+use diesel_jobs_core::storage::{HaltedSequence, KeyOfJob, LimitSetting, PermitOfJob, keyed};
 use diesel_jobs_core::{
     AttemptError, Explained, FailureKind, JobRecord, JobRule, JobState, Output, Progress, Reason, Rule, flags,
     period_text,
@@ -54,8 +54,8 @@ struct Flow {
     rules: Vec<(&'static str, String)>,
     /// The unique key, and what an enqueue with it does.
     key: Option<String>,
-    /// Whether its slot can be released.
-    has_idle_slot: bool,
+    /// Whether its permit can be released.
+    has_idle_permit: bool,
 }
 
 impl Flow {
@@ -65,7 +65,7 @@ impl Flow {
         if !job.rules.is_empty() {
             let settings = site.operator().limit_settings().await?;
             flow.rules = job.rules.iter().map(|rule| shown(rule, &settings)).collect();
-            flow.has_idle_slot = matches!(site.operator().slot(job.id).await?, SlotOfJob::Left { .. });
+            flow.has_idle_permit = matches!(site.operator().permit(job.id).await?, PermitOfJob::Left { .. });
         }
         if job.flags & flags::UNIQUE != 0 {
             let rule = site.redactor.options(&job.kind).and_then(|options| options.unique);

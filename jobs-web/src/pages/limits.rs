@@ -1,4 +1,4 @@
-//! The limits: how many jobs wait for each, what operators have set, which keys are full, and which jobs have their slots. Also the
+//! The limits: how many jobs wait for each, what operators have set, which keys are full, and which jobs have their permits. Also the
 //! rates whose tokens jobs wait for, and the halted sequences.
 
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ const HALTED: usize = 50;
 struct Limit {
     name: String,
     held: Count,
-    slots: Count,
+    permits: Count,
     /// What an operator has set.
     set: Option<LimitSetting>,
     /// The number of a sequence cannot be set.
@@ -96,15 +96,15 @@ pub(crate) async fn limits(visit: Visit) -> Page {
     // If the list is cut, the others may have jobs, too.
     let none = Count { jobs: 0, is_exact: !is_cut };
     let mut limits: BTreeMap<String, Limit> = BTreeMap::new();
-    for LimitStats { name, held, slots, is_sequence } in stats {
-        limits.insert(name.clone(), Limit { name, held, slots, set: None, is_sequence });
+    for LimitStats { name, held, permits, is_sequence } in stats {
+        limits.insert(name.clone(), Limit { name, held, permits, set: None, is_sequence });
     }
     for setting in operator.limit_settings().await? {
         let name = setting.name.clone();
         let limit = limits.entry(name.clone()).or_insert(Limit {
             name,
             held: none,
-            slots: none,
+            permits: none,
             set: None,
             is_sequence: false,
         });

@@ -42,7 +42,7 @@ begin
     drop table
         jobs.schema_migration, jobs.ready, jobs.running, jobs.finished, jobs.payload, jobs.job_error, jobs.dead_letter, jobs.output,
         jobs.on_discarded, jobs.worker, jobs.queue, jobs.installation, jobs.schedule, jobs.kind, jobs.retention, jobs.audit,
-        jobs.operation, jobs.history, jobs.sample, jobs.held, jobs.admission_floor, jobs.slot, jobs.nudge, jobs.rate, jobs.fair_turn,
+        jobs.operation, jobs.history, jobs.sample, jobs.held, jobs.admission_floor, jobs.permit, jobs.nudge, jobs.rate, jobs.fair_turn,
         jobs.admission_failure, jobs.admission, jobs.expiry, jobs.limit_setting, jobs.unique_key;
     -- The tables needed these.
     drop function jobs.set_payload_aside, jobs.check_rules, jobs.lane, jobs.floor_number, jobs.queue_filter;

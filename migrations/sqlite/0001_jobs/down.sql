@@ -38,7 +38,7 @@ drop table jobs_audit;
 drop table jobs_operation;
 drop table jobs_history;
 drop table jobs_sample;
-drop table jobs_slot;
+drop table jobs_permit;
 drop table jobs_nudge;
 drop table jobs_limit_setting;
 drop table jobs_rate;

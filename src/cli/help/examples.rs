@@ -22,7 +22,7 @@ pub(super) const OF_COMMANDS: &[(&str, &str)] = &[
     ("move", "worker move --to slow --kind export_archive"),
     ("reprioritise", "worker reprioritise --to 10 --tag vip"),
     ("rerun", "worker rerun --state completed --kind invoice --finished-after 1d"),
-    ("release-slot", "worker release-slot 42"),
+    ("release-permit", "worker release-permit 42"),
     ("release-key", "worker release-key 42"),
     ("operations", "worker operations resume 7"),
     ("audit", "worker audit --limit 50"),

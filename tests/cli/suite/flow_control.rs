@@ -1,4 +1,4 @@
-//! The commands for limits, sequences, slots and unique keys, with real workers.
+//! The commands for limits, sequences, permits and unique keys, with real workers.
 
 use fixture_app::{Refund, Ship, Welcome};
 use serde_json::{Value, json};
@@ -49,7 +49,7 @@ on_each_database! {
         let listed = json(&db, &["limits"]);
         assert_eq!((&listed[0]["name"], &listed[0]["declared"], &listed[0]["held"]["jobs"]), (&json!("stripe"), &json!([5]), &json!(1)));
         assert_eq!((&listed[0]["set"]["most"], &listed[0]["set"]["by"], &listed[0]["set"]["reason"]), (&json!(0), &json!("ada"), &json!("the bank is closed")));
-        assert_eq!(listed[0]["slots"], json!({"jobs": 0, "is_exact": true}));
+        assert_eq!(listed[0]["permits"], json!({"jobs": 0, "is_exact": true}));
         let again = text(&db, &["limits", "set", "stripe", "0", "--actor", "bert"]);
         assert!(again.contains("`stripe` already: set by ada to 0"), "{again}");
 
@@ -125,26 +125,26 @@ on_each_database! {
         db.await_state(last, "completed");
     }
 
-    fn a_slot_is_released_unless_its_job_needs_it(db) {
+    fn a_permit_is_released_unless_its_job_needs_it(db) {
         let db = db.migrated();
         let mut worker = db.start(&["--queues", "default=2", "--poll", "100ms"]);
         let gate = Gate::closed();
         let id = db.enqueue(Refund { file: gate.file() });
         let number = id.to_string();
         db.await_state(id, "running");
-        let refused = run(&db, &["release-slot", &number]).exited(1).stdout;
-        assert!(refused.contains("is running and needs its slot of the limit `stripe`") && refused.contains("nothing was changed"), "{refused}");
+        let refused = run(&db, &["release-permit", &number]).exited(1).stdout;
+        assert!(refused.contains("is running and needs its permit of the limit `stripe`") && refused.contains("nothing was changed"), "{refused}");
         gate.open();
         db.await_state(id, "completed");
         worker.signal("TERM");
         worker.await_line("worker stopped");
-        let none = run(&db, &["release-slot", &number]).exited(1).stdout;
-        assert_eq!(none, format!("job {id} has no limit slot; nothing was changed\n"));
-        db.execute(&format!("insert into jobs.slot (job_id, limit_name, limit_key) values ({id}, 'stripe', '[]')"));
-        assert_eq!(text(&db, &["release-slot", &number, "--actor", "ada"]), format!("the slot of job {id} in the limit `stripe`, all jobs, is free\n"));
+        let none = run(&db, &["release-permit", &number]).exited(1).stdout;
+        assert_eq!(none, format!("job {id} has no permit; nothing was changed\n"));
+        db.execute(&format!("insert into jobs.permit (job_id, limit_name, limit_key) values ({id}, 'stripe', '[]')"));
+        assert_eq!(text(&db, &["release-permit", &number, "--actor", "ada"]), format!("the permit of job {id} in the limit `stripe`, all jobs, is free\n"));
         let audit = json(&db, &["audit"])[0].clone();
-        assert_eq!((&audit["action"], &audit["actor"], &audit["target"]), (&json!("release_slot"), &json!("ada"), &json!(format!("job {id}"))));
-        run(&db, &["release-slot", "x"]).exited(2).complained(&["is not the id of a job"]);
+        assert_eq!((&audit["action"], &audit["actor"], &audit["target"]), (&json!("release_permit"), &json!("ada"), &json!(format!("job {id}"))));
+        run(&db, &["release-permit", "x"]).exited(2).complained(&["is not the id of a job"]);
     }
 
     fn a_unique_key_is_shown_and_released(db) {

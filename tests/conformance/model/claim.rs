@@ -32,7 +32,7 @@ impl ModelState {
         claimed
     }
 
-    /// Leases these jobs, which have just got a slot. Returns whether they were available and the claim wants them.
+    /// Leases these jobs, which have just got a permit. Returns whether they were available and the claim wants them.
     pub(super) fn claim_passed_on(&mut self, claim: &Claim, ids: &mut [JobId]) -> bool {
         for wanted in &claim.wanted {
             let of_queue = ids.iter().filter(|id| self.jobs[id].queue == &*wanted.queue);

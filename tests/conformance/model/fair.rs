@@ -8,7 +8,7 @@ use super::state::ModelState;
 use super::step::{Flow, LimitKey};
 
 impl ModelState {
-    /// Of these jobs, which are in the usual order, as many as there are free slots: each time the first one of the next tenant.
+    /// Of these jobs, which are in the usual order, as many as there are free permits: each time the first one of the next tenant.
     pub(super) fn in_turns(&mut self, limit: LimitKey, in_order: &[JobId]) -> Vec<JobId> {
         let mut waiting: BTreeMap<&'static str, VecDeque<JobId>> = BTreeMap::new();
         for id in in_order {
@@ -34,14 +34,14 @@ impl ModelState {
         admitted
     }
 
-    /// A limit for which no job waits, and of which none has a slot, begins anew.
+    /// A limit for which no job waits, and of which none has a permit, begins anew.
     pub(super) fn forget_last_tenants(&mut self) {
         if self.frozen {
             return;
         }
         let limits: Vec<LimitKey> = self.last_tenants.keys().copied().collect();
         for limit in limits {
-            if self.in_order(limit).is_empty() && self.with_slot(limit).is_empty() {
+            if self.in_order(limit).is_empty() && self.with_permit(limit).is_empty() {
                 self.last_tenants.remove(&limit);
             }
         }

@@ -13,7 +13,7 @@ use crate::fixture::Fixture;
 /// The most passes of admission in a row.
 const PASSES: usize = 10;
 
-/// The job that has the slot of a sequence.
+/// The job that has the permit of a sequence.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     pub(super) job: JobId,
@@ -72,18 +72,18 @@ impl ModelState {
         held.into_iter().map(|(.., id)| id).collect()
     }
 
-    /// The jobs that have a slot of this limit, the oldest first.
-    pub(super) fn with_slot(&self, limit: LimitKey) -> Vec<JobId> {
-        let with_slot = self.jobs.iter().filter(|(_, job)| job.flow.limit() == Some(limit) && job.has_limit_slot());
-        with_slot.map(|(id, _)| *id).collect()
+    /// The jobs that have a permit of this limit, the oldest first.
+    pub(super) fn with_permit(&self, limit: LimitKey) -> Vec<JobId> {
+        let with_permit = self.jobs.iter().filter(|(_, job)| job.flow.limit() == Some(limit) && job.has_limit_permit());
+        with_permit.map(|(id, _)| *id).collect()
     }
 
-    /// How many slots of this limit are free.
+    /// How many permits of this limit are free.
     pub(super) fn free(&self, limit: LimitKey) -> usize {
-        (limit.2 as usize).saturating_sub(self.with_slot(limit).len())
+        (limit.2 as usize).saturating_sub(self.with_permit(limit).len())
     }
 
-    /// The job that has the slot, if it is held, else the one with the lowest id. A job that may not start stops those behind it.
+    /// The job that has the permit, if it is held, else the one with the lowest id. A job that may not start stops those behind it.
     fn next_in_sequence(&self, key: &str) -> Option<JobId> {
         let of_key = |job: &Job| job.held && matches!(job.flow, Flow::Sequence(own, _) if own == key);
         let mut held = self.jobs.iter().filter(|(_, job)| of_key(job));
@@ -122,7 +122,7 @@ impl ModelState {
             if waits && user == User::Replaced {
                 (job.args, job.priority) = (args, new.priority);
                 (job.run_at, job.run_at_is_exact) = (run_at, false);
-                // A job that was admitted and is scheduled again gives its slot back. In a sequence it keeps its turn.
+                // A job that was admitted and is scheduled again gives its permit back. In a sequence it keeps its turn.
                 job.held |= is_later && job.flow != Flow::Free;
                 return Enqueued::replaced(holder);
             }
@@ -162,8 +162,8 @@ impl ModelState {
 }
 
 impl Job {
-    /// Whether it has a limit, no sequence, and a slot.
-    fn has_limit_slot(&self) -> bool {
+    /// Whether it has a limit, no sequence, and a permit.
+    fn has_limit_permit(&self) -> bool {
         self.flow.limit().is_some()
             && (self.state == JobState::Running || self.state == JobState::Available && !self.held)
     }
@@ -190,15 +190,15 @@ impl<F: Fixture> World<'_, F> {
         agree("how many are admitted", &self.model.admit(), &admitted)
     }
 
-    /// Compares the slots and the unique keys: how many there are, and the sum of the ids of their jobs. A halted slot counts thrice.
+    /// Compares the permits and the unique keys: how many there are, and the sum of the ids of their jobs. A halted permit counts thrice.
     pub(super) async fn compare_flow(&mut self) -> Result<(), Divergence> {
-        let limited = self.model.jobs.iter().filter(|(_, job)| job.has_limit_slot()).map(|(id, _)| id.0);
+        let limited = self.model.jobs.iter().filter(|(_, job)| job.has_limit_permit()).map(|(id, _)| id.0);
         let turns = self.model.turns.values().map(|turn| if turn.halted { 3 * turn.job.0 } else { turn.job.0 });
-        let slots: Vec<i64> = limited.chain(turns).collect();
+        let permits: Vec<i64> = limited.chain(turns).collect();
         let keys: Vec<i64> = self.model.keys.values().map(|key| key.job.0).collect();
-        let (slot, key) = (F::table("slot"), F::table("unique_key"));
+        let (permit, key) = (F::table("permit"), F::table("unique_key"));
         let halted = "case when halted_at is null then job_id else 3 * job_id end";
-        for (what, model, table, ids) in [("slots", slots, slot, halted), ("unique keys", keys, key, "job_id")] {
+        for (what, model, table, ids) in [("permits", permits, permit, halted), ("unique keys", keys, key, "job_id")] {
             let rows = format!("select count(*) as number from {table}");
             let sum = format!("select cast(coalesce(sum({ids}), 0) as bigint) as number from {table}");
             let stored = (self.client.number(&rows).await, self.client.number(&sum).await);

@@ -37,7 +37,7 @@ impl ModelState {
 
     /// The oldest jobs of a limit, waiting or started, behind as many newer ones as may run at once. One job is left in any case.
     fn oldest(&self, limit: LimitKey) -> Vec<JobId> {
-        let started = self.with_slot(limit);
+        let started = self.with_permit(limit);
         let left = (self.free(limit) + started.len()).max(1);
         let mut jobs = [started, self.in_order(limit)].concat();
         jobs.sort();

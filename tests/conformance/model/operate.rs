@@ -16,7 +16,7 @@ impl ModelState {
         match job.state {
             JobState::Running | JobState::Completed => Operated::Refused(job.state),
             _ => {
-                // An available job with a limit keeps its slot.
+                // An available job with a limit keeps its permit.
                 job.held |= job.state.is_finished() && job.flow != Flow::Free;
                 job.wait_again(Some(now));
                 job.max_attempts = job.max_attempts.max(job.attempt + 1);

@@ -23,7 +23,7 @@ pub(super) struct ModelState {
     pub(super) frozen: bool,
     /// The number of committed effects of transactional handlers.
     pub(super) effects: i64,
-    /// The job that has the slot of each sequence.
+    /// The job that has the permit of each sequence.
     pub(super) turns: BTreeMap<&'static str, Turn>,
     /// The tenant of which a job was admitted last, for each limit with tenants.
     pub(super) last_tenants: BTreeMap<LimitKey, &'static str>,

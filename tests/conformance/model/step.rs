@@ -25,7 +25,7 @@ pub(super) enum Step {
     ClaimQuarantined(Ask),
     /// Finishes several attempts in one batch.
     Finish(Vec<(Pick, End)>),
-    /// The same between passes of admission. It may pass slots on, and claim the jobs that get them.
+    /// The same between passes of admission. It may pass permits on, and claim the jobs that get them.
     FinishAndPassOn(Vec<(Pick, End)>, Option<Ask>),
     /// A transactional handler of one job or of a batch, on one of the available connections. Without the flag it fails.
     Transact(Vec<(Pick, End)>, usize, bool),

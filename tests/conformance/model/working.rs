@@ -121,7 +121,7 @@ impl<F: Fixture> World<'_, F> {
         self.finish_batch(batch, None).await.map(drop)
     }
 
-    /// A finish that passes slots on. Together with the passes of admission before and after it, it admits the same jobs as those passes alone.
+    /// A finish that passes permits on. Together with the passes of admission before and after it, it admits the same jobs as those passes alone.
     pub(super) async fn finish_and_pass_on(
         &mut self,
         batch: &[(Pick, End)],
@@ -156,7 +156,7 @@ impl<F: Fixture> World<'_, F> {
         self.take(next, &ids, claimed)
     }
 
-    /// With `passes_on` it passes slots on, and claims for the given claim.
+    /// With `passes_on` it passes permits on, and claims for the given claim.
     async fn finish_batch(
         &mut self,
         batch: &[(Pick, End)],

@@ -158,7 +158,7 @@ fn an_error_that_may_pass_stops_one_job() {
             check(&f).await;
             execute(&f, "drop trigger refuse on jobs.ready").await;
             wait_a_minute(&f).await;
-            assert_eq!(db.storage.admit(true).await.unwrap().admitted, 1, "{code}: the slot of `both` is taken");
+            assert_eq!(db.storage.admit(true).await.unwrap().admitted, 1, "{code}: the permit of `both` is taken");
             assert_eq!(states(db, &ids).await, [Available, Available, Held, Available, Available], "{code}");
             check(&f).await;
             check_nothing_left_out(db).await;
@@ -170,7 +170,7 @@ fn an_error_that_may_pass_stops_one_job() {
 #[test]
 fn triggers_of_our_own_tables_stop_one_key() {
     let bad = "limit_key like '%bad%'";
-    for on in ["insert on jobs.slot", "insert or update on jobs.fair_turn"] {
+    for on in ["insert on jobs.permit", "insert or update on jobs.fair_turn"] {
         run::<Postgres, _>(async |f: Postgres| {
             let db = f.database();
             let fair = |key: &str| job().rule(Limit::new("fair", 2).key(key).fair_by("t")).unwrap();

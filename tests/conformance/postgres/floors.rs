@@ -7,7 +7,7 @@ use crate::bench::*;
 use crate::fixture::{Fixture, run};
 use crate::limiting::admit;
 
-/// A pass that finds this many free slots writes the floor of the key for certain.
+/// A pass that finds this many free permits writes the floor of the key for certain.
 const MOST: u32 = 100;
 
 fn wide() -> NewJob {
@@ -29,11 +29,11 @@ async fn of_floor(f: &Postgres, what: &str) -> i64 {
     f.client().await.number(&number).await
 }
 
-/// Ends this many jobs of the key, and gives their slots back as a finish does.
+/// Ends this many jobs of the key, and gives their permits back as a finish does.
 async fn end(f: &Postgres, jobs: usize) {
     let end = format!(
         "with gone as (delete from jobs.ready where id in (select id from jobs.ready order by id limit {jobs}) returning id),
-              freed as (delete from jobs.slot where job_id in (select id from gone) returning limit_name, limit_key)
+              freed as (delete from jobs.permit where job_id in (select id from gone) returning limit_name, limit_key)
          insert into jobs.nudge (limit_name, limit_key, run_at) select distinct limit_name, limit_key, null::timestamptz from freed"
     );
     f.client().await.execute(&end).await.unwrap();
@@ -49,10 +49,10 @@ fn a_pass_begins_to_read_where_the_last_one_found_jobs() {
             end(&f, 100).await;
             assert_eq!(admit(f.database()).await, 100);
             assert_eq!(of_floor(&f, "floor ->> 'id'").await, ids[first].0);
-            let taken = f.client().await.number("select count(*) as number from jobs.slot").await;
+            let taken = f.client().await.number("select count(*) as number from jobs.permit").await;
             assert_eq!(taken, i64::from(MOST));
-            let floor = of_floor(&f, "floor ->> 'first_slot'").await;
-            let first = f.client().await.number("select min(number) as number from jobs.slot").await;
+            let floor = of_floor(&f, "floor ->> 'first_permit'").await;
+            let first = f.client().await.number("select min(number) as number from jobs.permit").await;
             assert!(floor <= first && floor > 0, "{floor} {first}");
         }
         let floors = f.client().await.number("select count(*) as number from jobs.admission_floor").await;
@@ -61,7 +61,7 @@ fn a_pass_begins_to_read_where_the_last_one_found_jobs() {
 }
 
 /// A transaction that commits late brings a job with an earlier time, and another one a job with a higher priority. Their nudges say so. Without
-/// that, the jobs would wait until a sweep finds a free slot.
+/// that, the jobs would wait until a sweep finds a free permit.
 #[test]
 fn jobs_that_come_below_a_floor_lower_it() {
     run::<Postgres, _>(async |f: Postgres| {
@@ -88,7 +88,7 @@ fn jobs_that_come_below_a_floor_lower_it() {
                 let expected = if is_broken { JobState::Held } else { JobState::Available };
                 assert_eq!(state(db, id).await, expected, "broken: {is_broken}");
             }
-            let all = "delete from jobs.held; delete from jobs.ready; delete from jobs.slot; delete from jobs.nudge";
+            let all = "delete from jobs.held; delete from jobs.ready; delete from jobs.permit; delete from jobs.nudge";
             f.client().await.execute(all).await.unwrap();
         }
     });
@@ -127,7 +127,7 @@ fn jobs_are_found_after_a_test_has_moved_their_times() {
 }
 
 #[test]
-fn a_lost_table_of_floors_loses_no_slot() {
+fn a_lost_table_of_floors_loses_no_permit() {
     run::<Postgres, _>(async |f: Postgres| {
         enqueue_all(&f, vec![wide(); 1000]).await;
         assert_eq!(admit(f.database()).await, 100);
@@ -139,7 +139,7 @@ fn a_lost_table_of_floors_loses_no_slot() {
         for number in [100, 50, 100, 50] {
             end(&f, number).await;
             assert_eq!(admit(f.database()).await, number);
-            let taken = f.client().await.number("select count(*) as number from jobs.slot").await;
+            let taken = f.client().await.number("select count(*) as number from jobs.permit").await;
             assert_eq!(taken, i64::from(MOST));
         }
     });

@@ -20,8 +20,8 @@ async fn session(f: &Postgres) -> AsyncPgConnection {
     AsyncPgConnection::establish(&f.url).await.unwrap()
 }
 
-async fn slots(f: &Postgres) -> i64 {
-    f.client().await.number("select count(*) as number from jobs.slot").await
+async fn permits(f: &Postgres) -> i64 {
+    f.client().await.number("select count(*) as number from jobs.permit").await
 }
 
 #[test]
@@ -45,9 +45,9 @@ fn one_session_admits_at_a_time() {
 /// The form that others had: it locks and counts in one statement, so that the count is older than the lock.
 const AT_ONCE: &str = "with locked as materialized (select only_row from jobs.admission for no key update), moved as (
     delete from jobs.held where ctid = any(array(select pick.ctid from locked cross join lateral (
-        select h.ctid from jobs.held h order by h.id limit greatest(2 - (select count(*) from jobs.slot), 0) for update skip locked
+        select h.ctid from jobs.held h order by h.id limit greatest(2 - (select count(*) from jobs.permit), 0) for update skip locked
     ) pick)) returning *
-), taken as (insert into jobs.slot (job_id, limit_name, limit_key) select id, limit_name, limit_key from moved)
+), taken as (insert into jobs.permit (job_id, limit_name, limit_key) select id, limit_name, limit_key from moved)
 insert into jobs.ready (id, kind, args, flags, rules) select id, kind, args, flags, rules from moved";
 
 #[test]
@@ -65,7 +65,7 @@ fn a_count_in_the_statement_of_the_lock_admits_too_many_and_is_noticed() {
         }
         one.batch_execute("commit").await.unwrap();
         waiting.await.unwrap().unwrap();
-        assert_eq!(slots(&f).await, 4);
+        assert_eq!(permits(&f).await, 4);
     });
 }
 
@@ -78,7 +78,7 @@ fn admission_needs_a_snapshot_per_statement() {
     });
 }
 
-/// The statement of the finish does not see the held job, which is committed before the finish is. So it must say that a slot is free.
+/// The statement of the finish does not see the held job, which is committed before the finish is. So it must say that a permit is free.
 #[test]
 fn a_finish_nudges_also_if_no_job_seems_to_be_held() {
     run::<Postgres, _>(async |f: Postgres| {
@@ -100,7 +100,7 @@ fn a_finish_nudges_also_if_no_job_seems_to_be_held() {
             client.begin().await;
             client.complete_in(&context(&first)).await.unwrap();
             let second = enqueue(&f, one(key)).await;
-            assert_eq!(admit(db).await, 0, "the slot is taken until the commit");
+            assert_eq!(admit(db).await, 0, "the permit is taken until the commit");
             client.commit().await;
             assert_eq!(admit(db).await, usize::from(!is_broken), "{key}");
             assert_eq!(db.storage.admit(true).await.unwrap().admitted, usize::from(is_broken), "a sweep finds it");
@@ -177,7 +177,7 @@ fn jobs_without_a_limit_touch_no_table_of_limits() {
     run::<Postgres, _>(async |f: Postgres| {
         let db = f.database();
         let worker = worker(db).await;
-        let away = ["held", "slot", "nudge", "rate", "fair_turn", "admission", "unique_key", "expiry"]
+        let away = ["held", "permit", "nudge", "rate", "fair_turn", "admission", "unique_key", "expiry"]
             .map(|table| format!("alter table jobs.{table} rename to {table}_away;"));
         f.client().await.execute(&away.concat()).await.unwrap();
         for (_, mut client) in f.clients().await {
@@ -238,7 +238,7 @@ fn an_enqueue_wakes_the_admitter_of_an_idle_worker() {
 
 /// It can never be claimed: its attempt cannot be increased.
 #[test]
-fn a_job_that_is_set_apart_gives_its_slot_back_and_keeps_its_limit() {
+fn a_job_that_is_set_apart_gives_its_permit_back_and_keeps_its_limit() {
     run::<Postgres, _>(async |f: Postgres| {
         let db = f.database();
         let worker = worker(db).await;
@@ -248,7 +248,7 @@ fn a_job_that_is_set_apart_gives_its_slot_back_and_keeps_its_limit() {
         client.execute(&format!("update jobs.ready set attempt = 32767 where id = {}", ids[0])).await.unwrap();
         assert_eq!(claim(db, worker, 9).await.len(), 1);
         check(&f).await;
-        assert_eq!(admit(db).await, 1, "the third one has its slot");
+        assert_eq!(admit(db).await, 1, "the third one has its permit");
         let put_back = client.number("select jobs.put_back(number) as number from jobs.dead_letter").await;
         let job = record(db, JobId(put_back)).await;
         assert_eq!((job.state, job.rules), (JobState::Held, record(db, ids[2]).await.rules));
@@ -273,9 +273,9 @@ fn sql_enqueues_into_a_sequence() {
     });
 }
 
-/// A person has deleted jobs, and left their slots.
+/// A person has deleted jobs, and left their permits.
 #[test]
-fn slots_without_a_job_are_found() {
+fn permits_without_a_job_are_found() {
     run::<Postgres, _>(async |f: Postgres| {
         let db = f.database();
         let worker = worker(db).await;
@@ -283,12 +283,12 @@ fn slots_without_a_job_are_found() {
         assert_eq!(admit(db).await, 2);
         assert_eq!(claim(db, worker, 1).await.len(), 1);
         f.client().await.execute("delete from jobs.ready; delete from jobs.running").await.unwrap();
-        assert_eq!(admit(db).await, 0, "both slots are taken");
+        assert_eq!(admit(db).await, 0, "both permits are taken");
         assert_eq!(db.storage.admit(true).await.unwrap().admitted, 2, "a sweep frees them");
         assert_eq!(state(db, ids[3]).await, JobState::Available);
         check(&f).await;
         assert_eq!(db.storage.admit(true).await.unwrap().admitted, 0);
-        assert_eq!(slots(&f).await, 2, "slots of jobs stay");
+        assert_eq!(permits(&f).await, 2, "permits of jobs stay");
     });
 }
 
@@ -348,19 +348,19 @@ fn a_pass_beside_many_jobs_that_may_not_start_is_short() {
 }
 
 #[test]
-fn a_held_job_that_has_a_slot_already_starts() {
+fn a_held_job_that_has_a_permit_already_starts() {
     run::<Postgres, _>(async |f: Postgres| {
         let db = f.database();
         let ids = enqueue_all(&f, vec![limited("x"); 3]).await;
-        // Somebody has made an available job held, and has left its slot.
-        let slot = format!(
-            "insert into jobs.slot (job_id, limit_name, limit_key) select id, limit_name, limit_key from jobs.held where id = {}",
+        // Somebody has made an available job held, and has left its permit.
+        let permit = format!(
+            "insert into jobs.permit (job_id, limit_name, limit_key) select id, limit_name, limit_key from jobs.held where id = {}",
             ids[0]
         );
-        f.client().await.execute(&slot).await.unwrap();
+        f.client().await.execute(&permit).await.unwrap();
         let found = db.storage.admit(false).await.unwrap();
         assert_eq!((found.admitted, found.refused), (1, 0), "{found:?}");
-        // It has one slot and not two, so a sweep finds a free one.
+        // It has one permit and not two, so a sweep finds a free one.
         assert_eq!(db.storage.admit(true).await.unwrap().admitted, 1);
         check(&f).await;
     });

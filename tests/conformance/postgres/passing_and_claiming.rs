@@ -53,7 +53,7 @@ fn the_next_jobs_are_claimed_in_their_order() {
 }
 
 #[test]
-fn a_queue_that_wants_fewer_jobs_than_may_get_a_slot_is_left_to_a_claim() {
+fn a_queue_that_wants_fewer_jobs_than_may_get_a_permit_is_left_to_a_claim() {
     run::<Postgres, _>(async |f: Postgres| {
         let db = f.database();
         let (running, others) = two_before(&f, vec![limited("x"), limited("x")]).await;

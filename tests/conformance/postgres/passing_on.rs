@@ -1,4 +1,4 @@
-//! A finish passes the slots of completed jobs on to the next held jobs of their keys, and does nothing else that admission would not do.
+//! A finish passes the permits of completed jobs on to the next held jobs of their keys, and does nothing else that admission would not do.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::bench::*;
 use crate::fixture::{Fixture, run};
 use crate::limiting::{admit, check, limited};
 
-/// Completes these jobs and returns how many slots were passed on.
+/// Completes these jobs and returns how many permits were passed on.
 async fn complete(db: &Database, jobs: &[ClaimedJob]) -> usize {
     let finishes: Vec<_> = jobs.iter().map(|job| Finish::new(job, DONE)).collect();
     let Finished { moved, passed_on, is_free, claimed } = db.storage.finish_and_pass_on(&finishes, None).await.unwrap();
@@ -22,7 +22,7 @@ async fn complete(db: &Database, jobs: &[ClaimedJob]) -> usize {
     passed_on
 }
 
-/// Two running jobs of the key `x`, which has two slots. These jobs wait behind them.
+/// Two running jobs of the key `x`, which has two permits. These jobs wait behind them.
 pub(super) async fn two_before(f: &Postgres, others: Vec<NewJob>) -> (Vec<ClaimedJob>, Vec<JobId>) {
     let db = f.database();
     enqueue_all(f, vec![limited("x"); 2]).await;
@@ -39,7 +39,7 @@ async fn nudges(f: &Postgres) -> i64 {
 }
 
 #[test]
-fn a_completed_job_passes_its_slot_on() {
+fn a_completed_job_passes_its_permit_on() {
     run::<Postgres, _>(async |f: Postgres| {
         let db = f.database();
         let important = with(|job| job.priority = 5).rule(Limit::new("stripe", 2).key("x")).unwrap();
@@ -53,7 +53,7 @@ fn a_completed_job_passes_its_slot_on() {
         assert_eq!(state(db, others[0]).await, JobState::Available);
         let next = claim(&f.again().await, running[0].lease.worker, 9).await;
         assert_eq!(ids(&next), [others[1], others[0]]);
-        assert_eq!(complete(db, &next).await, 1, "one job is left for two slots");
+        assert_eq!(complete(db, &next).await, 1, "one job is left for two permits");
         assert_eq!(nudges(&f).await, 1);
         assert_eq!(state(db, others[2]).await, JobState::Available);
         check(&f).await;
@@ -61,7 +61,7 @@ fn a_completed_job_passes_its_slot_on() {
 }
 
 #[test]
-fn each_key_keeps_its_slots() {
+fn each_key_keeps_its_permits() {
     run::<Postgres, _>(async |f: Postgres| {
         let db = f.database();
         let worker = worker(db).await;
@@ -78,9 +78,9 @@ fn each_key_keeps_its_slots() {
         let finishes: Vec<_> = running.iter().chain(&late).map(|job| Finish::new(job, DONE)).collect();
         let Finished { moved, passed_on, is_free, .. } = db.storage.finish_and_pass_on(&finishes, None).await.unwrap();
         assert_eq!((moved.len(), passed_on, is_free), (15, 15, true));
-        let slots = "select count(*) as number from jobs.slot";
-        assert_eq!(f.client().await.number(slots).await, 20);
-        assert_eq!(db.storage.admit(true).await.unwrap().admitted, 0, "the late jobs keep their slots");
+        let permits = "select count(*) as number from jobs.permit";
+        assert_eq!(f.client().await.number(permits).await, 20);
+        assert_eq!(db.storage.admit(true).await.unwrap().admitted, 0, "the late jobs keep their permits");
         running = claim(db, worker, 40).await;
         assert_eq!(complete(db, &running).await, 0);
         check(&f).await;
@@ -106,7 +106,7 @@ fn a_lower_limit_holds_at_once() {
 }
 
 #[test]
-fn jobs_that_may_not_start_get_no_slot() {
+fn jobs_that_may_not_start_get_no_permit() {
     run::<Postgres, _>(async |f: Postgres| {
         let db = f.database();
         for what in ["a queue", "a kind", "everything"] {
@@ -167,7 +167,7 @@ fn admission_alone_decides_about_rates_sequences_tenants_and_several_limits() {
 }
 
 #[test]
-fn the_jobs_before_one_that_is_left_to_admission_get_slots_and_it_is_not_locked() {
+fn the_jobs_before_one_that_is_left_to_admission_get_permits_and_it_is_not_locked() {
     run::<Postgres, _>(async |f: Postgres| {
         let db = f.database();
         let (running, others) = two_before(&f, vec![limited("x"), limited("x")]).await;
@@ -183,11 +183,11 @@ fn the_jobs_before_one_that_is_left_to_admission_get_slots_and_it_is_not_locked(
 }
 
 #[test]
-fn a_key_with_a_tenant_or_many_slots_is_left_to_admission() {
+fn a_key_with_a_tenant_or_many_permits_is_left_to_admission() {
     run::<Postgres, _>(async |f: Postgres| {
         let db = f.database();
         let tenant = job().rule(Limit::new("stripe", 2).key("x").fair_by("a")).unwrap();
-        // The job with a tenant is behind as many others as there are slots.
+        // The job with a tenant is behind as many others as there are permits.
         let (running, _) = two_before(&f, vec![limited("x"), limited("x"), tenant]).await;
         assert_eq!(complete(db, &running).await, 0);
         assert_eq!(admit(db).await, 2);
@@ -208,9 +208,9 @@ fn a_held_job_that_changes_meanwhile_is_left_to_admission() {
     run::<Postgres, _>(async |f: Postgres| {
         let db = f.database();
         let (running, others) = two_before(&f, vec![limited("x"), limited("x")]).await;
-        // The finish waits for the lock of its slot. Its snapshot is older than the change.
+        // The finish waits for the lock of its permit. Its snapshot is older than the change.
         let mut operator = AsyncPgConnection::establish(&f.url).await.unwrap();
-        let lock = format!("begin; select from jobs.slot where job_id = {} for update", running[0].lease.job);
+        let lock = format!("begin; select from jobs.permit where job_id = {} for update", running[0].lease.job);
         operator.batch_execute(&lock).await.unwrap();
         let finishing = async { complete(db, &running[..1]).await };
         let changing = async {

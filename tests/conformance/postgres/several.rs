@@ -148,7 +148,7 @@ fn a_job_that_the_database_refuses_leaves_nothing_behind() {
             assert_eq!(state(db, id).await, JobState::Available);
         }
         assert_eq!(client.number("select count(*) as number from jobs.dead_letter").await, 2);
-        assert_eq!(client.number("select count(*) as number from jobs.slot").await, 6);
+        assert_eq!(client.number("select count(*) as number from jobs.permit").await, 6);
         let kept = of("b", 1).rules.to_json().unwrap();
         let again = "select jobs.put_back(number) from jobs.dead_letter";
         client.execute("drop trigger refuse on jobs.ready").await.unwrap();

@@ -1,4 +1,4 @@
-//! What the pages show of limits, rates, sequences, slots and unique keys, and what they change.
+//! What the pages show of limits, rates, sequences, permits and unique keys, and what they change.
 
 use std::time::Duration;
 
@@ -123,27 +123,29 @@ async fn a_rate_is_shown_with_the_time_of_its_next_token(db: Db) {
     client.page("/limits").await.shows("No job waits for a token.");
 }
 
-async fn a_slot_that_a_job_does_not_need_is_released(db: Db) {
+async fn a_permit_that_a_job_does_not_need_is_released(db: Db) {
     let client = Client::of(db.database());
     let id = db.enqueue(limited()).await;
     let page = format!("/jobs/{id}");
-    let offers = async || client.page(&page).await.values("button", "value").any(|value| value == "release-slot");
+    let offers = async || client.page(&page).await.values("button", "value").any(|value| value == "release-permit");
     assert_eq!(db.storage().admit(true).await.unwrap().admitted, 1);
-    assert!(!offers().await, "an available job needs its slot");
-    let form = format!("action=release-slot&id={id}");
+    assert!(!offers().await, "an available job needs its permit");
+    let form = format!("action=release-permit&id={id}");
     let refused = client.page(&format!("/confirm?{form}")).await;
-    refused.shows("is available and needs its slot");
+    refused.shows("is available and needs its permit");
     refused.shows("There is nothing to do.");
     client.post("/confirm", &form).await.page().shows("Nothing was changed");
     db.database().operator.cancel(id).await.unwrap();
-    db.execute(&format!("insert into jobs.slot (job_id, limit_name, limit_key) values ({id}, 'stripe', '[\"ada\"]')"))
-        .await;
+    db.execute(&format!(
+        "insert into jobs.permit (job_id, limit_name, limit_key) values ({id}, 'stripe', '[\"ada\"]')"
+    ))
+    .await;
     assert!(offers().await);
-    client.page(&format!("/confirm?{form}")).await.shows("does not need its slots: stripe, key [\"ada\"]. The");
-    client.post("/confirm", &form).await.page().shows(&format!("The limit slots of job {id} are free"));
+    client.page(&format!("/confirm?{form}")).await.shows("does not need its permits: stripe, key [\"ada\"]. The");
+    client.post("/confirm", &form).await.page().shows(&format!("The permits of job {id} are free"));
     assert!(!offers().await);
-    assert_eq!(audited(&db, "release_slot").await, 1);
-    assert_eq!(client.post("/confirm", "action=release-slot").await.status, StatusCode::BAD_REQUEST);
+    assert_eq!(audited(&db, "release_permit").await, 1);
+    assert_eq!(client.post("/confirm", "action=release-permit").await.status, StatusCode::BAD_REQUEST);
 }
 
 async fn the_unique_key_of_a_job_is_shown_and_released(db: Db) {
@@ -184,6 +186,6 @@ support::on_each_database! {
     a_limit_is_set_and_reset,
     a_halted_sequence_is_shown_and_skipped_or_retried,
     a_rate_is_shown_with_the_time_of_its_next_token,
-    a_slot_that_a_job_does_not_need_is_released,
+    a_permit_that_a_job_does_not_need_is_released,
     the_unique_key_of_a_job_is_shown_and_released,
 }

@@ -18,7 +18,7 @@ async fn the_overview_counts_the_jobs_of_each_queue(db: Db) {
     assert!(page.values("a", "href").any(|href| href == "/admin/jobs/jobs?queue=billing"));
 }
 
-async fn the_limits_name_full_keys_and_the_jobs_that_have_their_slots(db: Db) {
+async fn the_limits_name_full_keys_and_the_jobs_that_have_their_permits(db: Db) {
     let client = Client::of(db.database());
     let page = client.page("/limits").await;
     page.shows("No job has a limit now.");
@@ -407,7 +407,7 @@ support::on_each_database! {
     jobs_are_moved_reprioritised_copied_and_deleted,
     the_list_is_read_page_by_page,
     the_overview_counts_the_jobs_of_each_queue,
-    the_limits_name_full_keys_and_the_jobs_that_have_their_slots,
+    the_limits_name_full_keys_and_the_jobs_that_have_their_permits,
     the_list_has_tabs_and_filters,
     the_page_of_a_job_tells_its_story,
     secret_arguments_stand_on_no_page,

@@ -98,7 +98,7 @@ async fn each_action_needs_its_right(db: Db) {
         ("limits", "action=limit-set&name=stripe&most=3"),
         ("limits", "action=limit-reset&name=stripe"),
         ("limits", "action=sequence-skip&name=orders&key=%5B7%5D"),
-        ("limits", "action=release-slot&id=1"),
+        ("limits", "action=release-permit&id=1"),
         ("limits", "action=release-key&id=1"),
         ("pause", "action=kind-pause&name=charge"),
         ("pause", "action=kind-resume&name=charge"),

@@ -1,4 +1,4 @@
-//! Finishes that claim the jobs to which they pass slots on: how many claims they save, and how soon other jobs have their turn.
+//! Finishes that claim the jobs to which they pass permits on: how many claims they save, and how soon other jobs have their turn.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -47,7 +47,7 @@ async fn the_jobs_of_a_key_need_few_claims(db: Db) {
     db.await_number(400, "select count(*) as number from jobs.finished where state = 1").await;
     assert_eq!(worker.stop().await.completed, 400);
     let claims = claims.0.load(Ordering::SeqCst);
-    print("400 jobs of a key with two slots", &[row!["claims", "generations"], row![claims, 200]]);
+    print("400 jobs of a key with two permits", &[row!["claims", "generations"], row![claims, 200]]);
     assert!(claims < 200, "{claims} claims for 200 generations of two jobs");
 }
 

@@ -1,4 +1,4 @@
-//! Finishes that claim the jobs to which they pass slots on.
+//! Finishes that claim the jobs to which they pass permits on.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -46,7 +46,7 @@ const NAME: &str = "shared";
 const PAUSE_MILLIS: std::ops::Range<u64> = 0..50;
 /// How long an attempt takes.
 const MILLIS: std::ops::Range<u64> = 5..30;
-/// How long a slot may be free beside a job that waits for it.
+/// How long a permit may be free beside a job that waits for it.
 const FREE: Duration = Duration::from_millis(1_500);
 /// At least this many jobs must have been admitted while the large tenant waited.
 const FEW: usize = 50;
@@ -95,8 +95,8 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     run.faults = size.faults + crashes;
     run.expect(drained, || format!("not drained {DRAINED:?} after the last fault"));
     run.expect(dead.is_empty(), || format!("nobody killed processes {dead:?}, and they are gone"));
-    run.expect(found.looks > 50, || format!("only {} looks at the slots: nothing was tested", found.looks));
-    run.expect(left == 0, || format!("{left} held jobs, slots or nudges are left"));
+    run.expect(found.looks > 50, || format!("only {} looks at the permits: nothing was tested", found.looks));
+    run.expect(left == 0, || format!("{left} held jobs, permits or nudges are left"));
     run.expect(at_once > 0, || "no two handlers ran at once: nothing was tested".to_owned());
     run.expect(beyond == 0, || format!("the handlers of {beyond} keys overlapped beyond the limit"));
     run.expect(waits.beside_large >= FEW, || format!("{waits}: too little was tested"));

@@ -1,8 +1,8 @@
 //! Limits: all jobs have limits, while workers are killed and suspended, and the server crashes.
 //!
-//! After every commit, no key has more jobs available or running than its limit allows, and exactly these jobs have a slot.
-//! No slot stays free while a job waits for it. Only nudges report free slots here: the sweep over the keys and the
-//! notifications are switched off. A tenth of the jobs has two limits. At the end no job is held, and no slot or nudge is left.
+//! After every commit, no key has more jobs available or running than its limit allows, and exactly these jobs have a permit.
+//! No permit stays free while a job waits for it. Only nudges report free permits here: the sweep over the keys and the
+//! notifications are switched off. A tenth of the jobs has two limits. At the end no job is held, and no permit or nudge is left.
 
 mod couples;
 
@@ -33,9 +33,9 @@ const CALM_MILLIS: std::ops::Range<u64> = 50..450;
 const KILLS_PER_CRASH: usize = 8;
 /// The jobs of the worker that is suspended.
 const ZOMBIES_JOBS: i64 = 16;
-/// How long a slot may stay free while a job waits for it. Hints within a process may be lost, but there is a pass of admission each second.
+/// How long a permit may stay free while a job waits for it. Hints within a process may be lost, but there is a pass of admission each second.
 const FREE: Duration = Duration::from_millis(1_500);
-/// Then, without a load and without faults, jobs are enqueued for this time at about the time at which the slot that they need gets free. Admission
+/// Then, without a load and without faults, jobs are enqueued for this time at about the time at which the permit that they need gets free. Admission
 /// is quick then, so that it often comes between a finish and its commit.
 const CALM: Duration = Duration::from_secs(5);
 /// Passes of admission do not search the keys in turns.
@@ -51,22 +51,22 @@ pub(super) const LOOK: &str = "with live as (
 ), waiting as (
     select limit_name as name, limit_key as key, max(most) as most, count(*) as jobs from jobs.held
     where run_at < clock_timestamp() and (limit_name <> '' or limit_key not in (select key from at_limits)) group by limit_name, limit_key
-), slot as (
-    select limit_name as name, limit_key as key, count(*) as slots, array_agg(job_id order by job_id)::text as jobs
-    from jobs.slot group by limit_name, limit_key
+), permit as (
+    select limit_name as name, limit_key as key, count(*) as permits, array_agg(job_id order by job_id)::text as jobs
+    from jobs.permit group by limit_name, limit_key
 )
 select 'more jobs than the limit allows', name || key, count(*)::text from live group by name, key having count(*) > max(most)
 union all
-select 'a job without a slot', name || key, id::text from live l where not exists (select from jobs.slot s where s.job_id = l.id and s.limit_name = l.name)
+select 'a job without a permit', name || key, id::text from live l where not exists (select from jobs.permit s where s.job_id = l.id and s.limit_name = l.name)
 union all
-select 'a slot without a job', limit_name || limit_key, job_id::text from jobs.slot s where not exists (select from live l where l.id = s.job_id and l.name = s.limit_name)
+select 'a permit without a job', limit_name || limit_key, job_id::text from jobs.permit s where not exists (select from live l where l.id = s.job_id and l.name = s.limit_name)
 union all
-select 'free', w.name || w.key, w.jobs::text || coalesce(s.jobs, '') from waiting w left join slot s on s.name = w.name and s.key = w.key
-where coalesce(s.slots, 0) < w.most";
+select 'free', w.name || w.key, w.jobs::text || coalesce(s.jobs, '') from waiting w left join permit s on s.name = w.name and s.key = w.key
+where coalesce(s.permits, 0) < w.most";
 
 /// What must be gone at the end.
 pub(super) const LEFT: &str =
-    "select (select count(*) from jobs.held) + (select count(*) from jobs.slot) + (select count(*) from jobs.nudge)";
+    "select (select count(*) from jobs.held) + (select count(*) from jobs.permit) + (select count(*) from jobs.nudge)";
 
 pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     let size = fixture.size(SHORT, LONG);
@@ -116,9 +116,9 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     run.faults = size.faults + 1;
     run.expect(drained, || format!("not drained {DRAINED:?} after the last fault"));
     run.expect(dead.is_empty(), || format!("nobody killed processes {dead:?}, and they are gone"));
-    run.expect(found.looks > 50, || format!("only {} looks at the slots: nothing was tested", found.looks));
+    run.expect(found.looks > 50, || format!("only {} looks at the permits: nothing was tested", found.looks));
     run.expect(zombie.is_awake(), || "the suspended worker was never woken: nothing was tested".to_owned());
-    run.expect(left == 0, || format!("{left} held jobs, slots or nudges are left"));
+    run.expect(left == 0, || format!("{left} held jobs, permits or nudges are left"));
     run.expect(at_once > 0, || "no two handlers of a key ran at once: nothing was tested".to_owned());
     run.expect(beyond == 0, || format!("the handlers of {beyond} keys overlapped beyond the limit"));
     for complaint in found.complaints {

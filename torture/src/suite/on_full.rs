@@ -53,15 +53,15 @@ const CANCELS: &str = "cancels";
 /// The keys of each.
 const KEYS: i64 = 6;
 const MOST: u32 = 2;
-/// The jobs of the worker that is suspended. They take slots of the first keys.
+/// The jobs of the worker that is suspended. They take permits of the first keys.
 const ZOMBIES_JOBS: i64 = 12;
 
-/// How long a slot may be free beside a job that waits for it, and how long a job may wait that must not wait.
+/// How long a permit may be free beside a job that waits for it, and how long a job may wait that must not wait.
 const FREE: Duration = Duration::from_millis(1_500);
 /// What the [`Watch`] looks for besides what it looks for in the test of limits.
 const WAITS: &str = "union all
-select 'waits', h.limit_name || h.limit_key || h.id, '' from jobs.held h join slot s on s.name = h.limit_name and s.key = h.limit_key
-where h.flags & 64 <> 0 and h.lease = 0 and not h.later and not h.paused and h.rules #>> '{0,rule,concurrency,on_full}' = 'discard' and s.slots >= h.most";
+select 'waits', h.limit_name || h.limit_key || h.id, '' from jobs.held h join permit s on s.name = h.limit_name and s.key = h.limit_key
+where h.flags & 64 <> 0 and h.lease = 0 and not h.later and not h.paused and h.rules #>> '{0,rule,concurrency,on_full}' = 'discard' and s.permits >= h.most";
 
 pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     let size = fixture.size(SHORT, LONG);
@@ -117,8 +117,8 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     run.faults = size.faults + crashes + 1;
     run.expect(drained, || format!("not drained {DRAINED:?} after the last fault"));
     run.expect(dead.is_empty(), || format!("nobody killed processes {dead:?}, and they are gone"));
-    run.expect(found.looks > 50, || format!("only {} looks at the slots: nothing was tested", found.looks));
-    run.expect(left == 0, || format!("{left} held jobs, slots or nudges are left"));
+    run.expect(found.looks > 50, || format!("only {} looks at the permits: nothing was tested", found.looks));
+    run.expect(left == 0, || format!("{left} held jobs, permits or nudges are left"));
     run.expect(at_once > 0, || "no two handlers of a key ran at once: nothing was tested".to_owned());
     run.expect(beyond == 0, || format!("the handlers of {beyond} keys overlapped beyond the limit"));
     run.complaints.extend(found.complaints);

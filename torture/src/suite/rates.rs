@@ -3,7 +3,7 @@
 //! In any period, no key has more admissions than its burst plus the tokens of this period. Each admission moves the time at which the key has
 //! all its tokens again forward by one token. This time is never further away than the burst. A trigger records both in the transaction that admits,
 //! so a crash that loses an admission loses its record, too. No token stays unused while a job waits for it, although
-//! sweeps and notifications are switched off. At the end no job is held, and no slot or nudge is left.
+//! sweeps and notifications are switched off. At the end no job is held, and no permit or nudge is left.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ select 'free', w.name || w.key, coalesce(r.full_at::text, '') from waiting w
 left join jobs.rate r on r.limit_name = w.name and r.limit_key = w.key
 where coalesce(r.full_at <= clock_timestamp() + interval '60 milliseconds', true)
 union all
-select 'a slot of a job with a rate', limit_name || limit_key, job_id::text from jobs.slot";
+select 'a permit of a job with a rate', limit_name || limit_key, job_id::text from jobs.permit";
 const _: () = assert!((BURST - 1) * 1000 / RATE == 60, "the query above names the time of all tokens but one");
 
 /// Records each admission: only admission deletes rows of jobs.held here, and it spends the tokens before.
@@ -96,7 +96,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     run.expect(drained, || format!("not drained {DRAINED:?} after the last fault"));
     run.expect(dead.is_empty(), || format!("nobody killed processes {dead:?}, and they are gone"));
     run.expect(found.looks > 50, || format!("only {} looks at the tokens: nothing was tested", found.looks));
-    run.expect(left == 0, || format!("{left} held jobs, slots or nudges are left"));
+    run.expect(left == 0, || format!("{left} held jobs, permits or nudges are left"));
     run.expect(keys == RATE_KEYS, || format!("{keys} of {RATE_KEYS} keys had admissions: too little was tested"));
     run.expect(most > 1, || "no two jobs of a key were admitted at once: nothing was tested".to_owned());
     run.expect(too_fast == 0, || format!("{too_fast} times more jobs were admitted than tokens spent"));

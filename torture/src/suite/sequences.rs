@@ -1,7 +1,7 @@
 //! Sequences: all jobs are in sequences, while workers are killed and suspended, the server crashes, and transactions commit late.
 //!
 //! A job starts after the one before it has ended, in the order of the ids. A halted sequence waits until it is skipped. A job
-//! that waits for its next attempt keeps its slot. At the end all jobs have ended, and no slot or nudge is left.
+//! that waits for its next attempt keeps its permit. At the end all jobs have ended, and no permit or nudge is left.
 
 mod order;
 mod skipping;
@@ -61,26 +61,26 @@ const LOOK: &str = "with live as (
 ), turn as (
     select h.limit_name, h.limit_key, min(h.id) as id from jobs.held h
     where not exists (
-        select from jobs.slot s where s.limit_name = h.limit_name and s.limit_key = h.limit_key and s.job_id <> h.id
+        select from jobs.permit s where s.limit_name = h.limit_name and s.limit_key = h.limit_key and s.job_id <> h.id
     ) group by h.limit_name, h.limit_key
 )
 select 'two jobs of a sequence at once', name || key, count(*)::text from live group by name, key having count(*) > 1
 union all
-select 'two slots of a sequence', limit_name || limit_key, count(*)::text from jobs.slot group by limit_name, limit_key having count(*) > 1
+select 'two permits of a sequence', limit_name || limit_key, count(*)::text from jobs.permit group by limit_name, limit_key having count(*) > 1
 union all
-select 'a job without a slot', name || key, id::text from live l where not exists (select from jobs.slot s where s.job_id = l.id)
+select 'a job without a permit', name || key, id::text from live l where not exists (select from jobs.permit s where s.job_id = l.id)
 union all
-select 'a job without a slot between two attempts', limit_name || limit_key, id::text from jobs.held h
-where lease > 0 and not exists (select from jobs.slot s where s.job_id = h.id)
+select 'a job without a permit between two attempts', limit_name || limit_key, id::text from jobs.held h
+where lease > 0 and not exists (select from jobs.permit s where s.job_id = h.id)
 union all
-select 'a slot without a job', limit_name || limit_key, job_id::text from jobs.slot s
+select 'a permit without a job', limit_name || limit_key, job_id::text from jobs.permit s
 where halted_at is null and not exists (select from live l where l.id = s.job_id) and not exists (select from jobs.held h where h.id = s.job_id)
 union all
 select 'free', h.limit_name || h.limit_key, h.id::text || ' ' || h.lease::text from turn t join jobs.held h on h.id = t.id
 where h.run_at < clock_timestamp()";
 /// What must be gone at the end.
 const LEFT: &str =
-    "select (select count(*) from jobs.held) + (select count(*) from jobs.slot) + (select count(*) from jobs.nudge)";
+    "select (select count(*) from jobs.held) + (select count(*) from jobs.permit) + (select count(*) from jobs.nudge)";
 
 pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     let size = fixture.size(SHORT, LONG);
@@ -140,8 +140,8 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     run.faults = size.faults + crashes + 1;
     run.expect(drained, || format!("not drained {DRAINED:?} after the last fault"));
     run.expect(dead.is_empty(), || format!("nobody killed processes {dead:?}, and they are gone"));
-    run.expect(found.looks > 50, || format!("only {} looks at the slots: nothing was tested", found.looks));
-    run.expect(left == 0, || format!("{left} held jobs, slots or nudges are left"));
+    run.expect(found.looks > 50, || format!("only {} looks at the permits: nothing was tested", found.looks));
+    run.expect(left == 0, || format!("{left} held jobs, permits or nudges are left"));
     run.complaints.extend(found.complaints);
     run.complaints.extend(order.complaints(IN_ORDER, OVERTAKEN));
     run.complaints.extend(order.halted_in_vain(&halts));

@@ -3,7 +3,7 @@
 //!
 //! At every moment at most one job has a key. No enqueue fails, except with its connection. What was rolled back never runs. A job that
 //! was replaced or debounced runs with the newest arguments, and no debounced job waits for longer than it may. A job that runs again starts
-//! after the one before it has ended. At the end every key is free, and no row of a key and no slot is left.
+//! after the one before it has ended. At the end every key is free, and no row of a key and no permit is left.
 
 mod rivals;
 mod told;
@@ -101,7 +101,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     let found = watch.stop().await?;
     let conn = fixture.connect().await?;
     let left = number(&conn, "select count(*) from jobs.unique_key").await?;
-    let slots = number(&conn, "select count(*) from jobs.slot").await?;
+    let permits = number(&conn, "select count(*) from jobs.permit").await?;
     let record = load(&conn).await?;
     complaints.extend(told.complaints(&conn, &record).await?);
     let errors = fixture.cluster.log_since(log)?;
@@ -111,7 +111,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     run.expect(dead.is_empty(), || format!("nobody killed processes {dead:?}, and they are gone"));
     run.expect(found.looks > 50, || format!("only {} looks at the keys: nothing was tested", found.looks));
     run.expect(left == 0, || format!("{left} keys are left of jobs that have ended"));
-    run.expect(slots == 0, || format!("{slots} slots are left of jobs that have ended"));
+    run.expect(permits == 0, || format!("{permits} permits are left of jobs that have ended"));
     run.expect(record.open.is_empty(), || format!("sessions are left in a transaction: {:?}", record.open));
     for error in NEVER {
         let found = excerpt(&errors, error);

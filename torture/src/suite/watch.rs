@@ -20,7 +20,7 @@ const PAUSES_PER_LOOK: u32 = 3;
 const ENOUGH: usize = 10;
 /// What may be seen for a short time.
 const LASTING: [(&str, &str); 2] =
-    [("free", "a slot is free beside jobs that wait for it"), ("waits", "a job waits that must not wait")];
+    [("free", "a permit is free beside jobs that wait for it"), ("waits", "a job waits that must not wait")];
 
 /// What was seen.
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ pub(super) struct Watch {
 
 impl Watch {
     /// `look` is a query of three texts: what is wrong, of which key, and details. Each row is something that must never be seen. There
-    /// are two exceptions: `free` (a job waits for a free slot) and `waits` (a job waits). They may be seen with the same details for the time `free`.
+    /// are two exceptions: `free` (a job waits for a free permit) and `waits` (a job waits). They may be seen with the same details for the time `free`.
     pub(super) fn start(fixture: &Fixture<'_>, look: impl Into<String>, free: Duration) -> Self {
         let stop = CancellationToken::new();
         let free = fixture.patience(free);

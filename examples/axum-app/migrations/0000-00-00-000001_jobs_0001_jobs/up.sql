@@ -629,8 +629,8 @@ create trigger set_payload_aside before insert on jobs.held
     for each row when (pg_column_size(new.args) > 2000 or new.args is null and new.lease = 0) execute function jobs.set_payload_aside();
 
 -- Where admission begins to read, for keys from which it has taken many jobs. Until a vacuum, the indexes still have the entries of these jobs
--- and of their slots. Reading them again in each pass would take longer than the pass. `floors` has two values for each such key: the place in
--- held_order below which there is no job, and the number below which there is no slot. Only admission writes it, with its lock. A new version
+-- and of their permits. Reading them again in each pass would take longer than the pass. `floors` has two values for each such key: the place in
+-- held_order below which there is no job, and the number below which there is no permit. Only admission writes it, with its lock. A new version
 -- is a new row with a higher number, and not an update. So the newest one is found at once, even if an old snapshot keeps the others.
 create table jobs.admission_floor (
     number bigint primary key,
@@ -643,7 +643,7 @@ create table jobs.admission_floor (
     autovacuum_vacuum_cost_delay = 0
 );
 
--- The number of the newest floors. New slots have it. Like the parts of jobs.admit, it is not in the language sql: the server would plan it again
+-- The number of the newest floors. New permits have it. Like the parts of jobs.admit, it is not in the language sql: the server would plan it again
 -- for each statement that calls it.
 create function jobs.floor_number() returns bigint
 language plpgsql stable
@@ -654,16 +654,16 @@ end
 $$;
 
 -- One row for each job with a limit in jobs.ready and jobs.running. Only admission inserts a row. The statement that moves the job
--- away deletes it. So the number of rows of a key cannot drift from the number of its jobs. A job of a sequence keeps its slot until it
+-- away deletes it. So the number of rows of a key cannot drift from the number of its jobs. A job of a sequence keeps its permit until it
 -- has ended, and while it is held before its next attempt.
-create table jobs.slot (
+create table jobs.permit (
     job_id bigint not null,
     limit_name text collate "C" not null,
     limit_key text collate "C" not null,
     -- When the job was discarded, which halts its sequence. The row stays, even when the job is deleted, until the job is retried or an
     -- operator skips it.
     halted_at jobs.instant,
-    -- It grows with time, so admission can leave out the entries of earlier slots.
+    -- It grows with time, so admission can leave out the entries of earlier permits.
     number bigint not null default jobs.floor_number(),
     primary key (job_id, limit_name)
 ) with (
@@ -673,10 +673,10 @@ create table jobs.slot (
     autovacuum_vacuum_cost_delay = 0
 );
 
-create index slot_key on jobs.slot (limit_name, limit_key, number);
-create index slot_halted on jobs.slot (limit_name, limit_key) where halted_at is not null;
+create index permit_key on jobs.permit (limit_name, limit_key, number);
+create index permit_halted on jobs.permit (limit_name, limit_key) where halted_at is not null;
 
--- A nudge says that a key may have a free slot or a new job. The transaction that has freed the slot or inserted the job inserts it, even
+-- A nudge says that a key may have a free permit or a new job. The transaction that has freed the permit or inserted the job inserts it, even
 -- if no job of the key is held. Only admission deletes it, and then examines the key in a later snapshot. The table has no index, so that
 -- transactions do not wait for each other.
 create table jobs.nudge (
@@ -750,7 +750,7 @@ create table jobs.admission_failure (
     autovacuum_vacuum_cost_delay = 0
 );
 
--- At most one row. The session that has locked it admits. No other session counts slots meanwhile. The first pass inserts it, and not
+-- At most one row. The session that has locked it admits. No other session counts permits meanwhile. The first pass inserts it, and not
 -- this migration: so a dump and a subscription can fill the table.
 create table jobs.admission (
     only_row boolean primary key default true check (only_row),
@@ -766,8 +766,8 @@ create table jobs.admission (
     -- The row of jobs.fair_turn at which it ended.
     after_turn text not null default '',
     after_turn_key text not null default '',
-    -- The job whose slot the last sweep looked at last.
-    after_slot bigint not null default 0
+    -- The job whose permit the last sweep looked at last.
+    after_permit bigint not null default 0
 ) with (fillfactor = 50);
 
 -- When jobs with the flag 32 expire: a job is cancelled if its first attempt has not started by then. The enqueue inserts the row. The row is
@@ -830,7 +830,7 @@ create table jobs.unique_key (
 
 create index unique_key_job on jobs.unique_key (job_id);
 
--- A part of jobs.take_key: a job that was admitted, and now has another time. It waits for its limit again: a job that is scheduled has no slot. In
+-- A part of jobs.take_key: a job that was admitted, and now has another time. It waits for its limit again: a job that is scheduled has no permit. In
 -- a sequence it keeps its turn. The row was deleted from jobs.ready.
 create function jobs.hold_again(job jobs.ready, at timestamptz) returns void
 language plpgsql volatile
@@ -841,7 +841,7 @@ begin
     if job.flags & 32 <> 0 then
         update jobs.expiry e set start_by = at + e.after where e.job_id = job.id;
     end if;
-    delete from jobs.slot s where s.job_id = job.id and (rules #> '{0,rule,sequence}' is null or s.limit_name <> rules #>> '{0,name}');
+    delete from jobs.permit s where s.job_id = job.id and (rules #> '{0,rule,sequence}' is null or s.limit_name <> rules #>> '{0,name}');
     insert into jobs.held (id, run_at, enqueued_at, lease, flags, priority, attempt, max_attempts, crashes, most, later, kind, queue, limit_name, limit_key,
                            tags, args, traceparent, rules)
     select job.id, at, job.enqueued_at, job.lease, job.flags, job.priority, job.attempt, job.max_attempts, job.crashes, p.most,
@@ -1916,28 +1916,28 @@ revoke execute on function jobs.enqueue_unique(text[], text[], boolean[], float8
 
 -- Which held jobs may start: a function for limits, one for sequences and one for rates.
 
--- The held job whose turn it is in a sequence: the one that has the slot, because it waits for its next attempt or was retried, else the one
--- with the lowest id. Null while another job has the slot.
+-- The held job whose turn it is in a sequence: the one that has the permit, because it waits for its next attempt or was retried, else the one
+-- with the lowest id. Null while another job has the permit.
 create function jobs.next_in_sequence(name text, key text) returns bigint
 language sql stable
 as $$
-    select case when exists (select from jobs.slot s where s.limit_name = name and s.limit_key = key)
-        then (select s.job_id from jobs.slot s where s.limit_name = name and s.limit_key = key
+    select case when exists (select from jobs.permit s where s.limit_name = name and s.limit_key = key)
+        then (select s.job_id from jobs.permit s where s.limit_name = name and s.limit_key = key
               and exists (select from jobs.held h where h.id = s.job_id and h.flags & 4 <> 0 offset 0) limit 1)
         else (select h.id from jobs.held h where h.flags & 4 <> 0 and h.limit_name = name and h.limit_key = key order by h.id limit 1)
     end
 $$;
 
--- A part of jobs.admit, which the planner inserts into its statements. Returns the first held job of each of these keys, and how many slots of the
--- key are free. It begins to read at the floors. `has_floor`: the key has a floor. `first_slot`: the number of the first slot of the key.
+-- A part of jobs.admit, which the planner inserts into its statements. Returns the first held job of each of these keys, and how many permits of the
+-- key are free. It begins to read at the floors. `has_floor`: the key has a floor. `first_permit`: the number of the first permit of the key.
 create function jobs.heads(names text[], keys text[], floors json)
-returns table (name text, key text, tuple tid, place smallint, run_at timestamptz, id bigint, first_slot bigint, free bigint, has_floor boolean)
+returns table (name text, key text, tuple tid, place smallint, run_at timestamptz, id bigint, first_permit bigint, free bigint, has_floor boolean)
 language sql stable
 as $$
     with head as materialized (
-        select wanted.name, wanted.key, first.ctid, first.place, first.run_at, first.id, first.most, coalesce(f.first_slot, 0) as first_slot, f.name is not null as has_floor
+        select wanted.name, wanted.key, first.ctid, first.place, first.run_at, first.id, first.most, coalesce(f.first_permit, 0) as first_permit, f.name is not null as has_floor
         from unnest(names, keys) as wanted (name, key)
-        left join json_to_recordset(floors) as f (name text, key text, place smallint, run_at timestamptz, id bigint, first_slot bigint)
+        left join json_to_recordset(floors) as f (name text, key text, place smallint, run_at timestamptz, id bigint, first_permit bigint)
             on f.name = wanted.name and f.key = wanted.key
         cross join lateral (
             select h.ctid, ~h.priority as place, h.run_at::timestamptz as run_at, h.id, h.most from jobs.held h
@@ -1950,13 +1950,13 @@ as $$
     select head.name, head.key, head.ctid, head.place, head.run_at, head.id, taken.first,
            coalesce(((select json_object_agg(s.name, s.most) from jobs.limit_setting s) ->> head.name)::integer, head.most) - taken.number, head.has_floor
     from head cross join lateral (
-        select count(*) as number, min(s.number) as first from jobs.slot s
-        where s.limit_name = head.name and s.limit_key = head.key and s.number >= head.first_slot
+        select count(*) as number, min(s.number) as first from jobs.permit s
+        where s.limit_name = head.name and s.limit_key = head.key and s.number >= head.first_permit
     ) taken
 $$;
 
--- A part of jobs.admit: locks held jobs of these keys, as many as have a free slot, and returns their places in the table. If queues
--- or kinds are paused, it examines few jobs more than there are free slots. Those that are paused leave the order of admission first.
+-- A part of jobs.admit: locks held jobs of these keys, as many as have a free permit, and returns their places in the table. If queues
+-- or kinds are paused, it examines few jobs more than there are free permits. Those that are paused leave the order of admission first.
 -- `seen`: where the next pass may begin to read, for the keys with a floor, and for some of the keys from which it takes jobs. One in
 -- `jobs_per_floor` jobs gives its key a floor. So keys from which many jobs were taken get a floor, and nothing is written for the others.
 create function jobs.free_jobs(
@@ -1994,11 +1994,11 @@ begin
     end if;
 
     with head as materialized (
-        -- Finishes pass slots on without a pass, but not to these jobs (`pass_on.rs`). So they come from keys from which many jobs are taken.
+        -- Finishes pass permits on without a pass, but not to these jobs (`pass_on.rs`). So they come from keys from which many jobs are taken.
         select h.*, random() < case when h.id % 256 = 0 then 0.5 else h.free / jobs_per_floor end as writes from jobs.heads(names, keys, floors) h
     ), picked as (
         select pick.ctid from head cross join lateral (
-            -- The first one is known. Most keys have one free slot, and then no second search begins.
+            -- The first one is known. Most keys have one free permit, and then no second search begins.
             select first.ctid from (
                 select h.ctid from jobs.held h
                 where h.ctid = head.tuple and not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = head.name and h.limit_key = head.key
@@ -2031,7 +2031,7 @@ begin
         where pauses
     )
     select array(select p.ctid from picked p limit most_jobs),
-           (select json_agg(json_build_object('name', s.name, 'key', s.key, 'place', s.place, 'run_at', s.run_at, 'id', s.id, 'first_slot', s.first_slot))
+           (select json_agg(json_build_object('name', s.name, 'key', s.key, 'place', s.place, 'run_at', s.run_at, 'id', s.id, 'first_permit', s.first_permit))
             from head s where s.has_floor or s.writes),
            exists (select from head s where s.writes)
     into places, seen, writes_floors;
@@ -2213,7 +2213,7 @@ end
 $$;
 
 -- A part of jobs.admit: the same for one key with tenants. The tenants take turns: each gets one job, then each a second one, and so on. In the
--- next pass the tenant after the last one begins. It reads at most twice as many jobs as there are free slots, and few more if something is
+-- next pass the tenant after the last one begins. It reads at most twice as many jobs as there are free permits, and few more if something is
 -- paused. So if few tenants have many jobs, the next pass continues.
 create function jobs.free_of_tenants(
     name text, key text, paused_queues text[], paused_kinds text[], most_jobs bigint, out places tid[], out goes_on boolean
@@ -2231,7 +2231,7 @@ declare
     is_cut boolean;
 begin
     places := '{}'; goes_on := false;
-    select jobs.allowed(h.limit_name, h.most) - (select count(*) from jobs.slot s where s.limit_name = name and s.limit_key = key) into free
+    select jobs.allowed(h.limit_name, h.most) - (select count(*) from jobs.permit s where s.limit_name = name and s.limit_key = key) into free
     from jobs.held h where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = name and h.limit_key = key
     order by ~h.priority, h.run_at, h.id limit 1;
     if free > 0 then
@@ -2377,15 +2377,15 @@ language sql stable
 as $$
     select case when rule #> '{rule,rate}' is not null then jobs.tokens(rule, at)
                 else jobs.allowed(rule ->> 'name', (rule #>> '{rule,concurrency,most}')::integer)
-                     - (select count(*) from jobs.slot s where s.limit_name = rule ->> 'name' and s.limit_key = rule ->> 'key') end
+                     - (select count(*) from jobs.permit s where s.limit_name = rule ->> 'name' and s.limit_key = rule ->> 'key') end
 $$;
 
--- A part of jobs.admit: starts these jobs of one lane, and takes the slots and tokens of all their rules.
+-- A part of jobs.admit: starts these jobs of one lane, and takes the permits and tokens of all their rules.
 create function jobs.start_in_lane(places tid[], rules json, at timestamptz) returns bigint
 language plpgsql volatile
 as $$
 begin
-    insert into jobs.slot (job_id, limit_name, limit_key)
+    insert into jobs.permit (job_id, limit_name, limit_key)
     select h.id, r ->> 'name', r ->> 'key' from jobs.held h cross join jobs.beside_sequence(start_in_lane.rules) r
     where h.ctid = any(places) and r #> '{rule,rate}' is null
     on conflict do nothing;
@@ -2572,8 +2572,8 @@ as $$
 $$;
 
 -- A part of jobs.admit: jobs with several rules. `places` are those whose turn it is, and those that wait at a limit which is not full any
--- more. It starts a job only if all its rules allow it, and then takes everything at once: no slot is taken by a job that waits elsewhere.
--- Only a sequence keeps its slot: its next job must not overtake this one.
+-- more. It starts a job only if all its rules allow it, and then takes everything at once: no permit is taken by a job that waits elsewhere.
+-- Only a sequence keeps its permit: its next job must not overtake this one.
 create function jobs.admit_several(
     places tid[], names text[], keys text[], paused_queues text[], paused_kinds text[], most_jobs bigint, one_by_one boolean,
     out admitted bigint, out goes_on boolean, out set_apart bigint
@@ -2597,7 +2597,7 @@ begin
         lanes := lanes || lane;
         if job.flags & 4 <> 0 then
             -- Its turn has come.
-            insert into jobs.slot as s (job_id, limit_name, limit_key) values (job.id, job.limit_name, job.limit_key)
+            insert into jobs.permit as s (job_id, limit_name, limit_key) values (job.id, job.limit_name, job.limit_key)
             on conflict (job_id, limit_name) do update set halted_at = null where s.halted_at is not null;
             update jobs.held set limit_name = '', limit_key = lane, most = 1, flags = flags & ~4 where ctid = job.place;
             continue;
@@ -2675,7 +2675,7 @@ end
 $$;
 
 -- A part of jobs.admit: moves the held jobs at these places, which it has locked. Returns how many.
-create function jobs.admit_held(places tid[], may_have_slots boolean) returns bigint
+create function jobs.admit_held(places tid[], may_have_permits boolean) returns bigint
 language plpgsql volatile
 as $$
 declare
@@ -2685,17 +2685,17 @@ begin
     with moved as (
         delete from jobs.held where ctid = any(places) returning *
     ), taken as (
-        insert into jobs.slot (job_id, limit_name, limit_key, number)
+        insert into jobs.permit (job_id, limit_name, limit_key, number)
         select m.id, m.limit_name, m.limit_key, coalesce((select f.number from jobs.admission_floor f order by f.number desc limit 1), 0)
-        from moved m where m.flags & 136 = 0 and not may_have_slots
+        from moved m where m.flags & 136 = 0 and not may_have_permits
     ), kept as (
-        -- Somebody has made a job with a slot held. `on conflict` takes half as long again, so it is for the second try only.
-        insert into jobs.slot (job_id, limit_name, limit_key)
-        select m.id, m.limit_name, m.limit_key from moved m where m.flags & 136 = 0 and may_have_slots
+        -- Somebody has made a job with a permit held. `on conflict` takes half as long again, so it is for the second try only.
+        insert into jobs.permit (job_id, limit_name, limit_key)
+        select m.id, m.limit_name, m.limit_key from moved m where m.flags & 136 = 0 and may_have_permits
         on conflict do nothing
     ), goes_on as (
         -- A discarded job that was retried does not halt its sequence any more.
-        update jobs.slot set halted_at = null
+        update jobs.permit set halted_at = null
         where job_id = any(array(select m.id from moved m where m.flags & 4 <> 0)) and halted_at is not null
     ), made as (
         -- A claim would find an earlier time than now only after a rescan.
@@ -2724,11 +2724,11 @@ begin
         delete from jobs.held where ctid = place returning *
     ), halted as (
         -- The later jobs of its sequence must not start without it, unless it says so.
-        insert into jobs.slot (job_id, limit_name, limit_key, halted_at)
+        insert into jobs.permit (job_id, limit_name, limit_key, halted_at)
         select g.id, g.rules #>> '{0,name}', g.rules #>> '{0,key}', clock_timestamp() from gone g where g.rules #>> '{0,rule,sequence,on_discard}' = 'halt'
         on conflict (job_id, limit_name) do update set halted_at = excluded.halted_at
     ), freed as (
-        delete from jobs.slot where job_id = any(array(select g.id from gone g where coalesce(g.rules #>> '{0,rule,sequence,on_discard}', '') <> 'halt'))
+        delete from jobs.permit where job_id = any(array(select g.id from gone g where coalesce(g.rules #>> '{0,rule,sequence,on_discard}', '') <> 'halt'))
     ), nudged as (
         insert into jobs.nudge (limit_name, limit_key)
         select g.limit_name, g.limit_key from gone g
@@ -2748,9 +2748,9 @@ as $$
 begin
     return (select json_agg(json_build_object(
         'name', f.name, 'key', f.key, 'place', case when low.is then new.place else f.place end, 'run_at', case when low.is then new.run_at else f.run_at end,
-        'id', case when low.is then 0 else f.id end, 'first_slot', f.first_slot
+        'id', case when low.is then 0 else f.id end, 'first_permit', f.first_permit
     ))
-    from json_to_recordset(lowered_floors.floors) as f (name text, key text, place smallint, run_at timestamptz, id bigint, first_slot bigint)
+    from json_to_recordset(lowered_floors.floors) as f (name text, key text, place smallint, run_at timestamptz, id bigint, first_permit bigint)
     left join unnest(lowered_floors.names, lowered_floors.keys, lowered_floors.places, lowered_floors.times) as new (name, key, place, run_at)
         on new.name = f.name and new.key = f.key
     cross join lateral (select coalesce((new.place, new.run_at) <= (f.place, f.run_at), false) as is) low
@@ -2759,7 +2759,7 @@ end
 $$;
 
 -- A part of jobs.admit: writes new floors. `seen` are those of the keys at which this pass has looked. The others stay as they were, up to 32 in
--- all. A key without slots gets none with a lower number than this one.
+-- all. A key without permits gets none with a lower number than this one.
 create function jobs.write_floors(earlier bigint, floors json, seen json) returns void
 language plpgsql volatile
 as $$
@@ -2769,12 +2769,12 @@ begin
     delete from jobs.admission_floor where number = earlier;
     insert into jobs.admission_floor (number, floors)
     select earlier + 1, coalesce(json_agg(json_build_object(
-        'name', f.name, 'key', f.key, 'place', f.place, 'run_at', f.run_at, 'id', f.id, 'first_slot', coalesce(f.first_slot, earlier + 1)
+        'name', f.name, 'key', f.key, 'place', f.place, 'run_at', f.run_at, 'id', f.id, 'first_permit', coalesce(f.first_permit, earlier + 1)
     )), '[]')
     from (
-        select * from json_to_recordset(seen) as s (name text, key text, place smallint, run_at timestamptz, id bigint, first_slot bigint)
+        select * from json_to_recordset(seen) as s (name text, key text, place smallint, run_at timestamptz, id bigint, first_permit bigint)
         union all
-        select * from json_to_recordset(write_floors.floors) as o (name text, key text, place smallint, run_at timestamptz, id bigint, first_slot bigint)
+        select * from json_to_recordset(write_floors.floors) as o (name text, key text, place smallint, run_at timestamptz, id bigint, first_permit bigint)
         where not exists (
             select from json_to_recordset(seen) as s (name text, key text) where s.name = o.name and s.key = o.key
         )
@@ -2824,11 +2824,11 @@ begin
     select f.places, more or f.goes_on, f.seen, f.writes_floors into places, more, seen, writes_floors
     from jobs.free_jobs(ordered_names, ordered_keys, coalesce(lowered, floors), paused_queues, paused_kinds, most_jobs) f;
     places := places || fair_places;
-    -- Before slots are made: they get the new number.
+    -- Before permits are made: they get the new number.
     if (writes_floors or lowered is not null) and not one_by_one then
-        -- Without earlier floors, the number follows those of all slots: somebody may have emptied the table.
+        -- Without earlier floors, the number follows those of all permits: somebody may have emptied the table.
         perform jobs.write_floors(
-            coalesce(floor_number, (select max(s.number) from jobs.slot s), 0), coalesce(lowered, floors), seen
+            coalesce(floor_number, (select max(s.number) from jobs.permit s), 0), coalesce(lowered, floors), seen
         );
     end if;
     if exists (select from jobs.held where flags & 4 <> 0) then
@@ -2857,7 +2857,7 @@ begin
         admitted := jobs.admit_held(places || rated_places, false);
     end if;
 
-    -- After the others, whose slots it counts.
+    -- After the others, whose permits it counts.
     if several_places is not null then
         several := jobs.admit_several(several_places, names, keys, paused_queues, paused_kinds, most_jobs, one_by_one);
         admitted := admitted + several.admitted;
@@ -2881,7 +2881,7 @@ language sql stable
 as $$
     select exists (
         select from (values
-            ('held', '{SELECT,INSERT,DELETE}'), ('slot', '{SELECT,INSERT,DELETE}'), ('nudge', '{SELECT,INSERT,DELETE}'), ('ready', '{SELECT,INSERT}'),
+            ('held', '{SELECT,INSERT,DELETE}'), ('permit', '{SELECT,INSERT,DELETE}'), ('nudge', '{SELECT,INSERT,DELETE}'), ('ready', '{SELECT,INSERT}'),
             ('rate', '{SELECT,INSERT,UPDATE,DELETE}'), ('fair_turn', '{SELECT,INSERT,UPDATE,DELETE}'), ('admission_floor', '{SELECT,INSERT,DELETE}'),
             ('admission', '{SELECT,INSERT,UPDATE}'), ('admission_failure', '{SELECT,INSERT,UPDATE,DELETE}'), ('limit_setting', '{SELECT}'),
             ('dead_letter', '{INSERT}'), ('running', '{SELECT}'), ('payload', '{SELECT,DELETE}')
@@ -2889,7 +2889,7 @@ as $$
         where not has_table_privilege('jobs.' || needed.name, privilege)
     ) or exists (
         select from unnest('{later,paused,run_at,limit_name,limit_key,most,flags}'::text[]) name where not has_column_privilege('jobs.held', name, 'UPDATE')
-    ) or not has_column_privilege('jobs.slot', 'halted_at', 'UPDATE')
+    ) or not has_column_privilege('jobs.permit', 'halted_at', 'UPDATE')
       or not has_column_privilege('jobs.worker', 'idle', 'SELECT') or not has_column_privilege('jobs.worker', 'queue_filter', 'SELECT')
 $$;
 
@@ -2981,7 +2981,7 @@ $$;
 -- `holds`: whether any job is held. Null if it does not sweep.
 -- `next_token`: in how many seconds admission must look at a key again, because a token comes for which a job waits.
 --
--- First it becomes the only session that admits, and only then, in later statements, it reads nudges and counts slots. In one
+-- First it becomes the only session that admits, and only then, in later statements, it reads nudges and counts permits. In one
 -- statement the snapshot would be older than the lock, and too many jobs would be admitted. So each statement must have a snapshot
 -- of its own, which only READ COMMITTED gives.
 --
@@ -3139,7 +3139,7 @@ $$;
 
 -- The search for keys and expired jobs that no nudge names.
 
--- A part of a sweep: deletes the turns of keys that have neither jobs with tenants nor slots. The next job begins again.
+-- A part of a sweep: deletes the turns of keys that have neither jobs with tenants nor permits. The next job begins again.
 create function jobs.sweep_turns() returns void
 language plpgsql volatile
 as $$
@@ -3158,7 +3158,7 @@ begin
     ), gone as (
         delete from jobs.fair_turn where ctid = any(array(
             select s.ctid from seen s
-            where not exists (select from jobs.slot where slot.limit_name = s.limit_name and slot.limit_key = s.limit_key offset 0)
+            where not exists (select from jobs.permit where permit.limit_name = s.limit_name and permit.limit_key = s.limit_key offset 0)
               and not exists (
                   select from jobs.held h where not h.later and not h.paused and h.flags & 256 <> 0
                     and h.limit_name = s.limit_name and h.limit_key = s.limit_key offset 0
@@ -3178,7 +3178,7 @@ as $$
 declare
     most_keys constant integer := 1000;
     most_jobs constant integer := 5000;
-    most_slots constant integer := 500;
+    most_permits constant integer := 500;
     moment constant timestamptz := clock_timestamp();
     place jobs.admission;
     more boolean;
@@ -3188,7 +3188,7 @@ declare
     next_sequence_key text;
     next_rate text;
     next_rate_key text;
-    next_slot bigint;
+    next_permit bigint;
     found_keys bigint;
 begin
     select * into place from jobs.admission;
@@ -3231,7 +3231,7 @@ begin
         select more or count(*) = most_jobs into more from resumed;
     end if;
 
-    -- The next keys with a free slot and a job for it.
+    -- The next keys with a free permit and a job for it.
     with recursive key (name, value, number) as (
         (select h.limit_name, h.limit_key, 1 from jobs.held h
          where not h.later and not h.paused and h.flags & 12 = 0 and (h.limit_name, h.limit_key) > (place.after_name, place.after_key)
@@ -3250,7 +3250,7 @@ begin
             where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = key.name and h.limit_key = key.value
             order by ~h.priority, h.run_at, h.id limit 1
         ) head
-        where (select count(*) from jobs.slot s where s.limit_name = key.name and s.limit_key = key.value) < jobs.allowed(key.name, head.most)
+        where (select count(*) from jobs.permit s where s.limit_name = key.name and s.limit_key = key.value) < jobs.allowed(key.name, head.most)
           and (key.name <> '' or not jobs.waits_at_limit(key.value))
         returning true
     ), last as (
@@ -3315,12 +3315,12 @@ begin
 
     perform jobs.sweep_turns();
 
-    -- Slots without a job. A person has deleted the job, without the slot.
+    -- Permits without a job. A person has deleted the job, without the permit.
     with seen as materialized (
-        select s.job_id, s.limit_name, s.limit_key from jobs.slot s where s.job_id > place.after_slot order by s.job_id limit most_slots
+        select s.job_id, s.limit_name, s.limit_key from jobs.permit s where s.job_id > place.after_permit order by s.job_id limit most_permits
     ), gone as (
-        -- An array, because a join may look for each job once for each slot.
-        delete from jobs.slot s where s.halted_at is null and s.job_id = any(array(
+        -- An array, because a join may look for each job once for each permit.
+        delete from jobs.permit s where s.halted_at is null and s.job_id = any(array(
             select seen.job_id from seen
             where not exists (select from jobs.ready where id = seen.job_id offset 0)
               and not exists (select from jobs.running where id = seen.job_id offset 0)
@@ -3330,9 +3330,9 @@ begin
     ), nudged as (
         insert into jobs.nudge (limit_name, limit_key, run_at) select distinct g.limit_name, g.limit_key, null::timestamptz from gone g
     )
-    select case count(*) when most_slots then max(seen.job_id) else 0 end into next_slot from seen;
+    select case count(*) when most_permits then max(seen.job_id) else 0 end into next_permit from seen;
 
-    update jobs.admission set after_name = coalesce(next_name, ''), after_key = coalesce(next_key, ''), after_slot = next_slot,
+    update jobs.admission set after_name = coalesce(next_name, ''), after_key = coalesce(next_key, ''), after_permit = next_permit,
         after_sequence = coalesce(next_sequence, ''), after_sequence_key = coalesce(next_sequence_key, ''),
         after_rate = coalesce(next_rate, ''), after_rate_key = coalesce(next_rate_key, '');
     return more;
@@ -3353,10 +3353,10 @@ end
 $$;
 
 -- The jobs that end because their limit is full: `on_full` says how. It reads everything in one snapshot, and needs no lock of admission. It skips the
--- first jobs of each key, as many as there are free slots or tokens: admission starts them. A job that it returns may have started meanwhile.
+-- first jobs of each key, as many as there are free permits or tokens: admission starts them. A job that it returns may have started meanwhile.
 --
 -- `discard`: the due jobs behind them. `cancel_oldest`: the oldest jobs of the key, waiting or started, until as many are left as the limit allows.
--- It cancels only jobs that have this rule themselves. Jobs of another kind that shares the limit are not cancelled, and their slots do not count as
+-- It cancels only jobs that have this rule themselves. Jobs of another kind that shares the limit are not cancelled, and their permits do not count as
 -- free. At least one job always remains, even if it must wait.
 create function jobs.full_jobs(most_jobs integer) returns table (job_id bigint, name text, rule text)
 language plpgsql stable set enable_seqscan = off set enable_bitmapscan = off set jit = off set plan_cache_mode = force_generic_plan
@@ -3388,7 +3388,7 @@ begin
         select key.name, key.value, key.rated, case when key.rated <> 0 then jobs.tokens(
                    case when first.flags & 128 = 0 then first.rules -> 0 else jobs.rule_of(first.rules, key.name) end, moment
                ) else jobs.allowed(key.name, first.most) - (
-                   select count(*) from jobs.slot s where s.limit_name = key.name and s.limit_key = key.value
+                   select count(*) from jobs.permit s where s.limit_name = key.name and s.limit_key = key.value
                ) end as number
         from key cross join lateral (
             (select h.flags, h.rules, h.most from jobs.held h
@@ -3432,12 +3432,12 @@ begin
             select distinct f.name, f.value from full_job f where f.rule = 'cancel_oldest'
         ) key
         cross join lateral (
-            select s.job_id from jobs.slot s where s.limit_name = key.name and s.limit_key = key.value
-        ) slot
+            select s.job_id from jobs.permit s where s.limit_name = key.name and s.limit_key = key.value
+        ) permit
         cross join lateral (
-            (select r.id from jobs.ready r where r.id = slot.job_id and r.flags & 64 <> 0 and r.rules #>> '{0,rule,concurrency,on_full}' = 'cancel_oldest' offset 0)
+            (select r.id from jobs.ready r where r.id = permit.job_id and r.flags & 64 <> 0 and r.rules #>> '{0,rule,concurrency,on_full}' = 'cancel_oldest' offset 0)
             union all
-            (select r.id from jobs.running r where r.id = slot.job_id and r.flags & 64 <> 0 and r.rules #>> '{0,rule,concurrency,on_full}' = 'cancel_oldest' offset 0)
+            (select r.id from jobs.running r where r.id = permit.job_id and r.flags & 64 <> 0 and r.rules #>> '{0,rule,concurrency,on_full}' = 'cancel_oldest' offset 0)
         ) job
     ), oldest as (
         select key.name, job.id from (

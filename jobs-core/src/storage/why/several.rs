@@ -55,5 +55,5 @@ fn free(by: &HeldBy) -> String {
     if by.tokens.is_some() {
         return format!("rate `{name}`, {keyed}, has a token");
     }
-    format!("limit `{name}`, {keyed}, has a free slot: {} of {} are taken", by.taken, by.most())
+    format!("limit `{name}`, {keyed}, has a free permit: {} of {} are taken", by.taken, by.most())
 }

@@ -186,7 +186,7 @@ fn limited(declared: u32, by: &HeldBy) -> (String, String) {
         Some(turns) => format!("the next pass of admission takes the next job{turns}"),
         None => "the next pass of admission takes the job".to_owned(),
     };
-    let text = format!("{allows}: {taken} of {most} are taken, so a slot is free; {next}");
+    let text = format!("{allows}: {taken} of {most} are taken, so a permit is free; {next}");
     (text, "if it stays so for seconds, no worker of this version is alive: `worker run`".to_owned())
 }
 

@@ -20,7 +20,7 @@ use super::pass_on::{ClaimNext, PassOn};
 use super::released::Released;
 use crate::pg::native::{native_query, seconds, sql};
 
-/// The job of the row that the statement with slots returns beside those of the claimed jobs. No job has this id.
+/// The job of the row that the statement with permits returns beside those of the claimed jobs. No job has this id.
 const NO_JOB: JobId = JobId(0);
 
 /// Jobs that all completed in the same way.
@@ -82,7 +82,7 @@ impl CompleteQuery {
         self.ids_of(moved, conn).await
     }
 
-    /// The same for jobs with a limit or a unique key. It passes slots on, and claims the jobs that get one, if `next` wants them.
+    /// The same for jobs with a limit or a unique key. It passes permits on, and claims the jobs that get one, if `next` wants them.
     pub(crate) async fn complete_limited(
         self,
         next: Option<&Claim>,

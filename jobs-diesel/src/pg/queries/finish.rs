@@ -53,8 +53,8 @@ pub(super) enum Adds {
     Failures,
     /// It records failures, and applies the rules for discarded jobs.
     FailuresAndRules,
-    /// It records failures, and looks after the slots of jobs with a limit, the keys of unique jobs, and jobs that expire and snooze. In the transaction of a handler.
-    FailuresAndSlots,
+    /// It records failures, and looks after the permits of jobs with a limit, the keys of unique jobs, and jobs that expire and snooze. In the transaction of a handler.
+    FailuresAndPermits,
     /// It does all of this.
     Everything,
 }
@@ -64,12 +64,12 @@ impl Adds {
         matches!(self, Self::FailuresAndRules | Self::Everything)
     }
 
-    fn slots(self) -> bool {
-        matches!(self, Self::FailuresAndSlots | Self::Everything)
+    fn permits(self) -> bool {
+        matches!(self, Self::FailuresAndPermits | Self::Everything)
     }
 }
 
-/// The jobs with a limit that leave `ready` and `running`. A released job keeps its slot.
+/// The jobs with a limit that leave `ready` and `running`. A released job keeps its permit.
 const LEAVES: Freed = Freed { from: "moved", when: "verb <> 6", wait_again: "verb in (4, 5)", discarded: "verb = 3" };
 
 /// The unique jobs that end.
@@ -145,7 +145,7 @@ impl<'a> FinishQuery<'a> {
     select jobs.notify_workers(queue) from moved where verb = 6 and " A_WORKER_IS_IDLE "
 )" gone followed
         )?;
-        if adds.slots() {
+        if adds.permits() {
             sql!(out, ", " {LEAVES} ", " {RELEASED})?;
         }
         sql!(
@@ -202,15 +202,15 @@ fn write_ended(adds: Adds, mut out: AstPass<'_, '_, Pg>) -> QueryResult<()> {
 ), returned as (
     insert into jobs.ready (" READY ", " CARRIED ")
     select id, coalesce(clock_timestamp() + make_interval(secs => delay), run_at), lease,
-           case when verb = 4 then attempt else greatest(attempt - 1, 0) end, max_attempts, case when verb = 5 then 0 else crashes end, " (if adds.slots() { CARRIED_ON } else { CARRIED }) "
-    from moved where verb >= 4" (if adds.slots() { " and (verb = 6 or rules is null)" } else { "" }) "
+           case when verb = 4 then attempt else greatest(attempt - 1, 0) end, max_attempts, case when verb = 5 then 0 else crashes end, " (if adds.permits() { CARRIED_ON } else { CARRIED }) "
+    from moved where verb >= 4" (if adds.permits() { " and (verb = 6 or rules is null)" } else { "" }) "
 "
     );
     ended?;
     if adds == Adds::Nothing {
         return Ok(());
     }
-    if adds.slots() {
+    if adds.permits() {
         sql!(
             out,
             "), held_again as (

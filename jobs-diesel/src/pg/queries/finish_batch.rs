@@ -16,7 +16,7 @@ fn needs_more(one: &Finish) -> bool {
     one.flags.gives_back() || one.flags.expires() && matches!(one.transition, Transition::Snooze(_))
 }
 
-/// The statement that completes the jobs with limits or unique keys and passes their slots on. Returns `None` if there are none, or if they did not
+/// The statement that completes the jobs with limits or unique keys and passes their permits on. Returns `None` if there are none, or if they did not
 /// all complete in the same way: `finish` moves them.
 pub(crate) fn limited(batch: &[Finish]) -> Option<CompleteQuery> {
     let limited: Vec<Finish> = batch.iter().filter(|one| needs_more(one)).cloned().collect();

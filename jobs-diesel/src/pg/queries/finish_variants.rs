@@ -49,7 +49,7 @@ pub(crate) struct LimitedQuery<'a>(pub(crate) FinishQuery<'a>);
 
 impl QueryFragment<Pg> for LimitedQuery<'_> {
     fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        self.0.walk("", Adds::FailuresAndSlots, out)
+        self.0.walk("", Adds::FailuresAndPermits, out)
     }
 }
 

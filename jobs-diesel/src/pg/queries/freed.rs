@@ -1,10 +1,10 @@
-//! The parts of the statements that move jobs with a limit away from `jobs.ready` and `jobs.running`. They delete the slots of the
-//! jobs and nudge their keys, in the same statement. They nudge even if no slot was found, and even if no job is held. A job may become
+//! The parts of the statements that move jobs with a limit away from `jobs.ready` and `jobs.running`. They delete the permits of the
+//! jobs and nudge their keys, in the same statement. They nudge even if no permit was found, and even if no job is held. A job may become
 //! held at the same time, in a transaction that this snapshot does not see.
 //!
-//! - A job of a sequence keeps its slot while it waits for its next attempt, and when it is discarded and halts its sequence.
-//! - A job with a rate has no slot, and its end frees no token. Its key is nudged only if the job waits for another attempt.
-//! - For a job with several rules, all keys are nudged. Only its sequence keeps its slot.
+//! - A job of a sequence keeps its permit while it waits for its next attempt, and when it is discarded and halts its sequence.
+//! - A job with a rate has no permit, and its end frees no token. Its key is nudged only if the job waits for another attempt.
+//! - For a job with several rules, all keys are nudged. Only its sequence keeps its permit.
 
 use diesel::QueryResult;
 use diesel::pg::Pg;
@@ -41,22 +41,22 @@ impl QueryFragment<Pg> for Freed {
         );
         out.push_sql(&format!(
             "freed as (
-    delete from jobs.slot where job_id = any(array(
+    delete from jobs.permit where job_id = any(array(
         select id from {from} where rules is not null and {when}
           and {ends}
     ))
 ), freed_beside_turn as (
-    delete from jobs.slot where ctid = any(array(
-        select slot.ctid from (
+    delete from jobs.permit where ctid = any(array(
+        select permit.ctid from (
             select id, rules from {from} where flags & 128 <> 0 and {when} and not {ends}
         ) job cross join lateral jobs.beside_sequence(job.rules) r cross join lateral (
-            select s.ctid from jobs.slot s where s.job_id = job.id and s.limit_name = r ->> 'name' offset 0
-        ) slot
+            select s.ctid from jobs.permit s where s.job_id = job.id and s.limit_name = r ->> 'name' offset 0
+        ) permit
     ))
 ), halted as (
-    update jobs.slot set halted_at = clock_timestamp()
+    update jobs.permit set halted_at = clock_timestamp()
     where job_id = any(array(select id from {from} where rules is not null and {when} and {discarded} and rules #>> '{{0,rule,sequence,on_discard}}' = 'halt'))
-      and not exists (select from {from} job where job.id = slot.job_id and job.flags & 128 <> 0 and job.rules #>> '{{0,name}}' <> slot.limit_name)
+      and not exists (select from {from} job where job.id = permit.job_id and job.flags & 128 <> 0 and job.rules #>> '{{0,name}}' <> permit.limit_name)
 ), nudged as (
     insert into jobs.nudge (limit_name, limit_key, run_at)
     select distinct place.limit_name, place.limit_key, case when {wait_again} then '-infinity'::timestamptz end from {from} {PLACE}

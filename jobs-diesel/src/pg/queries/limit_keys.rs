@@ -1,5 +1,5 @@
 //! `limits` and `limit_keys`: how many jobs wait for each limit, and the keys with waiting jobs. Names and keys are found by one probe
-//! each in `held_order` and `slot_key`. Rows are counted up to a limit. So a bounded number of entries is read. They lock no rows.
+//! each in `held_order` and `permit_key`. Rows are counted up to a limit. So a bounded number of entries is read. They lock no rows.
 
 use chrono::{DateTime, Utc};
 use diesel::pg::Pg;
@@ -25,11 +25,11 @@ pub(super) fn count(jobs: i64) -> Count {
 
 pub(crate) struct LimitsQuery;
 
-/// The name, held jobs, slots, and whether it is a sequence.
+/// The name, held jobs, permits, and whether it is a sequence.
 pub(crate) type LimitRow = (String, i64, i64, Option<bool>);
 
-pub(crate) fn limit((name, held, slots, is_sequence): LimitRow) -> LimitStats {
-    LimitStats { name, held: count(held), slots: count(slots), is_sequence: is_sequence.unwrap_or_default() }
+pub(crate) fn limit((name, held, permits, is_sequence): LimitRow) -> LimitStats {
+    LimitStats { name, held: count(held), permits: count(permits), is_sequence: is_sequence.unwrap_or_default() }
 }
 
 impl QueryFragment<Pg> for LimitsQuery {
@@ -38,16 +38,16 @@ impl QueryFragment<Pg> for LimitsQuery {
             out,
             "with recursive limits (name, n) as (
     select least((select h.limit_name from jobs.held h where not h.later and not h.paused and h.flags & 12 = 0 order by h.limit_name limit 1),
-                 (select s.limit_name from jobs.slot s order by s.limit_name limit 1)), 1::bigint
+                 (select s.limit_name from jobs.permit s order by s.limit_name limit 1)), 1::bigint
     union all
     select least((select h.limit_name from jobs.held h where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name > limits.name order by h.limit_name limit 1),
-                 (select s.limit_name from jobs.slot s where s.limit_name > limits.name order by s.limit_name limit 1)), limits.n + 1
+                 (select s.limit_name from jobs.permit s where s.limit_name > limits.name order by s.limit_name limit 1)), limits.n + 1
     from limits where limits.name is not null and limits.n < " [LIMITS => BigInt] "
 )
 select name, (select count(*) from (select from jobs.held h where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = limits.name limit " [READ => BigInt] ") held),
-       (select count(*) from (select from jobs.slot s where s.limit_name = limits.name limit " [READ => BigInt] ") slots),
+       (select count(*) from (select from jobs.permit s where s.limit_name = limits.name limit " [READ => BigInt] ") permits),
        (select s.halted_at is not null or " {InSequence("ready")} " or " {InSequence("running")} " or " {InSequence("held")} "
-        from jobs.slot s where s.limit_name = limits.name order by s.limit_name limit 1)
+        from jobs.permit s where s.limit_name = limits.name order by s.limit_name limit 1)
 from limits where name is not null order by n"
         )
     }
@@ -55,7 +55,7 @@ from limits where name is not null order by n"
 
 native_query!(LimitsQuery -> (Text, BigInt, BigInt, Nullable<Bool>));
 
-/// Whether the job of the slot `s` is in this table, and has the slot as a job of a sequence.
+/// Whether the job of the permit `s` is in this table, and has the permit as a job of a sequence.
 struct InSequence(&'static str);
 
 impl QueryFragment<Pg> for InSequence {
@@ -81,7 +81,7 @@ impl LimitKeysQuery {
     }
 }
 
-/// The limit, its slots and the jobs that have them. Then how many of its rows were read, and of the due ones the number and the oldest.
+/// The limit, its permits and the jobs that have them. Then how many of its rows were read, and of the due ones the number and the oldest.
 pub(crate) type LimitKeyRow = ((String, String, i32), (i64, Vec<i64>), (i64, i64, Option<DateTime<Utc>>));
 
 pub(crate) fn key(((name, key, most), (taken, holders), (read, due, oldest)): LimitKeyRow) -> LimitKey {
@@ -111,8 +111,8 @@ impl QueryFragment<Pg> for LimitKeysQuery {
     ) next where keys.n < " [self.most => BigInt] "
 )
 select name, key, most,
-       (select count(*) from (select from jobs.slot s where s.limit_name = keys.name and s.limit_key = keys.key limit keys.most + 1) taken),
-       array(select s.job_id from jobs.slot s where s.limit_name = keys.name and s.limit_key = keys.key order by s.job_id limit " [HOLDERS => BigInt] "),
+       (select count(*) from (select from jobs.permit s where s.limit_name = keys.name and s.limit_key = keys.key limit keys.most + 1) taken),
+       array(select s.job_id from jobs.permit s where s.limit_name = keys.name and s.limit_key = keys.key order by s.job_id limit " [HOLDERS => BigInt] "),
        held.read, held.due, held.oldest
 from keys cross join lateral (
     select count(*) as read, count(*) filter (where part.run_at <= now()) as due,

@@ -117,15 +117,15 @@ struct Yes {
     yes: bool,
 }
 
-/// Whether jobs of a sequence have this name. It examines a thousand slots of the name.
+/// Whether jobs of a sequence have this name. It examines a thousand permits of the name.
 pub(crate) async fn is_sequence(conn: &mut AsyncPgConnection, name: &str) -> QueryResult<bool> {
     let found: Yes = sql_query(
         "select exists (select from jobs.held h where h.flags & 4 <> 0 and h.limit_name = $1)
     or exists (
-        select from (select s.job_id, s.halted_at from jobs.slot s where s.limit_name = $1 limit 1000) slot
-        where slot.halted_at is not null
-           or exists (select from jobs.ready r where r.id = slot.job_id and r.flags & 4 <> 0 and r.rules #>> '{0,name}' = $1 offset 0)
-           or exists (select from jobs.running r where r.id = slot.job_id and r.flags & 4 <> 0 and r.rules #>> '{0,name}' = $1 offset 0)
+        select from (select s.job_id, s.halted_at from jobs.permit s where s.limit_name = $1 limit 1000) permit
+        where permit.halted_at is not null
+           or exists (select from jobs.ready r where r.id = permit.job_id and r.flags & 4 <> 0 and r.rules #>> '{0,name}' = $1 offset 0)
+           or exists (select from jobs.running r where r.id = permit.job_id and r.flags & 4 <> 0 and r.rules #>> '{0,name}' = $1 offset 0)
     ) as yes",
     )
     .bind::<Text, _>(name)

@@ -1,10 +1,10 @@
-//! The part of `complete` that frees the slots of completed jobs. It passes them on: the first held jobs of the same keys get them at once and become
-//! available, as a pass of admission would decide. The number of slots that are taken stays the same, so this needs no lock of admission, and it needs
-//! no pass. A key that keeps a free slot is nudged.
+//! The part of `complete` that frees the permits of completed jobs. It passes them on: the first held jobs of the same keys get them at once and become
+//! available, as a pass of admission would decide. The number of permits that are taken stays the same, so this needs no lock of admission, and it needs
+//! no pass. A key that keeps a free permit is nudged.
 //!
 //! Admission decides alone about jobs in a sequence, with a rate, with tenants or with several limits, about paused queues and kinds, about keys with more
-//! than [`MOST_SLOTS`] slots, and about one in [`LEFT_TO_ADMISSION`] jobs. So only the jobs of a key before the first such job get a slot, and only they are
-//! locked. If the database refuses to make one of them available, the whole statement fails, and the caller frees the slots with `finish`.
+//! than [`MOST_PERMITS`] permits, and about one in [`LEFT_TO_ADMISSION`] jobs. So only the jobs of a key before the first such job get a permit, and only they are
+//! locked. If the database refuses to make one of them available, the whole statement fails, and the caller frees the permits with `finish`.
 //!
 //! The worker may ask for these jobs at once ([`ClaimNext`]). Then no claim is needed for them, and they are never rows of `jobs.ready`.
 
@@ -20,20 +20,20 @@ use super::claim::CLAIMED;
 use super::columns::{CARRIED, READY, RUNNING};
 use crate::pg::native::sql;
 
-/// The flags of a held job to which a slot may be passed on. The others are those of sequences, rates, several limits, tenants and newer programs.
+/// The flags of a held job to which a permit may be passed on. The others are those of sequences, rates, several limits, tenants and newer programs.
 const SIMPLE: &str = "115";
 
 /// One in this many jobs is left to admission, which then writes a floor for its key (`jobs.free_jobs`). Without floors each statement would read the
 /// index entries of all jobs that have started before. With a smaller number a key would wait for a pass of admission more often.
 const LEFT_TO_ADMISSION: &str = "256";
 
-/// The slots of a key are counted in each statement. A pass of admission counts more of them once for many finishes.
-const MOST_SLOTS: &str = "500";
+/// The permits of a key are counted in each statement. A pass of admission counts more of them once for many finishes.
+const MOST_PERMITS: &str = "500";
 
-/// Which jobs the worker claims if they get a slot.
+/// Which jobs the worker claims if they get a permit.
 pub(super) struct ClaimNext<'a> {
     worker: WorkerId,
-    /// The queues that want as many jobs as may get a slot.
+    /// The queues that want as many jobs as may get a permit.
     queues: Vec<&'a str>,
     /// Those of them that have as many free slots. Only these take a job at risk.
     free: Vec<&'a str>,
@@ -55,17 +55,17 @@ impl<'a> ClaimNext<'a> {
     }
 }
 
-/// The common table expressions from `freed` to `woken`. They read the completed jobs from `moved`. `admitted` has a row for each job that got a slot. Such
-/// a job is either in `claimed` or in `made`. `nudged` has a row for each key that may have a free slot.
+/// The common table expressions from `freed` to `woken`. They read the completed jobs from `moved`. `admitted` has a row for each job that got a permit. Such
+/// a job is either in `claimed` or in `made`. `nudged` has a row for each key that may have a free permit.
 ///
-/// The name and the key come from the slot: reading them from the JSON of each job would take longer than the delete. A job without a slot gives nothing
-/// back, and the statement that deleted its slot has nudged the key.
+/// The name and the key come from the permit: reading them from the JSON of each job would take longer than the delete. A job without a permit gives nothing
+/// back, and the statement that deleted its permit has nudged the key.
 ///
 /// `next` begins to read at the floors of admission, if a key of the batch may be one with many jobs. `places` are in the order of admission, and the first
 /// job says how many may run, as in a pass. A floor may be too high for a moment, until a pass has read the nudge of an enqueue. Then a job with
-/// a higher priority waits for the next slot.
+/// a higher priority waits for the next permit.
 ///
-/// A job that another session has locked or changed since the snapshot gets no slot. Then all keys of the batch are nudged.
+/// A job that another session has locked or changed since the snapshot gets no permit. Then all keys of the batch are nudged.
 ///
 /// `is_claimed` follows the rules of a claim: no more jobs than a queue wants, and a job at risk only for a free slot. The first start of a job that may
 /// expire has a deadline, which only a claim reads.
@@ -77,16 +77,16 @@ impl QueryFragment<Pg> for PassOn<'_> {
         sql!(
             out,
             "freed as (
-    delete from jobs.slot where job_id = any(array(select id from moved)) returning limit_name, limit_key, number
+    delete from jobs.permit where job_id = any(array(select id from moved)) returning limit_name, limit_key, number
 ), key as materialized (
-    select limit_name, limit_key, count(*) as slots, max(number) as number from freed group by limit_name, limit_key
+    select limit_name, limit_key, count(*) as permits, max(number) as number from freed group by limit_name, limit_key
 ), floor as materialized (
     select number, floors from jobs.admission_floor order by number desc limit 1
 ), next as materialized (
-    select key.*, coalesce(f.first_slot, 0) as first_slot, pick.places,
+    select key.*, coalesce(f.first_permit, 0) as first_permit, pick.places,
            coalesce(((select json_object_agg(s.name, s.most) from jobs.limit_setting s) ->> key.limit_name)::integer, pick.most) as most
-    from key left join lateral json_to_recordset(case when key.slots > 1 or (select count(*) from key) <= 20 then (select floors from floor) end)
-            as f (name text, key text, place smallint, run_at timestamptz, id bigint, first_slot bigint)
+    from key left join lateral json_to_recordset(case when key.permits > 1 or (select count(*) from key) <= 20 then (select floors from floor) end)
+            as f (name text, key text, place smallint, run_at timestamptz, id bigint, first_permit bigint)
         on f.name = key.limit_name and f.key = key.limit_key
     cross join lateral (
         select array_agg(h.place) filter (where h.may_start) as places, (array_agg(h.most))[1] as most from (
@@ -97,20 +97,20 @@ impl QueryFragment<Pg> for PassOn<'_> {
                 select h.ctid, h.* from jobs.held h
                 where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = key.limit_name and h.limit_key = key.limit_key
                   and (~h.priority, h.run_at, h.id) >= (coalesce(f.place, (-32768)::smallint), coalesce(f.run_at, '-infinity'), coalesce(f.id, 0))
-                order by ~h.priority, h.run_at, h.id limit key.slots
+                order by ~h.priority, h.run_at, h.id limit key.permits
             ) h
         ) h
     ) pick
 ), chosen as materialized (
-    select limit_name, limit_key, slots, number, case when places is not null and most <= " MOST_SLOTS "
+    select limit_name, limit_key, permits, number, case when places is not null and most <= " MOST_PERMITS "
             and not exists (select from jobs.installation where frozen_at is not null)
             and not ((select exists (select from jobs.held where not later and not paused and flags & 256 <> 0)) and exists (
                 select from jobs.held h
                 where not h.later and not h.paused and h.flags & 256 <> 0 and h.limit_name = next.limit_name and h.limit_key = next.limit_key
             ))
-        then places[1:least(slots, slots + most - (select count(*) from (
-                select from jobs.slot s where s.limit_name = next.limit_name and s.limit_key = next.limit_key and s.number >= next.first_slot
-                limit next.most + next.slots
+        then places[1:least(permits, permits + most - (select count(*) from (
+                select from jobs.permit s where s.limit_name = next.limit_name and s.limit_key = next.limit_key and s.number >= next.first_permit
+                limit next.most + next.permits
             ) taken))::integer]
         else '{}' end as places
     from next
@@ -122,8 +122,8 @@ impl QueryFragment<Pg> for PassOn<'_> {
         and (crashes = 0 and attempt < max_attempts - 1 or queue = any(" [next.free => Array<Text>] ")) and flags & " (&expires) " = 0
         and exists (select from jobs.worker w where w.id = " [next.worker.0 => SqlUuid] ") as is_claimed
 ), taken as (
-    -- The number is never below that of the slots that it replaces, even if somebody has emptied jobs.admission_floor.
-    insert into jobs.slot (job_id, limit_name, limit_key, number)
+    -- The number is never below that of the permits that it replaces, even if somebody has emptied jobs.admission_floor.
+    insert into jobs.permit (job_id, limit_name, limit_key, number)
     select id, limit_name, limit_key, greatest((select number from floor), (select max(number) from key)) from admitted
 ), claimed as (
     insert into jobs.running (" RUNNING ", " CARRIED ")
@@ -138,7 +138,7 @@ impl QueryFragment<Pg> for PassOn<'_> {
     returning queue
 ), nudged as (
     insert into jobs.nudge (limit_name, limit_key, run_at) select limit_name, limit_key, null::timestamptz from chosen
-    where cardinality(places) < slots or (select count(*) from admitted) < (select sum(cardinality(places)) from chosen)
+    where cardinality(places) < permits or (select count(*) from admitted) < (select sum(cardinality(places)) from chosen)
     returning 1
 ), woken as (
     select jobs.notify_workers(q.queue) from (select distinct queue from made) as q

@@ -1,4 +1,4 @@
-//! `slot`, `release_slot`, `unique_key` and `release_key`: the limit slot and the unique key of a job, and how an operator takes them away. The
+//! `permit`, `release_permit`, `unique_key` and `release_key`: the permit and the unique key of a job, and how an operator takes them away. The
 //! row of the job is locked first, so that admission, a rescue and a finish do not move the job meanwhile. Rows that another session has
 //! locked are waited for, because the operator asks for just this job.
 
@@ -8,17 +8,17 @@ use diesel::prelude::*;
 use diesel::sql_query;
 use diesel::sql_types::{BigInt, Bool, Nullable, Text, Timestamptz};
 use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl};
-use diesel_jobs_core::storage::{FoundSlot, KeyOfJob, LimitSlot, SlotOfJob};
+use diesel_jobs_core::storage::{FoundPermit, KeyOfJob, LimitPermit, PermitOfJob};
 use diesel_jobs_core::{JobId, JobState};
 use serde_json::json;
 
 use super::audit::record;
-use crate::pg::schema::{nudge, slot, unique_key};
+use crate::pg::schema::{nudge, permit, unique_key};
 
-/// A running job needs its slot while its worker lives. A rescue makes the job available again without checking its slot.
-const SLOT: &str = "
+/// A running job needs its permit while its worker lives. A rescue makes the job available again without checking its permit.
+const PERMIT: &str = "
 select s.limit_name, s.limit_key, s.halted_at is not null as halted, coalesce(job.rules #> '{0,rule,sequence}' is not null and job.rules #>> '{0,name}' = s.limit_name, false) as in_sequence, job.state
-from jobs.slot s left join lateral (
+from jobs.permit s left join lateral (
     select r.rules, 'available' as state from jobs.ready r where r.id = s.job_id
     union all
     select r.rules, case when exists (select from jobs.worker w where w.id = r.worker and w.heartbeat_at >= now() - w.lease) then 'running' end
@@ -30,7 +30,7 @@ from jobs.slot s left join lateral (
 where s.job_id = $1 order by s.limit_name";
 
 #[derive(QueryableByName)]
-struct SlotRow {
+struct PermitRow {
     #[diesel(sql_type = Text)]
     limit_name: String,
     #[diesel(sql_type = Text)]
@@ -43,20 +43,20 @@ struct SlotRow {
     state: Option<String>,
 }
 
-pub(crate) async fn slot(conn: &mut AsyncPgConnection, job: JobId) -> QueryResult<SlotOfJob> {
-    let rows: Vec<SlotRow> = sql_query(SLOT).bind::<BigInt, _>(job.0).load(conn).await?;
+pub(crate) async fn permit(conn: &mut AsyncPgConnection, job: JobId) -> QueryResult<PermitOfJob> {
+    let rows: Vec<PermitRow> = sql_query(PERMIT).bind::<BigInt, _>(job.0).load(conn).await?;
     // It is the state of the job, so all rows have the same one.
     let state: Option<JobState> = rows.iter().find_map(|row| row.state.as_deref()?.parse().ok());
-    let found = |SlotRow { limit_name: name, limit_key: key, halted, in_sequence: is_sequence, .. }| FoundSlot {
-        slot: LimitSlot { name, key },
+    let found = |PermitRow { limit_name: name, limit_key: key, halted, in_sequence: is_sequence, .. }| FoundPermit {
+        permit: LimitPermit { name, key },
         is_sequence,
         halted,
     };
-    Ok(SlotOfJob::of(rows.into_iter().map(found).collect(), state))
+    Ok(PermitOfJob::of(rows.into_iter().map(found).collect(), state))
 }
 
-/// Deletes the slots of a job that does not need them. Returns what it has found.
-pub(crate) async fn release_slot(conn: &mut AsyncPgConnection, job: JobId, actor: &str) -> QueryResult<SlotOfJob> {
+/// Deletes the permits of a job that does not need them. Returns what it has found.
+pub(crate) async fn release_permit(conn: &mut AsyncPgConnection, job: JobId, actor: &str) -> QueryResult<PermitOfJob> {
     let actor = actor.to_owned();
     conn.transaction(async move |conn| {
         for lock in [
@@ -65,15 +65,15 @@ pub(crate) async fn release_slot(conn: &mut AsyncPgConnection, job: JobId, actor
         ] {
             sql_query(lock).bind::<BigInt, _>(job.0).execute(conn).await?;
         }
-        let found = slot(conn, job).await?;
-        let SlotOfJob::Left { limits } = &found else { return Ok(found) };
-        for LimitSlot { name, key } in limits {
-            delete(slot::table.find((job.0, name))).execute(conn).await?;
+        let found = permit(conn, job).await?;
+        let PermitOfJob::Left { limits } = &found else { return Ok(found) };
+        for LimitPermit { name, key } in limits {
+            delete(permit::table.find((job.0, name))).execute(conn).await?;
             let row = (nudge::limit_name.eq(name), nudge::limit_key.eq(key));
             insert_into(nudge::table).values(row).execute(conn).await?;
         }
         sql_query("select jobs.wake_admission()").execute(conn).await?;
-        record(conn, &actor, "release_slot", &format!("job {job}"), Some(&json!({ "limits": limits }))).await?;
+        record(conn, &actor, "release_permit", &format!("job {job}"), Some(&json!({ "limits": limits }))).await?;
         Ok(found)
     })
     .await

@@ -60,7 +60,7 @@ const WITHOUT_WORKER: &str = " or exists (select from dead))
 /// [`MOST_KILLS`] as the statement needs it.
 const KILLS: i64 = MOST_KILLS as i64;
 
-/// A discarded job gives its slot back. A rescued one keeps it, because it is available again.
+/// A discarded job gives its permit back. A rescued one keeps it, because it is available again.
 const LEAVES: Freed =
     Freed { from: "decided", when: "discard_reason is not null", wait_again: "false", discarded: "true" };
 

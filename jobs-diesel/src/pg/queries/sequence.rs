@@ -1,5 +1,5 @@
-//! `halted_sequences`, `count_halted` and `skip_sequence`. A slot with `halted_at` is that of a discarded job, and stops its sequence. The
-//! delete waits for a slot that another session has locked.
+//! `halted_sequences`, `count_halted` and `skip_sequence`. A permit with `halted_at` is that of a discarded job, and stops its sequence. The
+//! delete waits for a permit that another session has locked.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -37,7 +37,7 @@ const HALTED: &str = "select s.limit_name as name, s.limit_key as key, s.job_id 
        (select count(*) from (
            select from jobs.held h where h.flags & 4 <> 0 and h.limit_name = s.limit_name and h.limit_key = s.limit_key limit $2
        ) held) as waiting
-from jobs.slot s where s.halted_at is not null";
+from jobs.permit s where s.halted_at is not null";
 
 /// The halted sequences, at most `limit`.
 pub(crate) async fn halted(conn: &mut AsyncPgConnection, limit: i64) -> QueryResult<Vec<HaltedSequence>> {
@@ -67,28 +67,29 @@ struct Number {
 
 /// How many sequences are halted. It counts up to a limit.
 pub(crate) async fn count(conn: &mut AsyncPgConnection) -> QueryResult<Count> {
-    let found: Number =
-        sql_query("select count(*) as number from (select from jobs.slot where halted_at is not null limit $1) halted")
-            .bind::<BigInt, _>(COUNTED_OF_LIMIT.cast_signed() + 1)
-            .get_result(conn)
-            .await?;
+    let found: Number = sql_query(
+        "select count(*) as number from (select from jobs.permit where halted_at is not null limit $1) halted",
+    )
+    .bind::<BigInt, _>(COUNTED_OF_LIMIT.cast_signed() + 1)
+    .get_result(conn)
+    .await?;
     let jobs = found.number.unsigned_abs();
     Ok(Count { jobs: jobs.min(COUNTED_OF_LIMIT), is_exact: jobs <= COUNTED_OF_LIMIT })
 }
 
 #[derive(QueryableByName)]
-struct SlotRow {
+struct PermitRow {
     #[diesel(sql_type = BigInt)]
     job_id: i64,
 }
 
-/// Deletes the slot of the discarded job, so that the next one starts. Returns `false` if the sequence is not halted.
+/// Deletes the permit of the discarded job, so that the next one starts. Returns `false` if the sequence is not halted.
 pub(crate) async fn skip(conn: &mut AsyncPgConnection, name: &str, key: &str, actor: &str) -> QueryResult<bool> {
     let (name, key, actor) = (name.to_owned(), key.to_owned(), actor.to_owned());
     conn.transaction(async move |conn| {
-        let gone: Vec<SlotRow> = sql_query(
+        let gone: Vec<PermitRow> = sql_query(
             "with gone as (
-    delete from jobs.slot where limit_name = $1 and limit_key = $2 and halted_at is not null returning job_id, limit_name, limit_key
+    delete from jobs.permit where limit_name = $1 and limit_key = $2 and halted_at is not null returning job_id, limit_name, limit_key
 ), nudged as (
     insert into jobs.nudge (limit_name, limit_key, run_at) select distinct limit_name, limit_key, null::timestamptz from gone
 )
@@ -98,7 +99,7 @@ select job_id from gone order by job_id",
         .bind::<Text, _>(&key)
         .load(conn)
         .await?;
-        let Some(SlotRow { job_id }) = gone.as_slice().first() else { return Ok(false) };
+        let Some(PermitRow { job_id }) = gone.as_slice().first() else { return Ok(false) };
         sql_query("select jobs.wake_admission()").execute(conn).await?;
         let detail = json!({ "key": key, "job": job_id });
         record(conn, &actor, "skip", &format!("sequence {name}"), Some(&detail)).await?;

@@ -44,7 +44,7 @@ const KEEP_THEM: &str = ", kept as (
 )
 select id, kind, reason from gone";
 
-/// A row whose id another row has, too, leaves the slot to that one. A sequence halts as if the job was discarded.
+/// A row whose id another row has, too, leaves the permit to that one. A sequence halts as if the job was discarded.
 const FREED: Freed = Freed {
     from: "gone",
     when: "reason = 'its attempt or its lease number is the largest possible'",

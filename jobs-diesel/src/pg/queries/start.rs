@@ -1,4 +1,4 @@
-//! `start`: makes one waiting job a running one, for the testing kit. A held job gets no slot: the kit runs one job at a time. The job need not be due, and the worker need not be
+//! `start`: makes one waiting job a running one, for the testing kit. A held job gets no permit: the kit runs one job at a time. The job need not be due, and the worker need not be
 //! registered.
 
 use diesel::pg::Pg;

@@ -127,8 +127,8 @@ struct RunningRow {
 /// tenants that are counted.
 const HELD: &str = "
 select h.rules,
-       (select count(*) from jobs.slot s where s.limit_name = h.limit_name and s.limit_key = h.limit_key) as taken,
-       array(select s.job_id from jobs.slot s where s.limit_name = h.limit_name and s.limit_key = h.limit_key order by s.job_id limit $2) as holders,
+       (select count(*) from jobs.permit s where s.limit_name = h.limit_name and s.limit_key = h.limit_key) as taken,
+       array(select s.job_id from jobs.permit s where s.limit_name = h.limit_name and s.limit_key = h.limit_key order by s.job_id limit $2) as holders,
        case when h.flags & 256 <> 0 then (select count(*) from (
            select from jobs.held o where o.limit_name = h.limit_name and o.limit_key = h.limit_key and not o.later and not o.paused and o.flags & 256 <> 0
              and (o.rules #>> '{0,tenant}') collate \"C\" = h.rules #>> '{0,tenant}' and (~o.priority, o.run_at, o.id) < (~h.priority, h.run_at, h.id) limit $3
@@ -148,7 +148,7 @@ select h.rules,
        halted.halted_at, halted.job_id as halted_by, now() as now,
        (select (extract(epoch from r.full_at - now()) * 1000000)::bigint from jobs.rate r where r.limit_name = h.limit_name and r.limit_key = h.limit_key) as lack
 from jobs.held h left join lateral (
-    select s.halted_at, s.job_id from jobs.slot s
+    select s.halted_at, s.job_id from jobs.permit s
     where s.limit_name = h.limit_name and s.limit_key = h.limit_key and s.halted_at is not null limit 1
 ) halted on true
 where h.id = $1 and h.run_at <= now() limit 1";

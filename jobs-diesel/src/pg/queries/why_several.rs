@@ -1,4 +1,4 @@
-//! A part of `surroundings`: each rule of a job with several ones. It reads one row of each rule, and counts its slots. It locks no rows.
+//! A part of `surroundings`: each rule of a job with several ones. It reads one row of each rule, and counts its permits. It locks no rows.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -11,8 +11,8 @@ use diesel_jobs_core::{JobId, JobRule, Rules};
 use super::limit_setting;
 
 const EACH: &str = "
-select (select count(*) from jobs.slot s where s.limit_name = $1 and s.limit_key = $2) as taken,
-       array(select s.job_id from jobs.slot s where s.limit_name = $1 and s.limit_key = $2 order by s.job_id limit $3) as holders, now() as now,
+select (select count(*) from jobs.permit s where s.limit_name = $1 and s.limit_key = $2) as taken,
+       array(select s.job_id from jobs.permit s where s.limit_name = $1 and s.limit_key = $2 order by s.job_id limit $3) as holders, now() as now,
        (select (extract(epoch from r.full_at - now()) * 1000000)::bigint from jobs.rate r where r.limit_name = $1 and r.limit_key = $2) as lack";
 
 #[derive(QueryableByName)]

@@ -1,5 +1,5 @@
 //! `admit`: a pass of admission. A held job is available, has the flag `HELD`, its time in `due_at`, and a `run_at` in the year 9999. Its
-//! `held_back` says whether it is in the order of admission (0), is not due (1), or was found paused (2). Triggers of the schema delete slots
+//! `held_back` says whether it is in the order of admission (0), is not due (1), or was found paused (2). Triggers of the schema delete permits
 //! and write nudges. Sequences are admitted in an order of their own, see `sequence`, and jobs
 //! with a rate when there is a token, see `rate`. Tenants take turns, see `fair`.
 
@@ -127,7 +127,7 @@ fn admit_key(conn: &mut SqliteConnection, key: &Key, what: What) -> QueryResult<
     Ok(pass)
 }
 
-/// The next jobs of the key for which slots are free. While something is paused, it examines few jobs more than there are free slots.
+/// The next jobs of the key for which permits are free. While something is paused, it examines few jobs more than there are free permits.
 fn free_jobs(conn: &mut SqliteConnection, key: &Key, pauses: bool) -> QueryResult<Vec<JobId>> {
     let free = free(conn, key)?;
     if free <= 0 {
@@ -136,19 +136,19 @@ fn free_jobs(conn: &mut SqliteConnection, key: &Key, pauses: bool) -> QueryResul
     first_jobs(conn, key, IN_ORDER, free, pauses)
 }
 
-/// Gives the job a slot, unless it has a rate.
+/// Gives the job a permit, unless it has a rate.
 fn start(conn: &mut SqliteConnection, key: &Key, id: JobId) -> QueryResult<()> {
     let free = format!(
         "update jobs_job set flags = flags & ~{HELD}, run_at = {NOW}, due_at = null where id = ?1 and run_at = {FAR}"
     );
     sql_query(free).bind::<BigInt, _>(id.0).execute(conn)?;
-    sql_query("insert or ignore into jobs_slot (job_id, limit_name, limit_key) select id, ?2, ?3 from jobs_job where id = ?1 and flags & 8 = 0")
+    sql_query("insert or ignore into jobs_permit (job_id, limit_name, limit_key) select id, ?2, ?3 from jobs_job where id = ?1 and flags & 8 = 0")
         .bind::<BigInt, _>(id.0)
         .bind::<Text, _>(&key.limit_name)
         .bind::<Text, _>(&key.limit_key)
         .execute(conn)?;
     // A discarded job that was retried does not halt its sequence any more.
-    sql_query("update jobs_slot set halted_at = null where job_id = ?1 and halted_at is not null")
+    sql_query("update jobs_permit set halted_at = null where job_id = ?1 and halted_at is not null")
         .bind::<BigInt, _>(id.0)
         .execute(conn)
         .map(drop)

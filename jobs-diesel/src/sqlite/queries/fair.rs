@@ -41,7 +41,7 @@ pub(super) fn wait(conn: &mut SqliteConnection, key: &Key) -> QueryResult<bool> 
 }
 
 /// The next jobs of a key with tenants, and whether another pass is needed. It is needed if there are more jobs, or if paused jobs were
-/// removed from the order. It reads at most twice as many jobs as there are free slots, and few more while something is paused.
+/// removed from the order. It reads at most twice as many jobs as there are free permits, and few more while something is paused.
 pub(super) fn free_jobs(conn: &mut SqliteConnection, key: &Key, pauses: bool) -> QueryResult<(Vec<JobId>, bool)> {
     let free = free(conn, key)?;
     if free <= 0 {
@@ -196,11 +196,11 @@ fn of_tenant(conn: &mut SqliteConnection, key: &Key, tenant: &str, most: i64, pa
     Ok(ids.into_iter().map(|row| JobId(row.number)).collect())
 }
 
-/// The turns of keys that have neither jobs with tenants nor slots.
+/// The turns of keys that have neither jobs with tenants nor permits.
 fn old() -> String {
     format!(
         "select t.limit_name, t.limit_key from (select * from jobs_fair_turn limit {MOST_TURNS}) t
-         where not exists (select 1 from jobs_slot s where s.limit_name = t.limit_name and s.limit_key = t.limit_key)
+         where not exists (select 1 from jobs_permit s where s.limit_name = t.limit_name and s.limit_key = t.limit_key)
            and not exists (select 1 from {HELD} and jobs_job.limit_name = t.limit_name and jobs_job.limit_key = t.limit_key)"
     )
 }

@@ -45,10 +45,10 @@ pub(super) fn yes(conn: &mut SqliteConnection, condition: &str) -> QueryResult<b
 /// How many jobs of the key of the limit `?1` run at once: what an operator has set, else `most` of the job `head`.
 pub(super) const ALLOWED: &str = "coalesce((select most from jobs_limit_setting where name = ?1), head.most)";
 
-/// How many jobs of the key may start: the number that applies to the first one ([`ALLOWED`]), less the slots that are taken.
+/// How many jobs of the key may start: the number that applies to the first one ([`ALLOWED`]), less the permits that are taken.
 pub(super) fn free(conn: &mut SqliteConnection, key: &Key) -> QueryResult<i64> {
     let free: Option<Number> = sql_query(format!(
-        "select {ALLOWED} - (select count(*) from jobs_slot where limit_name = ?1 and limit_key = ?2) as number
+        "select {ALLOWED} - (select count(*) from jobs_permit where limit_name = ?1 and limit_key = ?2) as number
          from (select most {IN_ORDER} limit 1) head"
     ))
     .bind::<Text, _>(&key.limit_name)
@@ -58,12 +58,13 @@ pub(super) fn free(conn: &mut SqliteConnection, key: &Key) -> QueryResult<i64> {
     Ok(free.map_or(0, |free| free.number))
 }
 
-/// How many slots of the key are taken.
-pub(super) fn taken_slots(conn: &mut SqliteConnection, name: &str, key: &str) -> QueryResult<i64> {
-    let taken: Number = sql_query("select count(*) as number from jobs_slot where limit_name = ?1 and limit_key = ?2")
-        .bind::<Text, _>(name)
-        .bind::<Text, _>(key)
-        .get_result(conn)?;
+/// How many permits of the key are taken.
+pub(super) fn taken_permits(conn: &mut SqliteConnection, name: &str, key: &str) -> QueryResult<i64> {
+    let taken: Number =
+        sql_query("select count(*) as number from jobs_permit where limit_name = ?1 and limit_key = ?2")
+            .bind::<Text, _>(name)
+            .bind::<Text, _>(key)
+            .get_result(conn)?;
     Ok(taken.number)
 }
 

@@ -1,5 +1,5 @@
 //! `limits` and `limit_keys`: how many jobs wait for each limit, and the keys with waiting jobs. Names and keys are found by one probe
-//! each in `jobs_job_held` and `jobs_slot_key`. Rows are counted up to a limit. So a bounded number of entries is read.
+//! each in `jobs_job_held` and `jobs_permit_key`. Rows are counted up to a limit. So a bounded number of entries is read.
 
 use chrono::{DateTime, Utc};
 use diesel::SqliteConnection;
@@ -43,7 +43,7 @@ fn count(jobs: i64) -> Count {
     Count { jobs: jobs.min(COUNTED_OF_LIMIT), is_exact: jobs <= COUNTED_OF_LIMIT }
 }
 
-/// The limits that hold jobs back or have slots taken, by name.
+/// The limits that hold jobs back or have permits taken, by name.
 pub(crate) fn limits(conn: &mut SqliteConnection) -> QueryResult<Vec<LimitStats>> {
     let mut limits: Vec<LimitStats> = Vec::new();
     while limits.len() < MOST_LIMITS {
@@ -53,7 +53,7 @@ pub(crate) fn limits(conn: &mut SqliteConnection) -> QueryResult<Vec<LimitStats>
             "select min(name) as name from (
                  select * from (select limit_name as name from {HELD} and limit_name > ?1 order by limit_name limit 1)
                  union all
-                 select * from (select limit_name from jobs_slot where limit_name > ?1 order by limit_name limit 1))"
+                 select * from (select limit_name from jobs_permit where limit_name > ?1 order by limit_name limit 1))"
         ))
         .bind::<Text, _>(last)
         .get_result(conn)?;
@@ -63,20 +63,20 @@ pub(crate) fn limits(conn: &mut SqliteConnection) -> QueryResult<Vec<LimitStats>
             sql_query(counted).bind::<Text, _>(&name).get_result(conn).map(|Number { number }| count(number))
         };
         let held = number(&format!("{HELD} and limit_name = ?1"))?;
-        let slots = number("jobs_slot where limit_name = ?1")?;
+        let permits = number("jobs_permit where limit_name = ?1")?;
         let is_sequence = is_sequence(conn, &name)?;
-        limits.push(LimitStats { name, held, slots, is_sequence });
+        limits.push(LimitStats { name, held, permits, is_sequence });
     }
     Ok(limits)
 }
 
-/// Whether the first job that has a slot of this name has it as a job of a sequence.
+/// Whether the first job that has a permit of this name has it as a job of a sequence.
 fn is_sequence(conn: &mut SqliteConnection, name: &str) -> QueryResult<bool> {
     let row: Number = sql_query(
         "select coalesce((
              select s.halted_at is not null or exists (
                  select 1 from jobs_job where id = s.job_id and rules -> '$[0].rule.sequence' is not null and rules ->> '$[0].name' = s.limit_name
-             ) from jobs_slot s where s.limit_name = ?1 limit 1
+             ) from jobs_permit s where s.limit_name = ?1 limit 1
          ), 0) as number",
     )
     .bind::<Text, _>(name)
@@ -144,13 +144,13 @@ pub(crate) fn limit_keys(
         .optional()?;
         let Some(First { name, key, most }) = first else { break };
         let most = limit_setting::one(conn, &name)?.map_or(most, |set| i64::from(set.most));
-        let slots = "from jobs_slot where limit_name = ?1 and limit_key = ?2";
+        let permits = "from jobs_permit where limit_name = ?1 and limit_key = ?2";
         let taken: Number =
-            sql_query(format!("select count(*) as number from (select 1 {slots} limit {})", most.saturating_add(1)))
+            sql_query(format!("select count(*) as number from (select 1 {permits} limit {})", most.saturating_add(1)))
                 .bind::<Text, _>(&name)
                 .bind::<Text, _>(&key)
                 .get_result(conn)?;
-        let holders: Vec<Id> = sql_query(format!("select job_id as id {slots} order by job_id limit {MOST_SHOWN}"))
+        let holders: Vec<Id> = sql_query(format!("select job_id as id {permits} order by job_id limit {MOST_SHOWN}"))
             .bind::<Text, _>(&name)
             .bind::<Text, _>(&key)
             .load(conn)?;

@@ -106,13 +106,13 @@ struct Yes {
     yes: bool,
 }
 
-/// Whether jobs of a sequence have this name. It examines a thousand slots of the name.
+/// Whether jobs of a sequence have this name. It examines a thousand permits of the name.
 pub(crate) fn is_sequence(conn: &mut SqliteConnection, name: &str) -> QueryResult<bool> {
     let found: Yes = sql_query(
         "select exists (select 1 from jobs_job indexed by jobs_job_held_sequence where flags & 2 and flags & 4 and limit_name = ?1)
              or exists (
-                 select 1 from (select job_id, halted_at from jobs_slot where limit_name = ?1 limit 1000) slot
-                 where slot.halted_at is not null or exists (select 1 from jobs_job where id = slot.job_id and flags & 1 and rules -> '$[0].rule.sequence' is not null and rules ->> '$[0].name' = ?1)
+                 select 1 from (select job_id, halted_at from jobs_permit where limit_name = ?1 limit 1000) permit
+                 where permit.halted_at is not null or exists (select 1 from jobs_job where id = permit.job_id and flags & 1 and rules -> '$[0].rule.sequence' is not null and rules ->> '$[0].name' = ?1)
              ) as yes",
     )
     .bind::<Text, _>(name)

@@ -29,7 +29,7 @@ struct Number {
     number: i64,
 }
 
-/// Holds a job with a limit that is available. Its slot is given back. Jobs without a limit are not changed.
+/// Holds a job with a limit that is available. Its permit is given back. Jobs without a limit are not changed.
 pub(crate) fn hold(conn: &mut SqliteConnection, job: JobId) -> QueryResult<()> {
     let hold = format!(
         "update jobs_job set flags = flags | {HELD}, due_at = run_at, held_back = run_at > {NOW}, run_at = {FAR} where id = ?1 and flags & {LIMITED} and state = 'available'"
@@ -45,7 +45,7 @@ pub(crate) fn hold_until_now(conn: &mut SqliteConnection, job: JobId) -> QueryRe
     sql_query(due).bind::<BigInt, _>(job.0).execute(conn).map(drop)
 }
 
-/// Makes a held job available without a slot, for the testing kit, which runs one job at a time.
+/// Makes a held job available without a permit, for the testing kit, which runs one job at a time.
 #[cfg(feature = "testing")]
 pub(crate) fn unhold(conn: &mut SqliteConnection, job: JobId) -> QueryResult<()> {
     let free = format!(
@@ -55,8 +55,8 @@ pub(crate) fn unhold(conn: &mut SqliteConnection, job: JobId) -> QueryResult<()>
     sql_query(free).bind::<BigInt, _>(job.0).execute(conn).map(drop)
 }
 
-/// Whether a job with a limit has no slot, because it is held or has ended.
-pub(crate) fn needs_slot(conn: &mut SqliteConnection, job: JobId) -> QueryResult<bool> {
+/// Whether a job with a limit has no permit, because it is held or has ended.
+pub(crate) fn needs_permit(conn: &mut SqliteConnection, job: JobId) -> QueryResult<bool> {
     let needs = format!(
         "select exists (select 1 from jobs_job where id = ?1 and flags & {LIMITED}
                         and (flags & {HELD} or state not in ('available', 'running'))) as yes"
@@ -101,7 +101,7 @@ pub(crate) fn held_by(conn: &mut SqliteConnection, job: JobId) -> QueryResult<Op
         Rules::read(rules.as_bytes()).map_err(|error| diesel::result::Error::DeserializationError(error.into()))?;
     let Some((rule, waits_at)) = rules.first().cloned().zip(rules.to_stored()) else { return Ok(None) };
     let row: HeldRow = sql_query(format!(
-        "select (select count(*) from jobs_slot where limit_name = ?1 and limit_key = ?2) as taken,
+        "select (select count(*) from jobs_permit where limit_name = ?1 and limit_key = ?2) as taken,
                 case when h.flags & {SEQUENCE} then (select count(*) from (
                     select 1 from jobs_job o where o.flags & 2 and o.flags & 4 and o.limit_name = ?1 and o.limit_key = ?2 and o.id < ?3 limit ?4
                 )) when h.flags & {FAIR} then (select count(*) from (
@@ -115,8 +115,8 @@ pub(crate) fn held_by(conn: &mut SqliteConnection, job: JobId) -> QueryResult<Op
                       and (-o.priority, o.due_at, o.id) < (-h.priority, h.due_at, h.id) limit ?4
                 )) end as ahead,
                 case when h.flags & {SEQUENCE} then {NEXT} end as next,
-                (select halted_at from jobs_slot where limit_name = ?1 and limit_key = ?2 and halted_at is not null) as halted_at,
-                (select job_id from jobs_slot where limit_name = ?1 and limit_key = ?2 and halted_at is not null) as halted_by,
+                (select halted_at from jobs_permit where limit_name = ?1 and limit_key = ?2 and halted_at is not null) as halted_at,
+                (select job_id from jobs_permit where limit_name = ?1 and limit_key = ?2 and halted_at is not null) as halted_by,
                 {NOW} as now, (select full_at - {NOW} from jobs_rate where limit_name = ?1 and limit_key = ?2) as lack
          from jobs_job h where h.id = ?3"
     ))
@@ -154,7 +154,7 @@ fn each(conn: &mut SqliteConnection, rules: &Rules, now: Instant) -> QueryResult
     let mut several = Vec::new();
     for rule in rules.iter().filter(|_| rules.are_several()) {
         let row: EachRow = sql_query(format!(
-            "select (select count(*) from jobs_slot where limit_name = ?1 and limit_key = ?2) as taken,
+            "select (select count(*) from jobs_permit where limit_name = ?1 and limit_key = ?2) as taken,
                     (select full_at - {NOW} from jobs_rate where limit_name = ?1 and limit_key = ?2) as lack"
         ))
         .bind::<Text, _>(&rule.name)
@@ -182,10 +182,10 @@ fn set_of(conn: &mut SqliteConnection, rule: &JobRule) -> QueryResult<Option<Lim
     if rule.rule.most().is_some() { limit_setting::one(conn, &rule.name) } else { Ok(None) }
 }
 
-/// Some of the jobs that have slots of the key.
+/// Some of the jobs that have permits of the key.
 fn holders(conn: &mut SqliteConnection, name: &str, key: &str) -> QueryResult<Vec<JobId>> {
     let holders: Vec<Number> = sql_query(
-        "select job_id as number from jobs_slot where limit_name = ?1 and limit_key = ?2 order by job_id limit ?3",
+        "select job_id as number from jobs_permit where limit_name = ?1 and limit_key = ?2 order by job_id limit ?3",
     )
     .bind::<Text, _>(name)
     .bind::<Text, _>(key)

@@ -25,7 +25,7 @@ pub(crate) fn retry(conn: &mut SqliteConnection, id: JobId) -> QueryResult<()> {
     let job = jobs_job::table.find(id.0);
     let (attempt, max_attempts, lease, State(state)): (i32, i32, i32, State) =
         job.select((jobs_job::attempt, jobs_job::max_attempts, jobs_job::lease, jobs_job::state)).first(conn)?;
-    let needs_slot = limits::needs_slot(conn, id)?;
+    let needs_permit = limits::needs_permit(conn, id)?;
     diesel::update(job)
         .set((
             jobs_job::state.eq(AVAILABLE),
@@ -42,7 +42,7 @@ pub(crate) fn retry(conn: &mut SqliteConnection, id: JobId) -> QueryResult<()> {
     if state != JobState::Available {
         expiry::no_more(conn, id)?;
     }
-    if needs_slot { limits::hold(conn, id) } else { Ok(()) }
+    if needs_permit { limits::hold(conn, id) } else { Ok(()) }
 }
 
 /// Moves the waiting jobs of these queues and kinds to an earlier time, all by the same span. The first of them is then due now.

@@ -1,20 +1,20 @@
-//! `slot`, `release_slot`, `unique_key` and `release_key`: the limit slot and the unique key of a job, and how an operator takes them away.
+//! `permit`, `release_permit`, `unique_key` and `release_key`: the permit and the unique key of a job, and how an operator takes them away.
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;
 use diesel::sql_query;
 use diesel::sql_types::{BigInt, Bool, Nullable, Text};
-use diesel_jobs_core::storage::{FoundSlot, KeyOfJob, LimitSlot, SlotOfJob};
+use diesel_jobs_core::storage::{FoundPermit, KeyOfJob, LimitPermit, PermitOfJob};
 use diesel_jobs_core::{JobId, JobState};
 use serde_json::json;
 
 use crate::sqlite::queries::audit::record;
-use crate::sqlite::schema::{jobs_nudge, jobs_slot, jobs_unique_key};
+use crate::sqlite::schema::{jobs_nudge, jobs_permit, jobs_unique_key};
 use crate::sqlite::time::NOW;
 use crate::sqlite::types::Instant;
 
 #[derive(QueryableByName)]
-struct SlotRow {
+struct PermitRow {
     #[diesel(sql_type = Text)]
     limit_name: String,
     #[diesel(sql_type = Text)]
@@ -27,38 +27,38 @@ struct SlotRow {
     state: Option<String>,
 }
 
-/// A running job needs its slot while its worker lives. A rescue makes it available again, and does not examine its slot.
-pub(crate) fn slot(conn: &mut SqliteConnection, job: JobId) -> QueryResult<SlotOfJob> {
-    let rows: Vec<SlotRow> = sql_query(format!(
+/// A running job needs its permit while its worker lives. A rescue makes it available again, and does not examine its permit.
+pub(crate) fn permit(conn: &mut SqliteConnection, job: JobId) -> QueryResult<PermitOfJob> {
+    let rows: Vec<PermitRow> = sql_query(format!(
         "select s.limit_name, s.limit_key, s.halted_at is not null as halted,
                 coalesce(j.rules -> '$[0].rule.sequence' is not null and j.rules ->> '$[0].name' = s.limit_name and j.state in ('available', 'running'), 0) as in_sequence,
                 case when j.state = 'available' and not j.flags & 2 then 'available'
                      when j.state = 'running' and exists (select 1 from jobs_worker w where w.id = j.worker and w.heartbeat_at + w.lease_micros >= {NOW})
                      then 'running' end as state
-         from jobs_slot s left join jobs_job j on j.id = s.job_id where s.job_id = ?1 order by s.limit_name"
+         from jobs_permit s left join jobs_job j on j.id = s.job_id where s.job_id = ?1 order by s.limit_name"
     ))
     .bind::<BigInt, _>(job.0)
     .load(conn)?;
     // It is the state of the job, so all rows have the same one.
     let state: Option<JobState> = rows.iter().find_map(|row| row.state.as_deref()?.parse().ok());
-    let found = |SlotRow { limit_name: name, limit_key: key, halted, in_sequence: is_sequence, .. }| FoundSlot {
-        slot: LimitSlot { name, key },
+    let found = |PermitRow { limit_name: name, limit_key: key, halted, in_sequence: is_sequence, .. }| FoundPermit {
+        permit: LimitPermit { name, key },
         is_sequence,
         halted,
     };
-    Ok(SlotOfJob::of(rows.into_iter().map(found).collect(), state))
+    Ok(PermitOfJob::of(rows.into_iter().map(found).collect(), state))
 }
 
-/// Deletes the slots of a job that does not need them. Returns what it has found.
-pub(crate) fn release_slot(conn: &mut SqliteConnection, job: JobId, actor: &str) -> QueryResult<SlotOfJob> {
-    let found = slot(conn, job)?;
-    let SlotOfJob::Left { limits } = &found else { return Ok(found) };
-    for LimitSlot { name, key } in limits {
-        diesel::delete(jobs_slot::table.find((job.0, name))).execute(conn)?;
+/// Deletes the permits of a job that does not need them. Returns what it has found.
+pub(crate) fn release_permit(conn: &mut SqliteConnection, job: JobId, actor: &str) -> QueryResult<PermitOfJob> {
+    let found = permit(conn, job)?;
+    let PermitOfJob::Left { limits } = &found else { return Ok(found) };
+    for LimitPermit { name, key } in limits {
+        diesel::delete(jobs_permit::table.find((job.0, name))).execute(conn)?;
         let row = (jobs_nudge::limit_name.eq(name), jobs_nudge::limit_key.eq(key));
         diesel::insert_into(jobs_nudge::table).values(row).execute(conn)?;
     }
-    record(conn, actor, "release_slot", &format!("job {job}"), Some(&json!({ "limits": limits })))?;
+    record(conn, actor, "release_permit", &format!("job {job}"), Some(&json!({ "limits": limits })))?;
     Ok(found)
 }
 

@@ -1,4 +1,4 @@
-//! Sequences: which job is next, and what operators do to a halted one. A job of a sequence keeps its slot until it has ended. A slot
+//! Sequences: which job is next, and what operators do to a halted one. A job of a sequence keeps its permit until it has ended. A permit
 //! with `halted_at` is that of a discarded job, and stops its sequence.
 
 use diesel::SqliteConnection;
@@ -13,11 +13,11 @@ use crate::sqlite::queries::audit::record;
 use crate::sqlite::queries::keys::{Key, PAUSED};
 use crate::sqlite::types::Instant;
 
-/// The held job whose turn it is in the sequence `?1`, `?2`. If a held job has the slot, it is this job: it waits for its next attempt, or was
-/// retried. Else it is the job with the lowest id. Null while a job that is not held has the slot.
+/// The held job whose turn it is in the sequence `?1`, `?2`. If a held job has the permit, it is this job: it waits for its next attempt, or was
+/// retried. Else it is the job with the lowest id. Null while a job that is not held has the permit.
 pub(super) const NEXT: &str =
-    "(select case when exists (select 1 from jobs_slot where limit_name = ?1 and limit_key = ?2)
-    then (select s.job_id from jobs_slot s where s.limit_name = ?1 and s.limit_key = ?2
+    "(select case when exists (select 1 from jobs_permit where limit_name = ?1 and limit_key = ?2)
+    then (select s.job_id from jobs_permit s where s.limit_name = ?1 and s.limit_key = ?2
           and exists (select 1 from jobs_job h where h.id = s.job_id and h.flags & 2 and h.flags & 4) limit 1)
     else (select id from jobs_job indexed by jobs_job_held_sequence
           where flags & 2 and flags & 4 and limit_name = ?1 and limit_key = ?2 order by id limit 1)
@@ -57,15 +57,15 @@ pub(super) fn free_job(conn: &mut SqliteConnection, key: &Key) -> QueryResult<Op
     Ok(None)
 }
 
-/// Deletes the slot of the discarded job, so that the next one starts. Returns `false` if the sequence is not halted.
+/// Deletes the permit of the discarded job, so that the next one starts. Returns `false` if the sequence is not halted.
 pub(crate) fn skip(conn: &mut SqliteConnection, name: &str, key: &str, actor: &str) -> QueryResult<bool> {
-    let gone: Vec<SlotRow> = sql_query(
-        "delete from jobs_slot where limit_name = ?1 and limit_key = ?2 and halted_at is not null returning job_id",
+    let gone: Vec<PermitRow> = sql_query(
+        "delete from jobs_permit where limit_name = ?1 and limit_key = ?2 and halted_at is not null returning job_id",
     )
     .bind::<Text, _>(name)
     .bind::<Text, _>(key)
     .load(conn)?;
-    let Some(SlotRow { job_id }) = gone.as_slice().first() else { return Ok(false) };
+    let Some(PermitRow { job_id }) = gone.as_slice().first() else { return Ok(false) };
     sql_query("insert into jobs_nudge (limit_name, limit_key) values (?1, ?2)")
         .bind::<Text, _>(name)
         .bind::<Text, _>(key)
@@ -75,7 +75,7 @@ pub(crate) fn skip(conn: &mut SqliteConnection, name: &str, key: &str, actor: &s
 }
 
 #[derive(QueryableByName)]
-struct SlotRow {
+struct PermitRow {
     #[diesel(sql_type = BigInt)]
     job_id: i64,
 }
@@ -103,7 +103,7 @@ struct Number {
 /// How many sequences are halted. It counts up to a limit.
 pub(crate) fn count(conn: &mut SqliteConnection) -> QueryResult<Count> {
     let found: Number =
-        sql_query("select count(*) as number from (select 1 from jobs_slot where halted_at is not null limit ?1)")
+        sql_query("select count(*) as number from (select 1 from jobs_permit where halted_at is not null limit ?1)")
             .bind::<BigInt, _>(COUNTED_OF_LIMIT.cast_signed() + 1)
             .get_result(conn)?;
     let jobs = found.number.unsigned_abs();
@@ -122,7 +122,7 @@ const HALTED: &str = "select s.limit_name as name, s.limit_key as key, s.job_id 
                     select 1 from jobs_job indexed by jobs_job_held_sequence
                     where flags & 2 and flags & 4 and limit_name = s.limit_name and limit_key = s.limit_key limit ?2
                 )) as waiting
-         from jobs_slot s where s.halted_at is not null";
+         from jobs_permit s where s.halted_at is not null";
 
 /// The halted sequences, at most `limit`.
 pub(crate) fn halted(conn: &mut SqliteConnection, limit: i64) -> QueryResult<Vec<HaltedSequence>> {

@@ -1,6 +1,6 @@
 //! Jobs with several rules. They wait in lanes: jobs with the same rules and keys have the same lane, whose name is empty. Only the first job of a lane is
 //! compared with its rules. If one of them is full, the job waits there, which its column `waits_at` says. It starts only if all its rules
-//! allow it, and then takes everything at once. Only a sequence keeps its slot meanwhile: its next job must not overtake this one.
+//! allow it, and then takes everything at once. Only a sequence keeps its permit meanwhile: its next job must not overtake this one.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use diesel_jobs_core::flags::{RATE, SEQUENCE, SEVERAL};
 use diesel_jobs_core::{JobId, JobRule, Rules};
 
 use crate::sqlite::queries::admission::{Pass, nudge, set_paused_aside, start_all};
-use crate::sqlite::queries::keys::{IN_ORDER, Key, Number, first_jobs, taken_slots};
+use crate::sqlite::queries::keys::{IN_ORDER, Key, Number, first_jobs, taken_permits};
 use crate::sqlite::queries::lanes::{free_of_lane, waits_at_limit};
 use crate::sqlite::queries::{limit_setting, rate};
 use crate::sqlite::time::{FAR, NOW};
@@ -127,13 +127,13 @@ fn full_rule<'a>(conn: &mut SqliteConnection, rules: &'a Rules) -> QueryResult<O
 fn free_of(conn: &mut SqliteConnection, rule: &JobRule) -> QueryResult<i64> {
     let Some(most) = rule.rule.most() else { return rate::tokens(conn, rule) };
     let most = limit_setting::one(conn, &rule.name)?.map_or(most, |set| set.most);
-    Ok(i64::from(most) - taken_slots(conn, &rule.name, &rule.key)?)
+    Ok(i64::from(most) - taken_permits(conn, &rule.name, &rule.key)?)
 }
 
 /// The turn of a job of a sequence has come: it keeps its turn, and waits for its other rules.
 fn take_turn(conn: &mut SqliteConnection, key: &Key, id: JobId, lane: &str) -> QueryResult<()> {
     sql_query(
-        "insert into jobs_slot (job_id, limit_name, limit_key) values (?1, ?2, ?3) on conflict (job_id, limit_name) do update set halted_at = null",
+        "insert into jobs_permit (job_id, limit_name, limit_key) values (?1, ?2, ?3) on conflict (job_id, limit_name) do update set halted_at = null",
     )
     .bind::<BigInt, _>(id.0)
     .bind::<Text, _>(&key.limit_name)
@@ -142,7 +142,7 @@ fn take_turn(conn: &mut SqliteConnection, key: &Key, id: JobId, lane: &str) -> Q
     wait_at(conn, id, &serde_json::json!({"name": "", "key": lane}).to_string(), 0)
 }
 
-/// Lets a job wait at this rule. A transaction that frees a slot there nudges the key. The next pass computes the time of the next token.
+/// Lets a job wait at this rule. A transaction that frees a permit there nudges the key. The next pass computes the time of the next token.
 fn wait_at_rule(conn: &mut SqliteConnection, id: JobId, rule: &JobRule) -> QueryResult<()> {
     let at = serde_json::to_string(rule).map_err(|error| Error::SerializationError(error.into()))?;
     wait_at(conn, id, &at, if rule.rule.is_rate() { RATE } else { 0 })?;
@@ -173,7 +173,7 @@ fn start(conn: &mut SqliteConnection, id: JobId, rules: &Rules) -> QueryResult<(
             rate::spend(conn, rule, 1)?;
             continue;
         }
-        sql_query("insert or ignore into jobs_slot (job_id, limit_name, limit_key) values (?1, ?2, ?3)")
+        sql_query("insert or ignore into jobs_permit (job_id, limit_name, limit_key) values (?1, ?2, ?3)")
             .bind::<BigInt, _>(id.0)
             .bind::<Text, _>(&rule.name)
             .bind::<Text, _>(&rule.key)

@@ -92,7 +92,7 @@ pub(crate) fn give(unique: &UniqueKey, job: JobId) -> Statement<'_> {
 }
 
 /// Changes the waiting job that has the key. A held job keeps its place in `run_at`, and its key is nudged. A job that was admitted and is now
-/// scheduled is held again, and triggers free its slots.
+/// scheduled is held again, and triggers free its permits.
 pub(crate) fn replace<'a>(job: JobId, new: &'a NewJob, on_conflict: OnConflict) -> Statement<'a> {
     let (what, quiet, max) = match on_conflict {
         OnConflict::Replace(what) => (what, None, None),

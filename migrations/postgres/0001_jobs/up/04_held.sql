@@ -146,8 +146,8 @@ create trigger set_payload_aside before insert on jobs.held
     for each row when (pg_column_size(new.args) > 2000 or new.args is null and new.lease = 0) execute function jobs.set_payload_aside();
 
 -- Where admission begins to read, for keys from which it has taken many jobs. Until a vacuum, the indexes still have the entries of these jobs
--- and of their slots. Reading them again in each pass would take longer than the pass. `floors` has two values for each such key: the place in
--- held_order below which there is no job, and the number below which there is no slot. Only admission writes it, with its lock. A new version
+-- and of their permits. Reading them again in each pass would take longer than the pass. `floors` has two values for each such key: the place in
+-- held_order below which there is no job, and the number below which there is no permit. Only admission writes it, with its lock. A new version
 -- is a new row with a higher number, and not an update. So the newest one is found at once, even if an old snapshot keeps the others.
 create table jobs.admission_floor (
     number bigint primary key,
@@ -160,7 +160,7 @@ create table jobs.admission_floor (
     autovacuum_vacuum_cost_delay = 0
 );
 
--- The number of the newest floors. New slots have it. Like the parts of jobs.admit, it is not in the language sql: the server would plan it again
+-- The number of the newest floors. New permits have it. Like the parts of jobs.admit, it is not in the language sql: the server would plan it again
 -- for each statement that calls it.
 create function jobs.floor_number() returns bigint
 language plpgsql stable
@@ -171,16 +171,16 @@ end
 $$;
 
 -- One row for each job with a limit in jobs.ready and jobs.running. Only admission inserts a row. The statement that moves the job
--- away deletes it. So the number of rows of a key cannot drift from the number of its jobs. A job of a sequence keeps its slot until it
+-- away deletes it. So the number of rows of a key cannot drift from the number of its jobs. A job of a sequence keeps its permit until it
 -- has ended, and while it is held before its next attempt.
-create table jobs.slot (
+create table jobs.permit (
     job_id bigint not null,
     limit_name text collate "C" not null,
     limit_key text collate "C" not null,
     -- When the job was discarded, which halts its sequence. The row stays, even when the job is deleted, until the job is retried or an
     -- operator skips it.
     halted_at jobs.instant,
-    -- It grows with time, so admission can leave out the entries of earlier slots.
+    -- It grows with time, so admission can leave out the entries of earlier permits.
     number bigint not null default jobs.floor_number(),
     primary key (job_id, limit_name)
 ) with (
@@ -190,10 +190,10 @@ create table jobs.slot (
     autovacuum_vacuum_cost_delay = 0
 );
 
-create index slot_key on jobs.slot (limit_name, limit_key, number);
-create index slot_halted on jobs.slot (limit_name, limit_key) where halted_at is not null;
+create index permit_key on jobs.permit (limit_name, limit_key, number);
+create index permit_halted on jobs.permit (limit_name, limit_key) where halted_at is not null;
 
--- A nudge says that a key may have a free slot or a new job. The transaction that has freed the slot or inserted the job inserts it, even
+-- A nudge says that a key may have a free permit or a new job. The transaction that has freed the permit or inserted the job inserts it, even
 -- if no job of the key is held. Only admission deletes it, and then examines the key in a later snapshot. The table has no index, so that
 -- transactions do not wait for each other.
 create table jobs.nudge (
@@ -267,7 +267,7 @@ create table jobs.admission_failure (
     autovacuum_vacuum_cost_delay = 0
 );
 
--- At most one row. The session that has locked it admits. No other session counts slots meanwhile. The first pass inserts it, and not
+-- At most one row. The session that has locked it admits. No other session counts permits meanwhile. The first pass inserts it, and not
 -- this migration: so a dump and a subscription can fill the table.
 create table jobs.admission (
     only_row boolean primary key default true check (only_row),
@@ -283,8 +283,8 @@ create table jobs.admission (
     -- The row of jobs.fair_turn at which it ended.
     after_turn text not null default '',
     after_turn_key text not null default '',
-    -- The job whose slot the last sweep looked at last.
-    after_slot bigint not null default 0
+    -- The job whose permit the last sweep looked at last.
+    after_permit bigint not null default 0
 ) with (fillfactor = 50);
 
 -- When jobs with the flag 32 expire: a job is cancelled if its first attempt has not started by then. The enqueue inserts the row. The row is

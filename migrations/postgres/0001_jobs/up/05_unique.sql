@@ -22,7 +22,7 @@ create table jobs.unique_key (
 
 create index unique_key_job on jobs.unique_key (job_id);
 
--- A part of jobs.take_key: a job that was admitted, and now has another time. It waits for its limit again: a job that is scheduled has no slot. In
+-- A part of jobs.take_key: a job that was admitted, and now has another time. It waits for its limit again: a job that is scheduled has no permit. In
 -- a sequence it keeps its turn. The row was deleted from jobs.ready.
 create function jobs.hold_again(job jobs.ready, at timestamptz) returns void
 language plpgsql volatile
@@ -33,7 +33,7 @@ begin
     if job.flags & 32 <> 0 then
         update jobs.expiry e set start_by = at + e.after where e.job_id = job.id;
     end if;
-    delete from jobs.slot s where s.job_id = job.id and (rules #> '{0,rule,sequence}' is null or s.limit_name <> rules #>> '{0,name}');
+    delete from jobs.permit s where s.job_id = job.id and (rules #> '{0,rule,sequence}' is null or s.limit_name <> rules #>> '{0,name}');
     insert into jobs.held (id, run_at, enqueued_at, lease, flags, priority, attempt, max_attempts, crashes, most, later, kind, queue, limit_name, limit_key,
                            tags, args, traceparent, rules)
     select job.id, at, job.enqueued_at, job.lease, job.flags, job.priority, job.attempt, job.max_attempts, job.crashes, p.most,

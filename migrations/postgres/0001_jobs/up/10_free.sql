@@ -1,27 +1,27 @@
 -- Which held jobs may start: a function for limits, one for sequences and one for rates.
 
--- The held job whose turn it is in a sequence: the one that has the slot, because it waits for its next attempt or was retried, else the one
--- with the lowest id. Null while another job has the slot.
+-- The held job whose turn it is in a sequence: the one that has the permit, because it waits for its next attempt or was retried, else the one
+-- with the lowest id. Null while another job has the permit.
 create function jobs.next_in_sequence(name text, key text) returns bigint
 language sql stable
 as $$
-    select case when exists (select from jobs.slot s where s.limit_name = name and s.limit_key = key)
-        then (select s.job_id from jobs.slot s where s.limit_name = name and s.limit_key = key
+    select case when exists (select from jobs.permit s where s.limit_name = name and s.limit_key = key)
+        then (select s.job_id from jobs.permit s where s.limit_name = name and s.limit_key = key
               and exists (select from jobs.held h where h.id = s.job_id and h.flags & 4 <> 0 offset 0) limit 1)
         else (select h.id from jobs.held h where h.flags & 4 <> 0 and h.limit_name = name and h.limit_key = key order by h.id limit 1)
     end
 $$;
 
--- A part of jobs.admit, which the planner inserts into its statements. Returns the first held job of each of these keys, and how many slots of the
--- key are free. It begins to read at the floors. `has_floor`: the key has a floor. `first_slot`: the number of the first slot of the key.
+-- A part of jobs.admit, which the planner inserts into its statements. Returns the first held job of each of these keys, and how many permits of the
+-- key are free. It begins to read at the floors. `has_floor`: the key has a floor. `first_permit`: the number of the first permit of the key.
 create function jobs.heads(names text[], keys text[], floors json)
-returns table (name text, key text, tuple tid, place smallint, run_at timestamptz, id bigint, first_slot bigint, free bigint, has_floor boolean)
+returns table (name text, key text, tuple tid, place smallint, run_at timestamptz, id bigint, first_permit bigint, free bigint, has_floor boolean)
 language sql stable
 as $$
     with head as materialized (
-        select wanted.name, wanted.key, first.ctid, first.place, first.run_at, first.id, first.most, coalesce(f.first_slot, 0) as first_slot, f.name is not null as has_floor
+        select wanted.name, wanted.key, first.ctid, first.place, first.run_at, first.id, first.most, coalesce(f.first_permit, 0) as first_permit, f.name is not null as has_floor
         from unnest(names, keys) as wanted (name, key)
-        left join json_to_recordset(floors) as f (name text, key text, place smallint, run_at timestamptz, id bigint, first_slot bigint)
+        left join json_to_recordset(floors) as f (name text, key text, place smallint, run_at timestamptz, id bigint, first_permit bigint)
             on f.name = wanted.name and f.key = wanted.key
         cross join lateral (
             select h.ctid, ~h.priority as place, h.run_at::timestamptz as run_at, h.id, h.most from jobs.held h
@@ -34,13 +34,13 @@ as $$
     select head.name, head.key, head.ctid, head.place, head.run_at, head.id, taken.first,
            coalesce(((select json_object_agg(s.name, s.most) from jobs.limit_setting s) ->> head.name)::integer, head.most) - taken.number, head.has_floor
     from head cross join lateral (
-        select count(*) as number, min(s.number) as first from jobs.slot s
-        where s.limit_name = head.name and s.limit_key = head.key and s.number >= head.first_slot
+        select count(*) as number, min(s.number) as first from jobs.permit s
+        where s.limit_name = head.name and s.limit_key = head.key and s.number >= head.first_permit
     ) taken
 $$;
 
--- A part of jobs.admit: locks held jobs of these keys, as many as have a free slot, and returns their places in the table. If queues
--- or kinds are paused, it examines few jobs more than there are free slots. Those that are paused leave the order of admission first.
+-- A part of jobs.admit: locks held jobs of these keys, as many as have a free permit, and returns their places in the table. If queues
+-- or kinds are paused, it examines few jobs more than there are free permits. Those that are paused leave the order of admission first.
 -- `seen`: where the next pass may begin to read, for the keys with a floor, and for some of the keys from which it takes jobs. One in
 -- `jobs_per_floor` jobs gives its key a floor. So keys from which many jobs were taken get a floor, and nothing is written for the others.
 create function jobs.free_jobs(
@@ -78,11 +78,11 @@ begin
     end if;
 
     with head as materialized (
-        -- Finishes pass slots on without a pass, but not to these jobs (`pass_on.rs`). So they come from keys from which many jobs are taken.
+        -- Finishes pass permits on without a pass, but not to these jobs (`pass_on.rs`). So they come from keys from which many jobs are taken.
         select h.*, random() < case when h.id % 256 = 0 then 0.5 else h.free / jobs_per_floor end as writes from jobs.heads(names, keys, floors) h
     ), picked as (
         select pick.ctid from head cross join lateral (
-            -- The first one is known. Most keys have one free slot, and then no second search begins.
+            -- The first one is known. Most keys have one free permit, and then no second search begins.
             select first.ctid from (
                 select h.ctid from jobs.held h
                 where h.ctid = head.tuple and not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = head.name and h.limit_key = head.key
@@ -115,7 +115,7 @@ begin
         where pauses
     )
     select array(select p.ctid from picked p limit most_jobs),
-           (select json_agg(json_build_object('name', s.name, 'key', s.key, 'place', s.place, 'run_at', s.run_at, 'id', s.id, 'first_slot', s.first_slot))
+           (select json_agg(json_build_object('name', s.name, 'key', s.key, 'place', s.place, 'run_at', s.run_at, 'id', s.id, 'first_permit', s.first_permit))
             from head s where s.has_floor or s.writes),
            exists (select from head s where s.writes)
     into places, seen, writes_floors;

@@ -41,7 +41,7 @@ end
 $$;
 
 -- A part of jobs.admit: the same for one key with tenants. The tenants take turns: each gets one job, then each a second one, and so on. In the
--- next pass the tenant after the last one begins. It reads at most twice as many jobs as there are free slots, and few more if something is
+-- next pass the tenant after the last one begins. It reads at most twice as many jobs as there are free permits, and few more if something is
 -- paused. So if few tenants have many jobs, the next pass continues.
 create function jobs.free_of_tenants(
     name text, key text, paused_queues text[], paused_kinds text[], most_jobs bigint, out places tid[], out goes_on boolean
@@ -59,7 +59,7 @@ declare
     is_cut boolean;
 begin
     places := '{}'; goes_on := false;
-    select jobs.allowed(h.limit_name, h.most) - (select count(*) from jobs.slot s where s.limit_name = name and s.limit_key = key) into free
+    select jobs.allowed(h.limit_name, h.most) - (select count(*) from jobs.permit s where s.limit_name = name and s.limit_key = key) into free
     from jobs.held h where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = name and h.limit_key = key
     order by ~h.priority, h.run_at, h.id limit 1;
     if free > 0 then

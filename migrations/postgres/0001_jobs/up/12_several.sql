@@ -53,15 +53,15 @@ language sql stable
 as $$
     select case when rule #> '{rule,rate}' is not null then jobs.tokens(rule, at)
                 else jobs.allowed(rule ->> 'name', (rule #>> '{rule,concurrency,most}')::integer)
-                     - (select count(*) from jobs.slot s where s.limit_name = rule ->> 'name' and s.limit_key = rule ->> 'key') end
+                     - (select count(*) from jobs.permit s where s.limit_name = rule ->> 'name' and s.limit_key = rule ->> 'key') end
 $$;
 
--- A part of jobs.admit: starts these jobs of one lane, and takes the slots and tokens of all their rules.
+-- A part of jobs.admit: starts these jobs of one lane, and takes the permits and tokens of all their rules.
 create function jobs.start_in_lane(places tid[], rules json, at timestamptz) returns bigint
 language plpgsql volatile
 as $$
 begin
-    insert into jobs.slot (job_id, limit_name, limit_key)
+    insert into jobs.permit (job_id, limit_name, limit_key)
     select h.id, r ->> 'name', r ->> 'key' from jobs.held h cross join jobs.beside_sequence(start_in_lane.rules) r
     where h.ctid = any(places) and r #> '{rule,rate}' is null
     on conflict do nothing;
@@ -248,8 +248,8 @@ as $$
 $$;
 
 -- A part of jobs.admit: jobs with several rules. `places` are those whose turn it is, and those that wait at a limit which is not full any
--- more. It starts a job only if all its rules allow it, and then takes everything at once: no slot is taken by a job that waits elsewhere.
--- Only a sequence keeps its slot: its next job must not overtake this one.
+-- more. It starts a job only if all its rules allow it, and then takes everything at once: no permit is taken by a job that waits elsewhere.
+-- Only a sequence keeps its permit: its next job must not overtake this one.
 create function jobs.admit_several(
     places tid[], names text[], keys text[], paused_queues text[], paused_kinds text[], most_jobs bigint, one_by_one boolean,
     out admitted bigint, out goes_on boolean, out set_apart bigint
@@ -273,7 +273,7 @@ begin
         lanes := lanes || lane;
         if job.flags & 4 <> 0 then
             -- Its turn has come.
-            insert into jobs.slot as s (job_id, limit_name, limit_key) values (job.id, job.limit_name, job.limit_key)
+            insert into jobs.permit as s (job_id, limit_name, limit_key) values (job.id, job.limit_name, job.limit_key)
             on conflict (job_id, limit_name) do update set halted_at = null where s.halted_at is not null;
             update jobs.held set limit_name = '', limit_key = lane, most = 1, flags = flags & ~4 where ctid = job.place;
             continue;

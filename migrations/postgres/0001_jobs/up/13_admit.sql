@@ -36,7 +36,7 @@ end
 $$;
 
 -- A part of jobs.admit: moves the held jobs at these places, which it has locked. Returns how many.
-create function jobs.admit_held(places tid[], may_have_slots boolean) returns bigint
+create function jobs.admit_held(places tid[], may_have_permits boolean) returns bigint
 language plpgsql volatile
 as $$
 declare
@@ -46,17 +46,17 @@ begin
     with moved as (
         delete from jobs.held where ctid = any(places) returning *
     ), taken as (
-        insert into jobs.slot (job_id, limit_name, limit_key, number)
+        insert into jobs.permit (job_id, limit_name, limit_key, number)
         select m.id, m.limit_name, m.limit_key, coalesce((select f.number from jobs.admission_floor f order by f.number desc limit 1), 0)
-        from moved m where m.flags & 136 = 0 and not may_have_slots
+        from moved m where m.flags & 136 = 0 and not may_have_permits
     ), kept as (
-        -- Somebody has made a job with a slot held. `on conflict` takes half as long again, so it is for the second try only.
-        insert into jobs.slot (job_id, limit_name, limit_key)
-        select m.id, m.limit_name, m.limit_key from moved m where m.flags & 136 = 0 and may_have_slots
+        -- Somebody has made a job with a permit held. `on conflict` takes half as long again, so it is for the second try only.
+        insert into jobs.permit (job_id, limit_name, limit_key)
+        select m.id, m.limit_name, m.limit_key from moved m where m.flags & 136 = 0 and may_have_permits
         on conflict do nothing
     ), goes_on as (
         -- A discarded job that was retried does not halt its sequence any more.
-        update jobs.slot set halted_at = null
+        update jobs.permit set halted_at = null
         where job_id = any(array(select m.id from moved m where m.flags & 4 <> 0)) and halted_at is not null
     ), made as (
         -- A claim would find an earlier time than now only after a rescan.
@@ -85,11 +85,11 @@ begin
         delete from jobs.held where ctid = place returning *
     ), halted as (
         -- The later jobs of its sequence must not start without it, unless it says so.
-        insert into jobs.slot (job_id, limit_name, limit_key, halted_at)
+        insert into jobs.permit (job_id, limit_name, limit_key, halted_at)
         select g.id, g.rules #>> '{0,name}', g.rules #>> '{0,key}', clock_timestamp() from gone g where g.rules #>> '{0,rule,sequence,on_discard}' = 'halt'
         on conflict (job_id, limit_name) do update set halted_at = excluded.halted_at
     ), freed as (
-        delete from jobs.slot where job_id = any(array(select g.id from gone g where coalesce(g.rules #>> '{0,rule,sequence,on_discard}', '') <> 'halt'))
+        delete from jobs.permit where job_id = any(array(select g.id from gone g where coalesce(g.rules #>> '{0,rule,sequence,on_discard}', '') <> 'halt'))
     ), nudged as (
         insert into jobs.nudge (limit_name, limit_key)
         select g.limit_name, g.limit_key from gone g
@@ -109,9 +109,9 @@ as $$
 begin
     return (select json_agg(json_build_object(
         'name', f.name, 'key', f.key, 'place', case when low.is then new.place else f.place end, 'run_at', case when low.is then new.run_at else f.run_at end,
-        'id', case when low.is then 0 else f.id end, 'first_slot', f.first_slot
+        'id', case when low.is then 0 else f.id end, 'first_permit', f.first_permit
     ))
-    from json_to_recordset(lowered_floors.floors) as f (name text, key text, place smallint, run_at timestamptz, id bigint, first_slot bigint)
+    from json_to_recordset(lowered_floors.floors) as f (name text, key text, place smallint, run_at timestamptz, id bigint, first_permit bigint)
     left join unnest(lowered_floors.names, lowered_floors.keys, lowered_floors.places, lowered_floors.times) as new (name, key, place, run_at)
         on new.name = f.name and new.key = f.key
     cross join lateral (select coalesce((new.place, new.run_at) <= (f.place, f.run_at), false) as is) low
@@ -120,7 +120,7 @@ end
 $$;
 
 -- A part of jobs.admit: writes new floors. `seen` are those of the keys at which this pass has looked. The others stay as they were, up to 32 in
--- all. A key without slots gets none with a lower number than this one.
+-- all. A key without permits gets none with a lower number than this one.
 create function jobs.write_floors(earlier bigint, floors json, seen json) returns void
 language plpgsql volatile
 as $$
@@ -130,12 +130,12 @@ begin
     delete from jobs.admission_floor where number = earlier;
     insert into jobs.admission_floor (number, floors)
     select earlier + 1, coalesce(json_agg(json_build_object(
-        'name', f.name, 'key', f.key, 'place', f.place, 'run_at', f.run_at, 'id', f.id, 'first_slot', coalesce(f.first_slot, earlier + 1)
+        'name', f.name, 'key', f.key, 'place', f.place, 'run_at', f.run_at, 'id', f.id, 'first_permit', coalesce(f.first_permit, earlier + 1)
     )), '[]')
     from (
-        select * from json_to_recordset(seen) as s (name text, key text, place smallint, run_at timestamptz, id bigint, first_slot bigint)
+        select * from json_to_recordset(seen) as s (name text, key text, place smallint, run_at timestamptz, id bigint, first_permit bigint)
         union all
-        select * from json_to_recordset(write_floors.floors) as o (name text, key text, place smallint, run_at timestamptz, id bigint, first_slot bigint)
+        select * from json_to_recordset(write_floors.floors) as o (name text, key text, place smallint, run_at timestamptz, id bigint, first_permit bigint)
         where not exists (
             select from json_to_recordset(seen) as s (name text, key text) where s.name = o.name and s.key = o.key
         )
@@ -185,11 +185,11 @@ begin
     select f.places, more or f.goes_on, f.seen, f.writes_floors into places, more, seen, writes_floors
     from jobs.free_jobs(ordered_names, ordered_keys, coalesce(lowered, floors), paused_queues, paused_kinds, most_jobs) f;
     places := places || fair_places;
-    -- Before slots are made: they get the new number.
+    -- Before permits are made: they get the new number.
     if (writes_floors or lowered is not null) and not one_by_one then
-        -- Without earlier floors, the number follows those of all slots: somebody may have emptied the table.
+        -- Without earlier floors, the number follows those of all permits: somebody may have emptied the table.
         perform jobs.write_floors(
-            coalesce(floor_number, (select max(s.number) from jobs.slot s), 0), coalesce(lowered, floors), seen
+            coalesce(floor_number, (select max(s.number) from jobs.permit s), 0), coalesce(lowered, floors), seen
         );
     end if;
     if exists (select from jobs.held where flags & 4 <> 0) then
@@ -218,7 +218,7 @@ begin
         admitted := jobs.admit_held(places || rated_places, false);
     end if;
 
-    -- After the others, whose slots it counts.
+    -- After the others, whose permits it counts.
     if several_places is not null then
         several := jobs.admit_several(several_places, names, keys, paused_queues, paused_kinds, most_jobs, one_by_one);
         admitted := admitted + several.admitted;
@@ -242,7 +242,7 @@ language sql stable
 as $$
     select exists (
         select from (values
-            ('held', '{SELECT,INSERT,DELETE}'), ('slot', '{SELECT,INSERT,DELETE}'), ('nudge', '{SELECT,INSERT,DELETE}'), ('ready', '{SELECT,INSERT}'),
+            ('held', '{SELECT,INSERT,DELETE}'), ('permit', '{SELECT,INSERT,DELETE}'), ('nudge', '{SELECT,INSERT,DELETE}'), ('ready', '{SELECT,INSERT}'),
             ('rate', '{SELECT,INSERT,UPDATE,DELETE}'), ('fair_turn', '{SELECT,INSERT,UPDATE,DELETE}'), ('admission_floor', '{SELECT,INSERT,DELETE}'),
             ('admission', '{SELECT,INSERT,UPDATE}'), ('admission_failure', '{SELECT,INSERT,UPDATE,DELETE}'), ('limit_setting', '{SELECT}'),
             ('dead_letter', '{INSERT}'), ('running', '{SELECT}'), ('payload', '{SELECT,DELETE}')
@@ -250,7 +250,7 @@ as $$
         where not has_table_privilege('jobs.' || needed.name, privilege)
     ) or exists (
         select from unnest('{later,paused,run_at,limit_name,limit_key,most,flags}'::text[]) name where not has_column_privilege('jobs.held', name, 'UPDATE')
-    ) or not has_column_privilege('jobs.slot', 'halted_at', 'UPDATE')
+    ) or not has_column_privilege('jobs.permit', 'halted_at', 'UPDATE')
       or not has_column_privilege('jobs.worker', 'idle', 'SELECT') or not has_column_privilege('jobs.worker', 'queue_filter', 'SELECT')
 $$;
 
@@ -342,7 +342,7 @@ $$;
 -- `holds`: whether any job is held. Null if it does not sweep.
 -- `next_token`: in how many seconds admission must look at a key again, because a token comes for which a job waits.
 --
--- First it becomes the only session that admits, and only then, in later statements, it reads nudges and counts slots. In one
+-- First it becomes the only session that admits, and only then, in later statements, it reads nudges and counts permits. In one
 -- statement the snapshot would be older than the lock, and too many jobs would be admitted. So each statement must have a snapshot
 -- of its own, which only READ COMMITTED gives.
 --

@@ -1,6 +1,6 @@
 -- The search for keys and expired jobs that no nudge names.
 
--- A part of a sweep: deletes the turns of keys that have neither jobs with tenants nor slots. The next job begins again.
+-- A part of a sweep: deletes the turns of keys that have neither jobs with tenants nor permits. The next job begins again.
 create function jobs.sweep_turns() returns void
 language plpgsql volatile
 as $$
@@ -19,7 +19,7 @@ begin
     ), gone as (
         delete from jobs.fair_turn where ctid = any(array(
             select s.ctid from seen s
-            where not exists (select from jobs.slot where slot.limit_name = s.limit_name and slot.limit_key = s.limit_key offset 0)
+            where not exists (select from jobs.permit where permit.limit_name = s.limit_name and permit.limit_key = s.limit_key offset 0)
               and not exists (
                   select from jobs.held h where not h.later and not h.paused and h.flags & 256 <> 0
                     and h.limit_name = s.limit_name and h.limit_key = s.limit_key offset 0
@@ -39,7 +39,7 @@ as $$
 declare
     most_keys constant integer := 1000;
     most_jobs constant integer := 5000;
-    most_slots constant integer := 500;
+    most_permits constant integer := 500;
     moment constant timestamptz := clock_timestamp();
     place jobs.admission;
     more boolean;
@@ -49,7 +49,7 @@ declare
     next_sequence_key text;
     next_rate text;
     next_rate_key text;
-    next_slot bigint;
+    next_permit bigint;
     found_keys bigint;
 begin
     select * into place from jobs.admission;
@@ -92,7 +92,7 @@ begin
         select more or count(*) = most_jobs into more from resumed;
     end if;
 
-    -- The next keys with a free slot and a job for it.
+    -- The next keys with a free permit and a job for it.
     with recursive key (name, value, number) as (
         (select h.limit_name, h.limit_key, 1 from jobs.held h
          where not h.later and not h.paused and h.flags & 12 = 0 and (h.limit_name, h.limit_key) > (place.after_name, place.after_key)
@@ -111,7 +111,7 @@ begin
             where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = key.name and h.limit_key = key.value
             order by ~h.priority, h.run_at, h.id limit 1
         ) head
-        where (select count(*) from jobs.slot s where s.limit_name = key.name and s.limit_key = key.value) < jobs.allowed(key.name, head.most)
+        where (select count(*) from jobs.permit s where s.limit_name = key.name and s.limit_key = key.value) < jobs.allowed(key.name, head.most)
           and (key.name <> '' or not jobs.waits_at_limit(key.value))
         returning true
     ), last as (
@@ -176,12 +176,12 @@ begin
 
     perform jobs.sweep_turns();
 
-    -- Slots without a job. A person has deleted the job, without the slot.
+    -- Permits without a job. A person has deleted the job, without the permit.
     with seen as materialized (
-        select s.job_id, s.limit_name, s.limit_key from jobs.slot s where s.job_id > place.after_slot order by s.job_id limit most_slots
+        select s.job_id, s.limit_name, s.limit_key from jobs.permit s where s.job_id > place.after_permit order by s.job_id limit most_permits
     ), gone as (
-        -- An array, because a join may look for each job once for each slot.
-        delete from jobs.slot s where s.halted_at is null and s.job_id = any(array(
+        -- An array, because a join may look for each job once for each permit.
+        delete from jobs.permit s where s.halted_at is null and s.job_id = any(array(
             select seen.job_id from seen
             where not exists (select from jobs.ready where id = seen.job_id offset 0)
               and not exists (select from jobs.running where id = seen.job_id offset 0)
@@ -191,9 +191,9 @@ begin
     ), nudged as (
         insert into jobs.nudge (limit_name, limit_key, run_at) select distinct g.limit_name, g.limit_key, null::timestamptz from gone g
     )
-    select case count(*) when most_slots then max(seen.job_id) else 0 end into next_slot from seen;
+    select case count(*) when most_permits then max(seen.job_id) else 0 end into next_permit from seen;
 
-    update jobs.admission set after_name = coalesce(next_name, ''), after_key = coalesce(next_key, ''), after_slot = next_slot,
+    update jobs.admission set after_name = coalesce(next_name, ''), after_key = coalesce(next_key, ''), after_permit = next_permit,
         after_sequence = coalesce(next_sequence, ''), after_sequence_key = coalesce(next_sequence_key, ''),
         after_rate = coalesce(next_rate, ''), after_rate_key = coalesce(next_rate_key, '');
     return more;

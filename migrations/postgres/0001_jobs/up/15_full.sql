@@ -12,10 +12,10 @@ end
 $$;
 
 -- The jobs that end because their limit is full: `on_full` says how. It reads everything in one snapshot, and needs no lock of admission. It skips the
--- first jobs of each key, as many as there are free slots or tokens: admission starts them. A job that it returns may have started meanwhile.
+-- first jobs of each key, as many as there are free permits or tokens: admission starts them. A job that it returns may have started meanwhile.
 --
 -- `discard`: the due jobs behind them. `cancel_oldest`: the oldest jobs of the key, waiting or started, until as many are left as the limit allows.
--- It cancels only jobs that have this rule themselves. Jobs of another kind that shares the limit are not cancelled, and their slots do not count as
+-- It cancels only jobs that have this rule themselves. Jobs of another kind that shares the limit are not cancelled, and their permits do not count as
 -- free. At least one job always remains, even if it must wait.
 create function jobs.full_jobs(most_jobs integer) returns table (job_id bigint, name text, rule text)
 language plpgsql stable set enable_seqscan = off set enable_bitmapscan = off set jit = off set plan_cache_mode = force_generic_plan
@@ -47,7 +47,7 @@ begin
         select key.name, key.value, key.rated, case when key.rated <> 0 then jobs.tokens(
                    case when first.flags & 128 = 0 then first.rules -> 0 else jobs.rule_of(first.rules, key.name) end, moment
                ) else jobs.allowed(key.name, first.most) - (
-                   select count(*) from jobs.slot s where s.limit_name = key.name and s.limit_key = key.value
+                   select count(*) from jobs.permit s where s.limit_name = key.name and s.limit_key = key.value
                ) end as number
         from key cross join lateral (
             (select h.flags, h.rules, h.most from jobs.held h
@@ -91,12 +91,12 @@ begin
             select distinct f.name, f.value from full_job f where f.rule = 'cancel_oldest'
         ) key
         cross join lateral (
-            select s.job_id from jobs.slot s where s.limit_name = key.name and s.limit_key = key.value
-        ) slot
+            select s.job_id from jobs.permit s where s.limit_name = key.name and s.limit_key = key.value
+        ) permit
         cross join lateral (
-            (select r.id from jobs.ready r where r.id = slot.job_id and r.flags & 64 <> 0 and r.rules #>> '{0,rule,concurrency,on_full}' = 'cancel_oldest' offset 0)
+            (select r.id from jobs.ready r where r.id = permit.job_id and r.flags & 64 <> 0 and r.rules #>> '{0,rule,concurrency,on_full}' = 'cancel_oldest' offset 0)
             union all
-            (select r.id from jobs.running r where r.id = slot.job_id and r.flags & 64 <> 0 and r.rules #>> '{0,rule,concurrency,on_full}' = 'cancel_oldest' offset 0)
+            (select r.id from jobs.running r where r.id = permit.job_id and r.flags & 64 <> 0 and r.rules #>> '{0,rule,concurrency,on_full}' = 'cancel_oldest' offset 0)
         ) job
     ), oldest as (
         select key.name, job.id from (

@@ -24,8 +24,8 @@ create index jobs_job_held_later on jobs_job (due_at, id) where flags & 2 and he
 create index jobs_job_held_paused on jobs_job (queue, kind) where flags & 2 and held_back = 2;
 
 -- One row for each job with a limit that is available or running, and not held. Only admission inserts a row. A job of a sequence keeps
--- its slot until it has ended, and while it is held before its next attempt.
-create table jobs_slot (
+-- its permit until it has ended, and while it is held before its next attempt.
+create table jobs_permit (
     job_id integer not null,
     limit_name text not null,
     limit_key text not null,
@@ -35,11 +35,11 @@ create table jobs_slot (
     primary key (job_id, limit_name)
 ) strict, without rowid;
 
-create index jobs_slot_key on jobs_slot (limit_name, limit_key);
-create index jobs_slot_halted on jobs_slot (limit_name, limit_key) where halted_at is not null;
+create index jobs_permit_key on jobs_permit (limit_name, limit_key);
+create index jobs_permit_halted on jobs_permit (limit_name, limit_key) where halted_at is not null;
 create index jobs_job_start_by on jobs_job (start_by) where start_by is not null;
 
--- A nudge says that a key may have a free slot, or a new job. Admission deletes it and examines the key.
+-- A nudge says that a key may have a free permit, or a new job. Admission deletes it and examines the key.
 create table jobs_nudge (
     limit_name text not null,
     limit_key text not null
@@ -89,7 +89,7 @@ create table jobs_admission_failure (
     primary key (limit_name, limit_key, job_id)
 ) strict, without rowid;
 
--- Triggers, so that no slot remains, whichever statement ends or deletes the job.
+-- Triggers, so that no permit remains, whichever statement ends or deletes the job.
 create trigger jobs_job_arrives after insert on jobs_job when new.flags & 2 begin
     update jobs_job set held_back = 1 where id = new.id and due_at > (cast(round(unixepoch('subsec') * 1000) as integer) * 1000);
     insert into jobs_nudge (limit_name, limit_key) values (new.limit_name, new.limit_key);
@@ -98,11 +98,11 @@ end;
 create trigger jobs_job_leaves after update of state, flags on jobs_job
 -- A held job that only waits elsewhere has another `waits_at`.
 when old.flags & 1 and (new.flags & 2 or new.state not in ('available', 'running')) and old.waits_at is new.waits_at begin
-    delete from jobs_slot where job_id = new.id and not (
+    delete from jobs_permit where job_id = new.id and not (
         limit_name = new.rules ->> '$[0].name' and new.rules -> '$[0].rule.sequence' is not null
         and (new.state = 'available' or new.state = 'discarded' and new.rules ->> '$[0].rule.sequence.on_discard' = 'halt')
     );
-    update jobs_slot set halted_at = (cast(round(unixepoch('subsec') * 1000) as integer) * 1000)
+    update jobs_permit set halted_at = (cast(round(unixepoch('subsec') * 1000) as integer) * 1000)
     where job_id = new.id and limit_name = new.rules ->> '$[0].name' and halted_at is null and new.state = 'discarded' and new.rules ->> '$[0].rule.sequence.on_discard' = 'halt';
     -- The end of a job with a rate brings no token.
     insert into jobs_nudge (limit_name, limit_key) select new.limit_name, new.limit_key where new.flags & 8 = 0 or new.flags & 2;
@@ -117,7 +117,7 @@ when old.flags & 1 and (new.flags & 2 or new.state not in ('available', 'running
 end;
 
 create trigger jobs_job_deleted after delete on jobs_job when old.flags & 1 and old.state in ('available', 'running') begin
-    delete from jobs_slot where job_id = old.id;
+    delete from jobs_permit where job_id = old.id;
     insert into jobs_nudge (limit_name, limit_key) select old.limit_name, old.limit_key where old.flags & 8 = 0;
     insert into jobs_nudge (limit_name, limit_key)
     select value ->> '$.name', value ->> '$.key' from json_each(case when old.flags & 128 then old.rules end) where value -> '$.rule.concurrency' is not null

@@ -46,7 +46,7 @@ async fn anew(roles: &Roles) -> WorkerId {
         .execute(
             "delete from jobs.ready; delete from jobs.running; delete from jobs.finished; delete from jobs.payload;
          delete from jobs.job_error; delete from jobs.dead_letter; delete from jobs.worker; delete from jobs.schedule;
-         delete from jobs.installation; delete from jobs.sample; delete from jobs.held; delete from jobs.slot; delete from jobs.nudge; delete from jobs.unique_key",
+         delete from jobs.installation; delete from jobs.sample; delete from jobs.held; delete from jobs.permit; delete from jobs.nudge; delete from jobs.unique_key",
         )
         .await
         .unwrap();
@@ -266,10 +266,10 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     }
     step!("limit_settings", operator.limit_settings());
     step!("reset_limit", operator.reset_limit("mine", "ada"));
-    let left = "insert into jobs.slot (job_id, limit_name, limit_key) values (987654321, 'mine', '[]');
+    let left = "insert into jobs.permit (job_id, limit_name, limit_key) values (987654321, 'mine', '[]');
                 insert into jobs.unique_key (name, key, job_id, started) values ('a', '[]', 987654321, false)";
     f.client().await.execute(left).await.unwrap();
-    step!("release_slot", operator.release_slot(diesel_jobs_core::JobId(987_654_321), "ada"));
+    step!("release_permit", operator.release_permit(diesel_jobs_core::JobId(987_654_321), "ada"));
     step!("release_key", operator.release_key(diesel_jobs_core::JobId(987_654_321), "ada"));
     step!("count_halted", operator.count_halted());
     let place = step!("events", operator.events(&EventsSince::default())).next;

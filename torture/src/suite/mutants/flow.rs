@@ -6,7 +6,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "counts-before-the-lock",
         tests: &["limits"],
-        fault: "a pass of admission counts the slots before it has the lock",
+        fault: "a pass of admission counts the permits before it has the lock",
         reworded: &[],
         server: concat!(
             edited!(
@@ -14,7 +14,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
                 "is_busy := false; admitted := 0;",
                 "perform set_config('jobs.counted', coalesce((
                     select json_object_agg(s.name, s.number) from (
-                        select limit_name || limit_key as name, count(*) as number from jobs.slot group by 1
+                        select limit_name || limit_key as name, count(*) as number from jobs.permit group by 1
                     ) s), '{}')::text, true);
                 perform pg_sleep(0.005);
                 is_busy := false; admitted := 0;"
@@ -28,12 +28,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         ),
     },
     Mutant {
-        name: "begins-after-its-slots",
+        name: "begins-after-its-permits",
         tests: &["limits"],
-        fault: "the floor of a key is above the slots that the same pass makes",
+        fault: "the floor of a key is above the permits that the same pass makes",
         reworded: &[],
         server: concat!(
-            edited!("jobs.write_floors(bigint,json,json)", "coalesce(f.first_slot, earlier + 1)", "earlier + 2"),
+            edited!("jobs.write_floors(bigint,json,json)", "coalesce(f.first_permit, earlier + 1)", "earlier + 2"),
             "; ",
             edited!(
                 "jobs.free_jobs(text[],text[],json,text[],text[],integer)",
@@ -58,14 +58,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         ),
     },
     Mutant {
-        name: "keeps-other-slots",
+        name: "keeps-other-permits",
         tests: &["limits"],
-        fault: "a retry gives back the slot of one of several limits only",
+        fault: "a retry gives back the permit of one of several limits only",
         reworded: &[(
-            "delete from jobs.slot where job_id = any(array(
+            "delete from jobs.permit where job_id = any(array(
         select id from moved where rules is not null and verb <> 6
           and case",
-            "delete from jobs.slot where limit_name <> 'shared' and job_id = any(array(
+            "delete from jobs.permit where limit_name <> 'shared' and job_id = any(array(
         select id from moved where rules is not null and verb <> 6
           and case",
         )],
@@ -74,19 +74,19 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "frees-before-the-fence",
         tests: &["limits"],
-        fault: "a finish frees the slot of its job, although its lease is lost",
+        fault: "a finish frees the permit of its job, although its lease is lost",
         reworded: &[
             (
-                "delete from jobs.slot where job_id = any(array(
+                "delete from jobs.permit where job_id = any(array(
         select id from moved where rules is not null and verb <> 6
           and case when verb in (4, 5) then rules #> '{0,rule,sequence}' is null
             when verb = 3 then coalesce(rules #>> '{0,rule,sequence,on_discard}', '') <> 'halt' else true end
     ))",
-                "delete from jobs.slot where job_id = any($1)",
+                "delete from jobs.permit where job_id = any($1)",
             ),
             (
-                "delete from jobs.slot where job_id = any(array(select id from moved)) returning",
-                "delete from jobs.slot where job_id = any($1) returning",
+                "delete from jobs.permit where job_id = any(array(select id from moved)) returning",
+                "delete from jobs.permit where job_id = any($1) returning",
             ),
         ],
         server: "",
@@ -94,7 +94,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "tells-nobody",
         tests: &["limits"],
-        fault: "a finish that leaves a slot free does not tell admission, or only if it sees a job that waits for it",
+        fault: "a finish that leaves a permit free does not tell admission, or only if it sees a job that waits for it",
         reworded: &[
             (
                 "end from moved cross join lateral jobs.place(rules) place
@@ -107,7 +107,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
             ),
             (
                 "from chosen
-    where cardinality(places) < slots or",
+    where cardinality(places) < permits or",
                 "from chosen
     where false and",
             ),
@@ -117,10 +117,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "passes-on-one-more",
         tests: &["limits"],
-        fault: "a finish passes on one slot more of each key than it has freed",
+        fault: "a finish passes on one permit more of each key than it has freed",
         reworded: &[
-            ("h.id limit key.slots", "h.id limit key.slots + 1"),
-            ("places[1:least(slots, slots + most - (", "places[1:least(slots + 1, slots + 1 + most - ("),
+            ("h.id limit key.permits", "h.id limit key.permits + 1"),
+            ("places[1:least(permits, permits + most - (", "places[1:least(permits + 1, permits + 1 + most - ("),
         ],
         server: "",
     },
@@ -160,7 +160,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "gives-its-turn-away",
         tests: &["sequences"],
-        fault: "a job of a sequence loses its slot while it waits for its next attempt",
+        fault: "a job of a sequence loses its permit while it waits for its next attempt",
         reworded: &[(
             "case when verb in (4, 5) then rules #> '{0,rule,sequence}' is null",
             "case when verb in (4, 5) then true",
@@ -235,7 +235,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         reworded: &[],
         server: edited!(
             "jobs.next_in_sequence(text,text)",
-            "case when exists (select from jobs.slot s where s.limit_name = name and s.limit_key = key)",
+            "case when exists (select from jobs.permit s where s.limit_name = name and s.limit_key = key)",
             "case when false"
         ),
     },

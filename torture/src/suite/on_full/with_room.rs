@@ -16,7 +16,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// How long an attempt takes.
 const MILLIS: u64 = 5;
 
-/// The jobs of the key that have not ended, in one snapshot: what has ended has given its slot back.
+/// The jobs of the key that have not ended, in one snapshot: what has ended has given its permit back.
 const OPEN: &str = "select count(*) from (
     select rules from jobs.held union all select rules from jobs.ready union all select rules from jobs.running
 ) job where rules #>> '{0,name}' = 'with room' and rules #>> '{0,key}' = $1";

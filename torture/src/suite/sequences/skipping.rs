@@ -22,7 +22,7 @@ const HALTED_FOR: Duration = Duration::from_millis(500);
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// The sequences that wait for the operator.
-const HALTED: &str = "select job_id, limit_name, limit_key from jobs.slot where halted_at is not null";
+const HALTED: &str = "select job_id, limit_name, limit_key from jobs.permit where halted_at is not null";
 
 /// A sequence that was halted.
 #[derive(Debug)]

@@ -13,5 +13,5 @@ pub(super) const CHECK: Check = Check {
               case when exists (select from jobs.finished f where f.id = s.job_id) then format('worker retry %s, or without that job: ', s.job_id) else '' end,
               '''' || replace(s.limit_name, '''', '''\''''') || '''',
               '''' || replace(s.limit_key, '''', '''\''''') || '''') as repair
-from jobs.slot s where s.halted_at is not null order by s.halted_at, s.job_id limit 20",
+from jobs.permit s where s.halted_at is not null order by s.halted_at, s.job_id limit 20",
 };

@@ -8,7 +8,7 @@ pub(super) const CHECK: Check = Check {
        format('grant %s on jobs.%s to %I', lower(privilege), name, current_user) as repair
 from (values
     ('ready', 'SELECT, INSERT, DELETE'), ('running', 'SELECT, INSERT, DELETE'), ('finished', 'SELECT, INSERT, DELETE'),
-    ('held', 'SELECT, INSERT, DELETE'), ('slot', 'SELECT, INSERT, DELETE'), ('nudge', 'SELECT, INSERT, DELETE'), ('admission_floor', 'SELECT, INSERT, DELETE'), ('admission', 'SELECT, INSERT, UPDATE'), ('rate', 'SELECT, INSERT, UPDATE, DELETE'), ('fair_turn', 'SELECT, INSERT, UPDATE, DELETE'), ('admission_failure', 'SELECT, INSERT, UPDATE, DELETE'), ('limit_setting', 'SELECT, INSERT, UPDATE, DELETE'), ('unique_key', 'SELECT, DELETE'), ('expiry', 'SELECT, DELETE'),
+    ('held', 'SELECT, INSERT, DELETE'), ('permit', 'SELECT, INSERT, DELETE'), ('nudge', 'SELECT, INSERT, DELETE'), ('admission_floor', 'SELECT, INSERT, DELETE'), ('admission', 'SELECT, INSERT, UPDATE'), ('rate', 'SELECT, INSERT, UPDATE, DELETE'), ('fair_turn', 'SELECT, INSERT, UPDATE, DELETE'), ('admission_failure', 'SELECT, INSERT, UPDATE, DELETE'), ('limit_setting', 'SELECT, INSERT, UPDATE, DELETE'), ('unique_key', 'SELECT, DELETE'), ('expiry', 'SELECT, DELETE'),
     ('payload', 'SELECT, DELETE'), ('job_error', 'SELECT, INSERT, DELETE'), ('output', 'SELECT, INSERT, UPDATE, DELETE'),
     ('on_discarded', 'SELECT, INSERT, UPDATE, DELETE'), ('dead_letter', 'SELECT, INSERT'), ('worker', 'SELECT, INSERT, UPDATE, DELETE'),
     ('schedule', 'SELECT, INSERT, UPDATE, DELETE'), ('queue', 'SELECT, INSERT, UPDATE, DELETE'), ('kind', 'SELECT, INSERT, UPDATE, DELETE'),
@@ -23,7 +23,7 @@ select 'error', format('the role %I may not update the column %s of jobs.held, w
 from unnest(array['later', 'paused', 'run_at', 'limit_name', 'limit_key', 'most', 'flags']) as name
 where not has_column_privilege(current_user, 'jobs.held', name, 'UPDATE')
 union all
-select 'error', format('the role %I may not update the column halted_at of jobs.slot, which a worker needs', current_user),
-       format('grant update (halted_at) on jobs.slot to %I', current_user)
-where not has_column_privilege(current_user, 'jobs.slot', 'halted_at', 'UPDATE')",
+select 'error', format('the role %I may not update the column halted_at of jobs.permit, which a worker needs', current_user),
+       format('grant update (halted_at) on jobs.permit to %I', current_user)
+where not has_column_privilege(current_user, 'jobs.permit', 'halted_at', 'UPDATE')",
 };
