@@ -102,7 +102,7 @@ pub use key_problem::KeyProblem;
 pub use layer::{Layer, Layers};
 pub use lease::{ClaimedJob, Lease, WorkerId};
 pub use limit::{
-    Bucket, JobRule, KindRule, Limit, LimitProblem, MOST_AT_ONCE, MOST_RULES, OnDiscard, OnFull, OwnRule, Rate, Rule,
+    Bucket, JobRule, KindRule, Limit, MOST_AT_ONCE, MOST_RULES, OnDiscard, OnFull, OwnRule, Rate, Rule, RuleProblem,
     Rules, Sequence, StoredRules, period_text,
 };
 pub use merged::{Merged, merged};

@@ -27,7 +27,7 @@ pub use kind_rule::KindRule;
 pub use on_discard::OnDiscard;
 pub use on_full::OnFull;
 pub use own_rule::{Limit, OwnRule, Rate, Sequence};
-pub use problem::LimitProblem;
+pub use problem::RuleProblem;
 pub use rule::{MOST_AT_ONCE, Rule, period_text};
 pub use rules::{MOST_RULES, Rules};
 pub use stored::StoredRules;
@@ -36,7 +36,7 @@ pub use stored::StoredRules;
 const LONGEST_KEY: usize = 200;
 
 /// The key that these arguments make.
-pub(crate) fn key_of(names: &[&str], args: &str) -> Result<String, LimitProblem> {
+pub(crate) fn key_of(names: &[&str], args: &str) -> Result<String, RuleProblem> {
     if names.is_empty() {
         return Ok(key(&[]));
     }
@@ -44,8 +44,8 @@ pub(crate) fn key_of(names: &[&str], args: &str) -> Result<String, LimitProblem>
 }
 
 /// The canonical text of a value. Not by way of `serde_json::Value`, which keeps no number beyond 64 bits.
-fn value_of(value: impl Serialize) -> Result<String, LimitProblem> {
-    let json = serde_json::to_string(&value).map_err(|error| LimitProblem::Unserializable(error.to_string()))?;
+fn value_of(value: impl Serialize) -> Result<String, RuleProblem> {
+    let json = serde_json::to_string(&value).map_err(|error| RuleProblem::Unserializable(error.to_string()))?;
     Ok(canonical::canonical(&json)?)
 }
 

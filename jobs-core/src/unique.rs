@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::canonical::canonical;
-use crate::limit::{JobRule, LimitProblem, OnDiscard, Rule as JobsRule, Rules, hashed, key_of};
+use crate::limit::{JobRule, OnDiscard, Rule as JobsRule, RuleProblem, Rules, hashed, key_of};
 
 mod problem;
 
@@ -150,7 +150,7 @@ impl Unique {
         self.check()?;
         let key = if self.by.is_empty() {
             // Always hashed, because the arguments may be long or secret.
-            hashed(&canonical(args).map_err(LimitProblem::Key)?)
+            hashed(&canonical(args).map_err(RuleProblem::Key)?)
         } else {
             key_of(self.by, args)?
         };

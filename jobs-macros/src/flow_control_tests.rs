@@ -46,7 +46,7 @@ fn a_job_of_a_sequence() {
         (quote!(sequence(by(order), by(order))), "given twice"),
         (quote!(sequence(on_discard = "stop")), "takes \\\"halt\\\""),
         (quote!(sequence(on_discard = "halt", on_discard = "skip")), "given twice"),
-        (quote!(sequence(by(order)), concurrency(limit = 2)), "two limits of this job have no name"),
+        (quote!(sequence(by(order)), concurrency(limit = 2)), "two rules of this job have no name"),
         (quote!(cron = "0 0 2 * * *", sequence()), "cannot be in a sequence"),
     ] {
         let made = expand::job(options.clone(), item.clone()).to_string();
@@ -88,7 +88,7 @@ fn a_job_with_several_limits() {
                 rate("d", limit = 1, per = "1s"),
                 rate("e", limit = 1, per = "1s")
             ),
-            "a job has at most 4 limits",
+            "a job has at most 4 rules",
         ),
     ] {
         let made = expand::job(options.clone(), item.clone()).to_string();
@@ -131,7 +131,7 @@ fn a_job_with_a_rate() {
         (quote!(rate(limit = 5, per = "1s", by())), "names arguments"),
         (quote!(rate("", limit = 5, per = "1s")), "must not be empty"),
         (quote!(rate(limit = 5, per = "1s", every = "1s")), "not a part of `rate`"),
-        (quote!(rate(limit = 5, per = "1s"), concurrency(limit = 2)), "two limits of this job have no name"),
+        (quote!(rate(limit = 5, per = "1s"), concurrency(limit = 2)), "two rules of this job have no name"),
         (quote!(rate("a", limit = 5, per = "1s"), concurrency("a", limit = 2)), "have the name `a`"),
     ] {
         let made = expand::job(options.clone(), item.clone()).to_string();

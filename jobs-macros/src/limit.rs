@@ -78,7 +78,7 @@ pub(crate) fn checked(
 /// Checks that the limits have different names, that there are not too many, and that a job with several of them waits.
 fn check_several(limits: &[(Span, Rule)], own: &str, errors: &mut Errors) {
     if let Some((span, _)) = limits.get(MOST_RULES) {
-        errors.push(syn::Error::new(*span, format!("a job has at most {MOST_RULES} limits")));
+        errors.push(syn::Error::new(*span, format!("a job has at most {MOST_RULES} rules")));
     }
     if let ([_, _, ..], Some((span, _))) = (limits, limits.iter().find(|(_, limit)| limit.on_full != OnFull::Wait)) {
         let message =
@@ -91,8 +91,8 @@ fn check_several(limits: &[(Span, Rule)], own: &str, errors: &mut Errors) {
         }
         let name = &limit.name;
         let message = match name == own {
-            true => "two limits of this job have no name, so both are called like its kind; begin one with a name, such as `concurrency(\"stripe\", limit = 5)`".to_owned(),
-            false => format!("two limits of this job have the name `{name}`; give each one a name of its own"),
+            true => "two rules of this job have no name, so both are called like its kind; begin one with a name, such as `concurrency(\"stripe\", limit = 5)`".to_owned(),
+            false => format!("two rules of this job have the name `{name}`; give each one a name of its own"),
         };
         errors.push(syn::Error::new(*span, message));
     }
@@ -104,7 +104,7 @@ fn check_fair(options: &Options, arguments: &[String], secrets: &[String], error
     check_by(by, arguments, secrets, errors);
     let other = ["sequence", "rate"].into_iter().find(|name| options.written.contains_key(*name));
     let message = match (other, options.concurrency.len()) {
-        (Some(other), _) => format!("`fair` is for jobs with one `concurrency` and no other limit; leave out `{other}` or `fair`"),
+        (Some(other), _) => format!("`fair` is for jobs with one `concurrency` and no other rule; leave out `{other}` or `fair`"),
         (None, 2..) => "`fair` is for jobs with one limit, and this job has several; leave out all but one `concurrency`, or `fair`".to_owned(),
         // A `concurrency` that was refused has an error already. It is not missing.
         (None, 0) if !options.written.contains_key("concurrency") => {

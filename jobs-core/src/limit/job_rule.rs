@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{LONGEST_KEY, LimitProblem, Rule};
+use super::{LONGEST_KEY, Rule, RuleProblem};
 use crate::flags;
 
 /// A rule as a job has it.
@@ -23,20 +23,20 @@ pub struct JobRule {
 
 impl JobRule {
     /// The rule with this key. Fails if it may not be stored.
-    pub(crate) fn new(name: String, key: String, rule: Rule, tenant: Option<String>) -> Result<Self, LimitProblem> {
+    pub(crate) fn new(name: String, key: String, rule: Rule, tenant: Option<String>) -> Result<Self, RuleProblem> {
         let may_be_stored = |text: &str| !text.is_empty() && text.len() <= LONGEST_KEY && !text.contains('\0');
         if !may_be_stored(&name) {
-            return Err(LimitProblem::Name);
+            return Err(RuleProblem::Name);
         }
         let rule = rule.checked()?;
         if !std::iter::once(&key).chain(&tenant).all(|key| may_be_stored(key)) {
-            return Err(LimitProblem::StoredKey);
+            return Err(RuleProblem::StoredKey);
         }
         if tenant.is_some() && rule.most().is_none() {
-            return Err(LimitProblem::FairOfSeveral);
+            return Err(RuleProblem::FairOfSeveral);
         }
         if tenant.is_some() && !rule.on_full().is_wait() {
-            return Err(LimitProblem::FairOnFull);
+            return Err(RuleProblem::FairOnFull);
         }
         Ok(Self { name, key, rule, tenant })
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{JobRule, LimitProblem, OnDiscard, OnFull, Rule, key, key_of};
+use super::{JobRule, OnDiscard, OnFull, Rule, RuleProblem, key, key_of};
 
 /// A rule of all jobs of a kind. The options `concurrency`, `sequence` and `rate` in `#[job]` make one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl KindRule {
     }
 
     /// The rule of a job with these arguments, as JSON text.
-    pub(crate) fn of(self, args: &str) -> Result<JobRule, LimitProblem> {
+    pub(crate) fn of(self, args: &str) -> Result<JobRule, RuleProblem> {
         let tenant = if self.fair.is_empty() { None } else { Some(key_of(self.fair, args)?) };
         JobRule::new(self.name.to_owned(), key_of(self.by, args)?, self.rule, tenant)
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{JobRule, KindRule, LimitProblem, OnDiscard, OnFull, Rule, key, value_of};
+use super::{JobRule, KindRule, OnDiscard, OnFull, Rule, RuleProblem, key, value_of};
 
 /// A [`Limit`], [`Sequence`] or [`Rate`] of one job.
 #[derive(Clone, Debug)]
@@ -12,8 +12,8 @@ pub struct OwnRule {
     name: String,
     rule: Rule,
     /// The canonical texts of the values.
-    key: Vec<Result<String, LimitProblem>>,
-    tenant: Vec<Result<String, LimitProblem>>,
+    key: Vec<Result<String, RuleProblem>>,
+    tenant: Vec<Result<String, RuleProblem>>,
 }
 
 impl OwnRule {
@@ -26,7 +26,7 @@ impl OwnRule {
         self.rule.is_same_sort(&of_kind.rule)
     }
 
-    pub(crate) fn of(self) -> Result<JobRule, LimitProblem> {
+    pub(crate) fn of(self) -> Result<JobRule, RuleProblem> {
         let values = self.key.into_iter().collect::<Result<Vec<_>, _>>()?;
         let tenant = self.tenant.into_iter().collect::<Result<Vec<_>, _>>()?;
         let tenant = if tenant.is_empty() { None } else { Some(key(&tenant)) };

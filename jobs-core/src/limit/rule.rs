@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{LimitProblem, OnDiscard, OnFull};
+use super::{OnDiscard, OnFull, RuleProblem};
 use crate::flags;
 
 /// The largest number of jobs that a limit may allow at once.
@@ -148,11 +148,11 @@ impl Rule {
     }
 
     /// The rule as it may be stored: the period of a rate is in whole microseconds.
-    pub(super) fn checked(self) -> Result<Self, LimitProblem> {
+    pub(super) fn checked(self) -> Result<Self, RuleProblem> {
         match self {
-            Self::Concurrency { most: most @ (0 | 10_001..), .. } => Err(LimitProblem::Number(most)),
+            Self::Concurrency { most: most @ (0 | 10_001..), .. } => Err(RuleProblem::Number(most)),
             Self::Concurrency { .. } | Self::Sequence { .. } => Ok(self),
-            Self::Rate { on_full: OnFull::CancelOldest, .. } => Err(LimitProblem::CancelForToken),
+            Self::Rate { on_full: OnFull::CancelOldest, .. } => Err(RuleProblem::CancelForToken),
             Self::Rate { limit, per, burst, on_full } => {
                 check_rate(limit, per, burst)?;
                 let per = Duration::from_micros(u64::try_from(per.as_micros()).unwrap_or(u64::MAX));
@@ -164,22 +164,22 @@ impl Rule {
 
 const _: () = assert!(MOST_AT_ONCE == 10_000, "`checked` has a range from the next number on");
 
-fn check_rate(limit: u32, per: Duration, burst: u32) -> Result<(), LimitProblem> {
+fn check_rate(limit: u32, per: Duration, burst: u32) -> Result<(), RuleProblem> {
     let micros = per.as_micros();
     if limit == 0 || limit > MOST_OF_RATE {
-        return Err(LimitProblem::Starts(limit));
+        return Err(RuleProblem::Starts(limit));
     }
     if burst == 0 || burst > MOST_BURST {
-        return Err(LimitProblem::Burst(burst));
+        return Err(RuleProblem::Burst(burst));
     }
     if micros < SHORTEST_PERIOD || per > LONGEST {
-        return Err(LimitProblem::Per);
+        return Err(RuleProblem::Per);
     }
     if micros * u128::from(burst) / u128::from(limit) > HUNDRED_YEARS.as_micros() {
-        return Err(LimitProblem::SlowBurst);
+        return Err(RuleProblem::SlowBurst);
     }
     if micros < SHORTEST * u128::from(limit) {
-        return Err(LimitProblem::TooFast);
+        return Err(RuleProblem::TooFast);
     }
     Ok(())
 }
@@ -226,15 +226,15 @@ mod tests {
     #[test]
     fn bad_rates_are_refused() {
         let of = |limit, per, burst| Rule::rate(limit, per).with_burst(burst).checked().map(drop);
-        assert_eq!(of(0, SECOND, 1), Err(LimitProblem::Starts(0)));
-        assert_eq!(of(MOST_OF_RATE + 1, LONGEST, 1), Err(LimitProblem::Starts(MOST_OF_RATE + 1)));
-        assert_eq!(of(1, SECOND, 0), Err(LimitProblem::Burst(0)));
-        assert_eq!(of(1, SECOND, MOST_BURST + 1), Err(LimitProblem::Burst(MOST_BURST + 1)));
+        assert_eq!(of(0, SECOND, 1), Err(RuleProblem::Starts(0)));
+        assert_eq!(of(MOST_OF_RATE + 1, LONGEST, 1), Err(RuleProblem::Starts(MOST_OF_RATE + 1)));
+        assert_eq!(of(1, SECOND, 0), Err(RuleProblem::Burst(0)));
+        assert_eq!(of(1, SECOND, MOST_BURST + 1), Err(RuleProblem::Burst(MOST_BURST + 1)));
         for per in [Duration::ZERO, Duration::from_micros(999), LONGEST + SECOND, Duration::MAX] {
-            assert_eq!(of(1, per, 1), Err(LimitProblem::Per), "{per:?}");
+            assert_eq!(of(1, per, 1), Err(RuleProblem::Per), "{per:?}");
         }
-        assert_eq!(of(1, LONGEST, MOST_BURST), Err(LimitProblem::SlowBurst));
-        assert_eq!(of(10_001, SECOND, 1), Err(LimitProblem::TooFast));
+        assert_eq!(of(1, LONGEST, MOST_BURST), Err(RuleProblem::SlowBurst));
+        assert_eq!(of(10_001, SECOND, 1), Err(RuleProblem::TooFast));
         assert_eq!(of(10_000, SECOND, 1), Ok(()));
         let cancels = Rule::rate(10, SECOND).with_on_full(OnFull::CancelOldest).checked().unwrap_err();
         assert!(cancels.to_string().contains("frees no token"), "{cancels}");
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn bad_limits_are_refused() {
         for most in [0, MOST_AT_ONCE + 1, u32::MAX] {
-            assert_eq!(Rule::concurrency(most).checked(), Err(LimitProblem::Number(most)));
+            assert_eq!(Rule::concurrency(most).checked(), Err(RuleProblem::Number(most)));
         }
         assert!(Rule::concurrency(MOST_AT_ONCE).checked().is_ok());
     }

@@ -9,7 +9,7 @@ use std::ops::Deref;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{JobRule, LONGEST_KEY, LimitProblem, hashed};
+use super::{JobRule, LONGEST_KEY, RuleProblem, hashed};
 use crate::canonical::canonical;
 use crate::flags;
 
@@ -24,15 +24,15 @@ pub struct Rules(Vec<JobRule>);
 impl Rules {
     /// These rules. Fails if one of them may not be stored, or if they do not fit together. For rules that another program has written, such as
     /// an export.
-    pub fn new(rules: Vec<JobRule>) -> Result<Self, LimitProblem> {
+    pub fn new(rules: Vec<JobRule>) -> Result<Self, RuleProblem> {
         Self::of(rules.into_iter().map(|JobRule { name, key, rule, tenant }| {
             let are_keys = std::iter::once(&key).chain(&tenant).all(|key| is_stored_key(key));
-            if are_keys { JobRule::new(name, key, rule, tenant) } else { Err(LimitProblem::StoredKey) }
+            if are_keys { JobRule::new(name, key, rule, tenant) } else { Err(RuleProblem::StoredKey) }
         }))
     }
 
     /// All of these rules.
-    pub(crate) fn of(rules: impl IntoIterator<Item = Result<JobRule, LimitProblem>>) -> Result<Self, LimitProblem> {
+    pub(crate) fn of(rules: impl IntoIterator<Item = Result<JobRule, RuleProblem>>) -> Result<Self, RuleProblem> {
         let mut rules = rules.into_iter().collect::<Result<Vec<_>, _>>()?;
         if rules.len() > 1 {
             fit_together(&rules)?;
@@ -112,22 +112,22 @@ fn is_stored_key(key: &str) -> bool {
         || key.starts_with('[') && canonical(key).is_ok_and(|text| text == key)
 }
 
-fn fit_together(rules: &[JobRule]) -> Result<(), LimitProblem> {
+fn fit_together(rules: &[JobRule]) -> Result<(), RuleProblem> {
     if rules.len() > MOST_RULES {
-        return Err(LimitProblem::TooMany(rules.len()));
+        return Err(RuleProblem::TooMany(rules.len()));
     }
     if rules.iter().any(|rule| rule.tenant.is_some()) {
-        return Err(LimitProblem::FairOfSeveral);
+        return Err(RuleProblem::FairOfSeveral);
     }
     let mut names = BTreeSet::new();
     if let Some(twice) = rules.iter().find(|rule| !names.insert(&*rule.name)) {
-        return Err(LimitProblem::Twice(twice.name.clone()));
+        return Err(RuleProblem::Twice(twice.name.clone()));
     }
     if rules.iter().filter(|rule| rule.rule.on_discard().is_some()).count() > 1 {
-        return Err(LimitProblem::Sequences);
+        return Err(RuleProblem::Sequences);
     }
     if rules.iter().any(|rule| !rule.rule.on_full().is_wait()) {
-        return Err(LimitProblem::OnFullOfSeveral);
+        return Err(RuleProblem::OnFullOfSeveral);
     }
     Ok(())
 }

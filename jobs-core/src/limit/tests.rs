@@ -176,11 +176,11 @@ fn the_job_of_a_schedule_has_the_rules_of_its_kind() {
 #[test]
 fn what_cannot_be_combined_is_refused() {
     let twice = refused(CHARGE.rate(Rate::new("stripe", 1, SECOND)));
-    assert!(twice.starts_with("job `charge`: two of its limits have the name `stripe`"), "{twice}");
+    assert!(twice.starts_with("job `charge`: two of its rules have the name `stripe`"), "{twice}");
     let sequences = refused(CHARGE.sequence(Sequence::new("a")).sequence(Sequence::new("b")));
     assert_eq!(sequences, "job `charge`: a job is in one sequence at most");
     let many = (0..5).fold(JobBuilder::new(PLAIN), |job, number| job.concurrency(Limit::new(number.to_string(), 1)));
-    assert_eq!(refused(many), "job `plain`: a job has at most 4 limits, not 5");
+    assert_eq!(refused(many), "job `plain`: a job has at most 4 rules, not 5");
     let full = || Limit::new("a", 1).on_full(OnFull::Discard);
     let several = "job `plain`: `on_full` is for a job with one limit or rate; a job with several of them, or with a sequence, waits";
     assert_eq!(refused(PLAIN.concurrency(full()).sequence(Sequence::new("orders"))), several);
@@ -211,11 +211,11 @@ fn what_cannot_be_stored_is_refused() {
         let (rule, tenant) = (Rule::concurrency(1), tenant.map(str::to_owned));
         Rules::new(vec![JobRule { name: name.to_owned(), key: key.to_owned(), rule, tenant }]).map(drop)
     };
-    assert_eq!(of("", "[]", None), Err(LimitProblem::Name));
+    assert_eq!(of("", "[]", None), Err(RuleProblem::Name));
     let long = format!("[\"{}\"]", "x".repeat(197));
     for key in ["", &long, "\0", "x", "{}", "[1.0]", "[ 1]", "sha256:ab"] {
-        assert_eq!(of("a", key, None), Err(LimitProblem::StoredKey));
-        assert_eq!(of("a", "[]", Some(key)), Err(LimitProblem::StoredKey));
+        assert_eq!(of("a", key, None), Err(RuleProblem::StoredKey));
+        assert_eq!(of("a", "[]", Some(key)), Err(RuleProblem::StoredKey));
     }
     let hash = format!("sha256:{}", "0a".repeat(32));
     assert_eq!((of("a", "[]", Some("[7]")), of("a", &hash, None)), (Ok(()), Ok(())));

@@ -3,7 +3,7 @@
 
 use super::{MAX_ARGS_BYTES, MAX_TAGS};
 use crate::json_depth::MAX_DEPTH;
-use crate::limit::LimitProblem;
+use crate::limit::RuleProblem;
 use crate::unique::UniqueProblem;
 
 /// Why a job was refused before anything was sent to the database. The caller's transaction is unchanged.
@@ -83,7 +83,7 @@ pub enum InvalidJob {
         /// The kind of the job.
         kind: String,
         /// What is wrong with it.
-        problem: LimitProblem,
+        problem: RuleProblem,
     },
     /// Its unique key cannot be stored.
     #[error("job `{kind}`: {problem}")]

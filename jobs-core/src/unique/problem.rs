@@ -1,6 +1,6 @@
 //! What is wrong with a unique key.
 
-use crate::limit::LimitProblem;
+use crate::limit::RuleProblem;
 
 /// What is wrong with the unique key of a job.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -8,7 +8,7 @@ use crate::limit::LimitProblem;
 pub enum UniqueProblem {
     /// The arguments cannot be the key.
     #[error(transparent)]
-    Key(#[from] LimitProblem),
+    Key(#[from] RuleProblem),
     /// `replace` names nothing.
     #[error("`replace` of a unique job names what is replaced: the arguments, the time or the priority")]
     ReplacesNothing,

@@ -43,12 +43,12 @@ fn sql_refuses_tenants_without_one_limit() {
             ("fair_by => '{}', concurrency => 2", "names at least one argument"),
             ("fair_by => '{x}', concurrency => 2", "which job a does not have"),
             ("fair_by => '{f}', concurrency => 2", "exponent beyond 1000"),
-            ("fair_by => '{n}', rate => 2, per => '1s'", "no other limit"),
-            ("fair_by => '{n}', sequence => 'halt'", "no other limit"),
+            ("fair_by => '{n}', rate => 2, per => '1s'", "no other rule"),
+            ("fair_by => '{n}', sequence => 'halt'", "no other rule"),
             ("fair_by => '{n}', concurrency => 2, on_full => 'discard'", "does not wait"),
             (
                 r#"fair_by => '{n}', concurrency => 2, limits => '[{"concurrency": 2, "limit_name": "b"}]'"#,
-                "no other limit",
+                "no other rule",
             ),
             ("fair_by => '{n}', unique_by => '{n}', on_conflict => 'run_again'", "needs `concurrency`"),
             (

@@ -62,7 +62,7 @@ fn limits_that_cannot_be_are_refused() {
             (r#"[{"rate": 1e99, "per": "1m"}]"#, "of job a has an impossible value"),
             (r#"[{"rate": 1, "per": "soon"}]"#, "of job a has an impossible value"),
             (r#"[{"rate": 99999999999, "per": "1m"}]"#, "of job a has an impossible value"),
-            (r#"[{"concurrency": 1}, {"concurrency": 2}]"#, "two limits of job a have the name a"),
+            (r#"[{"concurrency": 1}, {"concurrency": 2}]"#, "two rules of job a have the name a"),
             (r#"[{"sequence": "halt"}, {"sequence": "halt", "limit_name": "b"}]"#, "in one sequence at most"),
             (
                 r#"[{"concurrency": 1, "limit_name": "b"}, {"concurrency": 1, "limit_name": "c"}, {"concurrency": 1, "limit_name": "d"},

@@ -128,14 +128,14 @@ begin
         parts := parts || part;
     end loop;
     if cardinality(parts) > 4 then
-        raise exception 'jobs.enqueue: job % has % limits, and at most 4 are possible', rules.kind, cardinality(parts) using errcode = '22023';
+        raise exception 'jobs.enqueue: job % has % rules, and at most 4 are possible', rules.kind, cardinality(parts) using errcode = '22023';
     end if;
     if cardinality(parts) > 1 and coalesce(first #> '{rule,concurrency,on_full}', first #> '{rule,rate,on_full}') is not null then
         raise exception 'jobs.enqueue: `on_full` of job % is for one limit or rate; a job with several of them waits', rules.kind using errcode = '22023';
     end if;
     foreach part in array parts loop
         if part ->> 'name' = any(names) then
-            raise exception 'jobs.enqueue: two limits of job % have the name %; give each one a `limit_name` of its own', rules.kind, part ->> 'name'
+            raise exception 'jobs.enqueue: two rules of job % have the name %; give each one a `limit_name` of its own', rules.kind, part ->> 'name'
                 using errcode = '22023';
         end if;
         names := names || (part ->> 'name');
@@ -161,7 +161,7 @@ begin
         raise exception 'jobs.enqueue: job % has `fair_by`, which names at least one argument, and needs `concurrency`', with_tenant.kind using errcode = '22023';
     end if;
     if json_array_length(rules) > 1 or rules #> '{0,rule,concurrency}' is null then
-        raise exception 'jobs.enqueue: job % has `fair_by`, which is for jobs with `concurrency` and no other limit', with_tenant.kind using errcode = '22023';
+        raise exception 'jobs.enqueue: job % has `fair_by`, which is for jobs with `concurrency` and no other rule', with_tenant.kind using errcode = '22023';
     end if;
     if rules #> '{0,rule,concurrency,on_full}' is not null then
         raise exception 'jobs.enqueue: job % has `fair_by`, which is for jobs that wait for their limit, and `on_full`, with which it does not wait', with_tenant.kind
