@@ -79,7 +79,7 @@ pub(crate) async fn it_waits_while_another_job_of_its_key_runs<F: Fixture>(f: F)
     let follower = only(db).await;
     assert_eq!((&*follower.kind, follower.priority, follower.max_attempts), ("b", 7, 3));
     one_fails(&f).await;
-    assert_eq!(admit(db).await, 0, "the follower has the slot");
+    assert_eq!(admit(db).await, 0, "the follower has the permit");
     assert!(finish(db, &follower, DONE).await);
     assert_eq!(admit(db).await, 1);
 }
@@ -247,7 +247,7 @@ pub(crate) async fn a_follower_with_two_rules_waits_for_both<F: Fixture>(f: F) {
     let first = only(db).await;
     one_fails(&f).await;
     settle(db).await;
-    assert_eq!(states(db).await, [JobState::Running, Held], "it waits for the slot");
+    assert_eq!(states(db).await, [JobState::Running, Held], "it waits for the permit");
     assert!(finish(db, &first, DONE).await);
     settle(db).await;
     let follower = only(db).await;

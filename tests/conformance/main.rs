@@ -247,6 +247,7 @@ conformance! {
         a_rescued_job_keeps_all_its_permits,
         a_full_limit_costs_one_look_however_many_jobs_wait,
         a_job_keeps_its_turn_while_it_waits_for_its_limit,
+        a_job_that_ends_while_it_waits_lets_the_next_one_move_up,
         a_discarded_job_halts_its_sequence_and_frees_its_limit,
         a_token_is_spent_when_the_job_starts,
         operators_set_each_limit_by_its_name,

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use diesel_jobs_core::storage::{Action, Explained, Operated, Reason};
 use diesel_jobs_core::{
-    ClaimedJob, JobId, JobState, Limit, NewJob, OnConflict, OnDiscard, Rate, Replace, Sequence, Transition, Unique,
-    WorkerId,
+    ClaimedJob, JobId, JobState, Limit, NewJob, OnConflict, OnDiscard, OwnRule, Rate, Replace, Sequence, Transition,
+    Unique, WorkerId,
 };
 use diesel_jobs_storage::Database;
 
@@ -230,6 +230,52 @@ pub(crate) async fn a_full_limit_costs_one_look_however_many_jobs_wait<F: Fixtur
         assert!(finish(db, &job, DONE).await);
         assert_eq!(settle(db).await, 1);
         assert!(f.client().await.number(&moved).await <= 3);
+    }
+}
+
+/// Where a held job waits: the name of the rule, or nothing for its lane.
+async fn place<F: Fixture>(f: &F, id: JobId) -> String {
+    let held = if F::TABLES.contains(&"ready") { "jobs.held" } else { "jobs_job" };
+    let mut client = f.client().await;
+    for name in ["", "account", "calls", "orders", "stripe"] {
+        let here = format!("select count(*) as number from {held} where id = {id} and limit_name = '{name}'");
+        if client.number(&here).await > 0 {
+            return name.to_owned();
+        }
+    }
+    panic!("job {id} is not held")
+}
+
+/// A held job has other flags than an available one, which say where it waits. Passes without a sweep need the nudges of its end.
+pub(crate) async fn a_job_that_ends_while_it_waits_lets_the_next_one_move_up<F: Fixture>(f: F) {
+    let db = f.database();
+    let sequence = || Sequence::new("orders").key("x").on_discard(OnDiscard::Skip);
+    let in_turn = |rule: OwnRule| job().rule(rule).unwrap().rule(sequence()).unwrap();
+    let limit = || Limit::new("stripe", 1);
+    let of_two = || job().rule(limit()).unwrap().rule(rated()).unwrap();
+    // No token and no permit is left.
+    let mut full = alone("stripe", 1);
+    full.queue = "full".into();
+    enqueue_all(&f, vec![full, job().rule(rated()).unwrap(), job().rule(rated()).unwrap()]).await;
+    assert_eq!(settle(db).await, 3);
+    for (what, of, waits_at) in [
+        ("a rate after its turn", in_turn(rated().into()), "calls"),
+        ("a limit after its turn", in_turn(limit().into()), "stripe"),
+        ("one of two rules", of_two(), "stripe"),
+        ("one of two rates", job().rule(rated()).unwrap().rule(Rate::new("others", 6, HOUR)).unwrap(), "calls"),
+    ] {
+        for action in [Action::Cancel, Action::Discard, Action::Delete] {
+            let ids = enqueue_all(&f, vec![of.clone(); 2]).await;
+            assert_eq!(settle(db).await, 0, "{what}");
+            let behind = if of.rules[0].rule.on_discard().is_some() { "orders" } else { "" };
+            assert_eq!((&*place(&f, ids[0]).await, &*place(&f, ids[1]).await), (waits_at, behind), "{what}");
+            assert_eq!(db.operator.act(&action, &ids[..1], "ada").await.unwrap(), [Operated::Done]);
+            for _ in 0..3 {
+                db.storage.admit(false).await.unwrap();
+            }
+            assert_eq!(place(&f, ids[1]).await, waits_at, "{what}, {action:?}: without a sweep");
+            assert_eq!(db.operator.act(&Action::Delete, &ids[1..], "ada").await.unwrap(), [Operated::Done]);
+        }
     }
 }
 

@@ -104,6 +104,11 @@ fn sql_refuses_rates_that_cannot_be() {
             );
             assert!(client.execute(&insert).await.is_err(), "{rate}");
         }
+        // A rule of another sort with the flag of a rate.
+        let other = "insert into jobs.held (kind, args, flags, most, limit_name, limit_key, rules)
+             values ('a', '{}', 9, 2, 'api', '[]', '[{\"name\": \"api\", \"key\": \"[]\", \"rule\": {\"concurrency\": {\"most\": 2}}}]')";
+        let refused = client.execute(other).await.unwrap_err().to_string();
+        assert!(refused.contains("are not possible"), "{refused}");
         assert_eq!(admit(f.database()).await, 0);
     });
 }

@@ -124,7 +124,7 @@ impl Fixture for Sqlite {
         "queue",
         "installation",
         "output",
-        "slot",
+        "permit",
         "nudge",
         "rate",
         "fair_turn",

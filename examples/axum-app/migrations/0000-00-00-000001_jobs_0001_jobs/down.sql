@@ -29,7 +29,7 @@ begin
 
     drop view jobs.job;
     drop function
-        jobs.are_possible, jobs.place, jobs.rule_of, jobs.allowed, jobs.hold_again, jobs.replace_waiting, jobs.take_key, jobs.take_keys, jobs.rule,
+        jobs.is_possible, jobs.are_possible, jobs.place, jobs.rule_of, jobs.allowed, jobs.hold_again, jobs.replace_waiting, jobs.take_key, jobs.take_keys, jobs.rule,
         jobs.rules, jobs.with_tenant, jobs.flags, jobs.canonical, jobs.key, jobs.unique_rule,
         jobs.notify_workers, jobs.enqueue_for_discarded, jobs.wake, jobs.wake_admission, jobs.is_too_deep, jobs.enqueue, jobs.put_back,
         jobs.enqueue_unique_one, jobs.enqueue_unique_free, jobs.enqueue_unique_alike, jobs.enqueue_unique, jobs.next_in_sequence,

@@ -484,6 +484,15 @@ create index worker_idle on jobs.worker (id) where idle;
 -- Held jobs, which wait for a limit, for their turn in a sequence or for a token of a rate, and the tables from which admission learns when
 -- they may start.
 
+-- Whether admission can compute with this rate. The planner inserts it into the expressions that call it.
+create function jobs.is_possible(rate json) returns boolean
+language sql immutable
+as $$
+    select coalesce(
+        (rate ->> 'limit')::integer > 0 and (rate ->> 'burst')::integer between 1 and 10000 and (rate ->> 'per')::bigint between 1000 and 31622400000000
+        and (rate ->> 'per')::bigint * (rate ->> 'burst')::integer / (rate ->> 'limit')::integer <= 3155760000000000, false)
+$$;
+
 -- Whether admission can compute with these rules.
 create function jobs.are_possible(rules json) returns boolean
 language sql immutable
@@ -491,10 +500,7 @@ as $$
     select count(*) between 1 and 4 and bool_and(coalesce(
         octet_length(r ->> 'name') between 1 and 200 and octet_length(r ->> 'key') <= 200
         and case
-            when r #> '{rule,rate}' is not null then
-                (r #>> '{rule,rate,limit}')::integer > 0 and (r #>> '{rule,rate,burst}')::integer between 1 and 10000
-                and (r #>> '{rule,rate,per}')::bigint between 1000 and 31622400000000
-                and (r #>> '{rule,rate,per}')::bigint * (r #>> '{rule,rate,burst}')::integer / (r #>> '{rule,rate,limit}')::integer <= 3155760000000000
+            when r #> '{rule,rate}' is not null then jobs.is_possible(r #> '{rule,rate}')
             when r #> '{rule,sequence}' is not null then place = 1
             else (r #>> '{rule,concurrency,most}')::integer > 0
         end, false))
@@ -611,7 +617,8 @@ create function jobs.check_rules() returns trigger
 language plpgsql
 as $$
 begin
-    if not jobs.are_possible(new.rules) or (json_array_length(new.rules) > 1) <> (new.flags & 128 <> 0) then
+    if not (case when new.flags & 128 = 0 then jobs.is_possible(new.rules #> '{0,rule,rate}') and json_array_length(new.rules) = 1
+                else jobs.are_possible(new.rules) and json_array_length(new.rules) > 1 end) then
         raise exception 'jobs.held: the rules of job % are not possible: %', new.id, new.rules using errcode = '23514';
     end if;
     if new.flags & 128 <> 0 then
@@ -1318,8 +1325,8 @@ as $$
     select case when rules is null then 0 else 1
         | case when json_array_length(rules) > 1 then 128 when rules #> '{0,rule,rate}' is not null then 8 else 0 end
         | case when rules #> '{0,rule,sequence}' is null then 0 else 4 end
-        | case when coalesce(rules #> '{0,rule,concurrency,on_full}', rules #> '{0,rule,rate,on_full}') is null then 0 else 64 end
-        | case when rules #> '{0,tenant}' is null then 0 else 256 end end
+        | case when coalesce(rules #>> '{0,rule,concurrency,on_full}', rules #>> '{0,rule,rate,on_full}') is null then 0 else 64 end
+        | case when rules #>> '{0,tenant}' is null then 0 else 256 end end
 $$;
 
 -- The canonical text of JSON, of which keys are made: equal values have the same text. The names of an object are sorted by their bytes, and the last
@@ -2732,6 +2739,7 @@ begin
     ), nudged as (
         insert into jobs.nudge (limit_name, limit_key)
         select g.limit_name, g.limit_key from gone g
+        union select g.rules #>> '{0,name}', g.rules #>> '{0,key}' from gone g where g.rules #> '{0,rule,sequence}' is not null
         union select '', jobs.lane(g.rules) from gone g where g.flags & 128 <> 0
     )
     insert into jobs.dead_letter (id, kind, queue, reason, job)

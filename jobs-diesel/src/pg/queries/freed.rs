@@ -4,7 +4,8 @@
 //!
 //! - A job of a sequence keeps its permit while it waits for its next attempt, and when it is discarded and halts its sequence.
 //! - A job with a rate has no permit, and its end frees no token. Its key is nudged only if the job waits for another attempt.
-//! - For a job with several rules, all keys are nudged. Only its sequence keeps its permit.
+//! - For a job with several rules, all keys are nudged. Only its sequence keeps its permit. While it is held, its flags 4 and 8 say where it waits, so what
+//!   it has is read from its rules.
 
 use diesel::QueryResult;
 use diesel::pg::Pg;
@@ -60,14 +61,14 @@ impl QueryFragment<Pg> for Freed {
 ), nudged as (
     insert into jobs.nudge (limit_name, limit_key, run_at)
     select distinct place.limit_name, place.limit_key, case when {wait_again} then '-infinity'::timestamptz end from {from} {PLACE}
-    where rules is not null and {when} and (flags & 8 = 0 or {wait_again})
+    where rules is not null and {when} and (flags & 136 <> 8 or {wait_again})
 ), nudged_several as (
     insert into jobs.nudge (limit_name, limit_key)
     select distinct key.name, key.value from (
-        select flags, rules from {from} where flags & 128 <> 0 and {when}
+        select rules from {from} where flags & 128 <> 0 and {when}
     ) job cross join lateral (
         select r ->> 'name', r ->> 'key' from jobs.beside_sequence(job.rules) r where r #> '{{rule,rate}}' is null
-        union all select '', jobs.lane(job.rules) where job.flags & 4 <> 0
+        union all select '', jobs.lane(job.rules) where job.rules #> '{{0,rule,sequence}}' is not null
     ) key (name, value)
 )"
         ));

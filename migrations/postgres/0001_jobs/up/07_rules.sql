@@ -181,8 +181,8 @@ as $$
     select case when rules is null then 0 else 1
         | case when json_array_length(rules) > 1 then 128 when rules #> '{0,rule,rate}' is not null then 8 else 0 end
         | case when rules #> '{0,rule,sequence}' is null then 0 else 4 end
-        | case when coalesce(rules #> '{0,rule,concurrency,on_full}', rules #> '{0,rule,rate,on_full}') is null then 0 else 64 end
-        | case when rules #> '{0,tenant}' is null then 0 else 256 end end
+        | case when coalesce(rules #>> '{0,rule,concurrency,on_full}', rules #>> '{0,rule,rate,on_full}') is null then 0 else 64 end
+        | case when rules #>> '{0,tenant}' is null then 0 else 256 end end
 $$;
 
 -- The canonical text of JSON, of which keys are made: equal values have the same text. The names of an object are sorted by their bytes, and the last

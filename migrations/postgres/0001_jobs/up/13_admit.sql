@@ -93,6 +93,7 @@ begin
     ), nudged as (
         insert into jobs.nudge (limit_name, limit_key)
         select g.limit_name, g.limit_key from gone g
+        union select g.rules #>> '{0,name}', g.rules #>> '{0,key}' from gone g where g.rules #> '{0,rule,sequence}' is not null
         union select '', jobs.lane(g.rules) from gone g where g.flags & 128 <> 0
     )
     insert into jobs.dead_letter (id, kind, queue, reason, job)

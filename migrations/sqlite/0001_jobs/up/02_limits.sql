@@ -107,7 +107,7 @@ when old.flags & 1 and (new.flags & 2 or new.state not in ('available', 'running
     -- The end of a job with a rate brings no token.
     insert into jobs_nudge (limit_name, limit_key) select new.limit_name, new.limit_key where new.flags & 8 = 0 or new.flags & 2;
     insert into jobs_nudge (limit_name, limit_key)
-    select value ->> '$.name', value ->> '$.key' from json_each(case when new.flags & 128 then new.rules end) where value -> '$.rule.concurrency' is not null
+    select value ->> '$.name', value ->> '$.key' from json_each(case when new.flags & 128 then new.rules end) where value -> '$.rule.rate' is null
     union all select '', new.lane where new.flags & 128;
     -- A held job that ends is not held any more.
     update jobs_job set waits_at = null, flags = flags & ~12 | case when rules -> '$[0].rule.sequence' is null then 0 else 4 end
@@ -120,7 +120,7 @@ create trigger jobs_job_deleted after delete on jobs_job when old.flags & 1 and 
     delete from jobs_permit where job_id = old.id;
     insert into jobs_nudge (limit_name, limit_key) select old.limit_name, old.limit_key where old.flags & 8 = 0;
     insert into jobs_nudge (limit_name, limit_key)
-    select value ->> '$.name', value ->> '$.key' from json_each(case when old.flags & 128 then old.rules end) where value -> '$.rule.concurrency' is not null
+    select value ->> '$.name', value ->> '$.key' from json_each(case when old.flags & 128 then old.rules end) where value -> '$.rule.rate' is null
     union all select '', old.lane where old.flags & 128;
 end;
 

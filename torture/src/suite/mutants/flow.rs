@@ -98,9 +98,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         reworded: &[
             (
                 "end from moved cross join lateral jobs.place(rules) place
-    where rules is not null and verb <> 6 and (flags & 8 = 0 or verb in (4, 5))",
+    where rules is not null and verb <> 6 and (flags & 136 <> 8 or verb in (4, 5))",
                 "end from moved cross join lateral jobs.place(rules) place
-    where rules is not null and verb <> 6 and (flags & 8 = 0 or verb in (4, 5))
+    where rules is not null and verb <> 6 and (flags & 136 <> 8 or verb in (4, 5))
                    and (verb in (4, 5) or exists (
                        select from jobs.held h where h.limit_name = place.limit_name and h.limit_key = place.limit_key
                    ))",

@@ -16,7 +16,7 @@ pub(super) async fn limits(f: &Postgres, db: &Database, worker: WorkerId) -> Opt
     // As at the very first pass.
     f.client().await.execute("delete from jobs.admission").await.unwrap();
     assert_eq!(step!("admit", db.storage.admit(true)).admitted, 2);
-    // Enough slots are free for the pass to write a floor.
+    // Enough permits are free for the pass to write a floor.
     let mut wide = job().rule(Limit::new("wide", 100).key(worker.0.to_string())).unwrap();
     wide.queue = "wide".into();
     enqueue(f, wide).await;
@@ -72,8 +72,8 @@ pub(super) async fn limits(f: &Postgres, db: &Database, worker: WorkerId) -> Opt
     step!("admit the first of two", db.storage.admit(true));
     let jobs = step!("claim", db.storage.claim(&wants(worker, &[("next", 1)])));
     let finishes: Vec<Finish> = jobs.iter().map(|job| Finish::new(job, DONE)).collect();
-    step!("pass a slot on", db.storage.finish_and_pass_on(&finishes, None));
-    // Without a right, the slot was freed instead.
+    step!("pass a permit on", db.storage.finish_and_pass_on(&finishes, None));
+    // Without a right, the permit was freed instead.
     step!("admit the second of two", db.storage.admit(true));
     // The second job waits at one of its limits.
     let one = |name: &str| Limit::new(name, 1).key(worker.0.to_string());
