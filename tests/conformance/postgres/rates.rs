@@ -40,19 +40,20 @@ fn sql_enqueues_the_same_rate_as_rust() {
 fn sql_and_rust_find_the_same_tokens() {
     run::<Postgres, _>(async |f: Postgres| {
         let cases = include_str!("../../../jobs-core/src/limit/bucket/cases.json");
-        let others = format!(
+        let equal = format!(
             "select count(*) as number from json_to_recordset($cases${cases}$cases$)
                  as c (\"limit\" bigint, per bigint, burst bigint, lack bigint, \"left\" bigint, tokens bigint, next_look bigint)
              cross join (select '2026-11-28T03:00:00Z'::timestamptz as at) now
-             left join lateral jobs.bucket(
+             cross join lateral jobs.bucket(
                  json_build_object('rule', json_build_object('rate', json_build_object('limit', c.\"limit\", 'per', c.per, 'burst', c.burst))),
                  now.at + c.lack * interval '1 microsecond', now.at
-             ) b on true
-             where (b.lack, b.tokens, b.lack - b.next_lack) is distinct from (c.\"left\", c.tokens, c.next_look)"
+             ) b
+             where (b.lack, b.tokens, b.lack - b.next_lack) = (c.\"left\", c.tokens, c.next_look)"
         );
         let all = format!("select json_array_length($cases${cases}$cases$)::bigint as number");
         let mut client = f.client().await;
-        assert_eq!((client.number(&others).await, client.number(&all).await), (0, 48));
+        let all = client.number(&all).await;
+        assert_eq!((all > 0, client.number(&equal).await), (true, all));
     });
 }
 
