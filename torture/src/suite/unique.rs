@@ -133,9 +133,9 @@ fn excerpt(log: &str, error: &str) -> Option<String> {
 }
 
 /// All jobs have ended, so each key must be free for a new job. This job then also takes the rows that are left of keys of which a
-/// rollback has kept the end of their job from deleting them.
+/// rollback has kept the end of their job from deleting them. That happens only to rules whose enqueue gives the key of a running job to another.
 async fn every_key_is_free(fixture: &Fixture<'_>, told: &mut Told) -> Result<Vec<String>> {
-    let left = "select count(*) from jobs.unique_key where key ~ 'keep|replace|again'";
+    let left = "select count(*) from jobs.unique_key where key ~ 'keep|replace'";
     let left = number(&fixture.connect().await?, left).await?;
     let mut complaints = Vec::new();
     if left > 0 {
