@@ -13,8 +13,8 @@ use cluster::Session;
 use super::PACKAGES;
 use crate::run::{capture, cargo};
 
-/// The output of the first application.
-const FIRST_SAYS: &str = "mail v2 to user 7";
+/// The output of the application on SQLite.
+const SQLITE_SAYS: &str = "mail v2 to user 7";
 /// A program that creates the application's table, and places an order.
 const ORDER: &str = r#"use diesel_async::{AsyncConnection, AsyncPgConnection, SimpleAsyncConnection};
 
@@ -26,25 +26,25 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 "#;
-/// How long the worker may take for the jobs of the order. One of them waits for five seconds.
+/// How long the worker may take for the job of the order.
 const LIMIT: Duration = Duration::from_secs(60);
 
 pub(super) fn run(root: &Path, packed: &Path, target: &Path) -> Result<()> {
     let readme = fs::read_to_string(packed.join(format!("diesel-jobs-{}/README.md", env!("CARGO_PKG_VERSION"))))?;
-    let [first, second] = [0, 1].map(|number| Application { root, packed, target, number, readme: &readme });
+    let [postgresql, sqlite] = [0, 1].map(|number| Application { root, packed, target, number, readme: &readme });
 
-    let directory = first.write("first-job", "src/main.rs")?;
-    let said = first.cargo(&directory, &["run", "--quiet"], None)?;
-    if !said.contains(FIRST_SAYS) {
-        bail!("the README's first application ran and did not write `{FIRST_SAYS}` but: {said}");
+    let directory = sqlite.write("first-job", "src/main.rs")?;
+    let said = sqlite.cargo(&directory, &["run", "--quiet"], None)?;
+    if !said.contains(SQLITE_SAYS) {
+        bail!("the README's application on SQLite ran and did not write `{SQLITE_SAYS}` but: {said}");
     }
     println!("the packed application on SQLite wrote: {}", said.trim());
 
-    let directory = second.write("my_app", "src/lib.rs")?;
+    let directory = postgresql.write("my_app", "src/lib.rs")?;
     fs::create_dir_all(directory.join("src/bin"))?;
     fs::write(directory.join("src/bin/worker.rs"), "diesel_jobs::worker!(my_app);\n")?;
     fs::write(directory.join("src/bin/order.rs"), ORDER)?;
-    second.run_on_postgresql(&directory)
+    postgresql.run_on_postgresql(&directory)
 }
 
 /// One of the README's applications.
@@ -83,7 +83,7 @@ impl Application<'_> {
         capture(&mut command, "make the README's applications work with the packed files")
     }
 
-    /// Migrates, places an order, and runs the worker until the jobs of the order have completed.
+    /// Migrates, places an order, and runs the worker until the job of the order has completed.
     fn run_on_postgresql(&self, directory: &Path) -> Result<()> {
         let postgres = cluster::ensure()?;
         let session = Session::begin(self.root.join(cluster::TESTS), &postgres)?;
@@ -107,14 +107,12 @@ impl Application<'_> {
         let begun = Instant::now();
         loop {
             let listed = capture(&mut worker(&["list", "--state", "completed"]), "read the worker's message above")?;
-            if listed.contains("charge") && listed.contains("send_welcome") {
+            if listed.contains("charge") {
                 println!("the packed application on PostgreSQL completed:\n{}", listed.trim_end());
                 return Ok(());
             }
             if begun.elapsed() > LIMIT {
-                bail!(
-                    "the worker of the README's second application did not complete its jobs within {LIMIT:?}:\n{listed}"
-                );
+                bail!("the worker of the README's application did not complete its job within {LIMIT:?}:\n{listed}");
             }
             std::thread::sleep(Duration::from_millis(500));
         }
@@ -147,7 +145,7 @@ mod tests {
     #[test]
     fn the_readme_begins_with_two_applications() {
         let readme = include_str!("../../../README.md");
-        for (number, main) in [(0, "fn main()"), (1, "pub async fn place_order")] {
+        for (number, main) in [(0, "pub async fn place_order"), (1, "fn main()")] {
             assert!(block(readme, "toml", number).unwrap().contains("diesel-jobs = "));
             assert!(block(readme, "rust", number).unwrap().contains(main));
         }
