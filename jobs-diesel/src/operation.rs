@@ -1,4 +1,6 @@
-//! What the operations of both databases share: an operation as it is stored, and what a step makes of it.
+//! What the operations of both databases share: an operation as it is stored, and what a step makes of it. A filter
+//! that a later version has stored, or that was changed by hand, may not be readable. Then the operation ends, changes
+//! nothing, and says why.
 
 pub(crate) mod record;
 

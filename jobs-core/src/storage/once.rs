@@ -1,4 +1,9 @@
-//! Requests that may arrive twice, such as a form that a browser sends again. What was done for a request is not done a second time.
+//! Requests that may arrive twice, such as a form that a browser sends again. What was done for a request is not done a
+//! second time.
+//!
+//! A request has a key, which the transaction of its action writes into the entry of the audit. A second transaction
+//! with the key waits for the first one, finds the entry, and changes nothing. So keys need no table, and they work
+//! with several web processes.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,5 +1,7 @@
-//! The state for the health checks of a worker, besides its heartbeat. It says whether the claim loop is stuck, and whether the
-//! worker is registered in a database that it can reach.
+//! The state for the health checks of a worker, besides its heartbeat. It says whether the claim loop is stuck, and
+//! whether the worker is registered in a database that it can reach. The claim loop ticks at each step, and while it
+//! waits for anything except a statement. So a long wait for jobs does not make it look stuck, and a statement that
+//! does not return does.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,4 +1,9 @@
 //! Calls the layers of a worker, within the bounds of the attempt. A worker without layers calls nothing here.
+//!
+//! `before` runs where the handler runs: on the runner's task, or on the thread of a plain function. `after` and
+//! `error` run when the result is known. Unless the handler's own transaction has finished the job, that is before the
+//! result is written. So they do not overlap with another attempt of the job, and for this reason they have a time
+//! limit.
 
 use std::ops::ControlFlow;
 use std::time::Duration;

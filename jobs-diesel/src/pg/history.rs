@@ -1,4 +1,10 @@
 //! What people read about the work, and what workers write about it.
+//!
+//! Numbers of jobs come from two counts. `stats` counts when it is asked, each queue up to a limit, and reads a bounded
+//! number of rows ([`queue_depths`](super::queries::queue_depths), [`held_by_queue`](super::queries::held_by_queue)).
+//! The sampler counts all jobs, part by part, and keeps no snapshot between two parts. `stats` shows its numbers for
+//! queues that it found long. Every minute workers write what they have done (`record_history`), and charts add that up
+//! (`series`).
 
 use std::time::{Duration, Instant};
 

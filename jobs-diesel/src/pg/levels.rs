@@ -17,6 +17,10 @@
 //! resume at its last job instead of the floor. The floor is behind the clock by the lag. So the entries of all jobs that
 //! were claimed within the lag lie between the floor and that last job. The next claims do not read them again.
 //!
+//! Example: the clock is at 12:00:10, and the floor of a level at 12:00:08. A job that was enqueued at 12:00:03 is
+//! committed now. The next claim reads from 12:00:08 on and does not find it. The rescan reads up to 12:00:08, finds
+//! the job, and sets the floor to 12:00:03. The claim after that takes the job, and sets the floor to 12:00:08 again.
+//!
 //! Priorities that this worker does not know lie in the *gaps* between its levels. A claim reads the gaps, too, while
 //! that is cheap. The [discovery](super::queries::discover) of each rescan measures whether it is.
 

@@ -1,8 +1,10 @@
 //! `load`: the rows of a handler that takes no connection.
 //!
-//! They come from a connection of the handlers' pool, which goes back to the pool before the handler is called. One row is read by one
-//! statement without a transaction. Several are read in one transaction that sees one snapshot. Behind a pooler in transaction mode every
-//! row is read in a transaction, because the two messages of a statement could otherwise reach two sessions.
+//! They come from a connection of the handlers' pool, which goes back to the pool before the handler is called. One row
+//! is read by one statement without a transaction. Several are read in one transaction that sees one snapshot. Behind a
+//! pooler in transaction mode every row is read in a transaction, because the two messages of a statement could
+//! otherwise reach two sessions. The worker's own connections are not used, because they must never wait for a lock of
+//! the application.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

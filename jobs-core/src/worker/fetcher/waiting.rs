@@ -1,4 +1,10 @@
 //! The wait of the fetcher after a claim without jobs.
+//!
+//! The fetcher first sets the idle flag, so that enqueues notify this worker, and claims once more. Then it sleeps
+//! until a notification arrives, the next job is due, or the poll interval is over. A transaction may have enqueued a
+//! job before it could see the flag, and may commit after the second claim. It sends no notification. So the fetcher
+//! first polls after 5 ms, and then twice as late each time, up to the poll interval. These early polls also ask for a
+//! rescan.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -141,7 +147,7 @@ impl Fetcher {
     }
 
     /// The same as [`wait_for_reason`](Self::wait_for_reason) after a claim that found nothing. Meanwhile finishes may claim the jobs to which they
-    /// pass slots on ([`passing_on`](crate::worker::passing_on)).
+    /// pass permits on ([`passing_on`](crate::worker::passing_on)).
     pub(super) async fn sleep(&mut self, time: Duration, wake_on: WakeOn) -> bool {
         self.shared.nothing_waits.set_asleep(!wake_on.slot && !self.until_empty);
         let reason = self.wait_for_reason(time, wake_on).await;

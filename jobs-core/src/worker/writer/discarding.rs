@@ -1,4 +1,4 @@
-//! The end of a job whose finish the database refuses.
+//! The end of a job whose finish the database refuses, for several lease times.
 
 use super::Writer;
 use crate::error::{Failure, FailureKind};

@@ -1,5 +1,8 @@
 //! `retry` and `cancel`: the commands of operators. Like the operations of a worker, each is one statement that moves
 //! its rows. It returns their ids.
+//!
+//! Waiting jobs that another session has locked are passed over, and the caller tries again (`pg/operator.rs`). For
+//! running and ended jobs it waits, because an operator asks for just these jobs.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;

@@ -3,8 +3,10 @@
 //! It deletes the worker's row and its running rows together. So a worker that resumes later is not registered any
 //! more, and its leases are refused.
 //!
-//! The jobs of a worker that was draining are released: see [`RescuePolicy::decide`](diesel_jobs_core::storage::RescuePolicy::decide). The
-//! row of such a worker stays until all its jobs are free, because it alone says that the worker was draining.
+//! The jobs of a worker that was draining are released: see
+//! [`RescuePolicy::decide`](diesel_jobs_core::storage::RescuePolicy::decide). The row of such a worker stays until all
+//! its jobs are free, because it alone says that the worker was draining. Each such release adds a row with the kind
+//! `killed` to `jobs.job_error`, and only a rescue counts these rows. So no row of a job needs a counter.
 //!
 //! The statement can also free running rows whose worker has no row at all: see
 //! [`RescuePolicy::orphans`](diesel_jobs_core::storage::RescuePolicy::orphans).
