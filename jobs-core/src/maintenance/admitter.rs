@@ -1,7 +1,13 @@
-//! The admitter: makes held jobs available when their limits allow it. One session of the database admits at a time. It starts a pass
-//! when a job with a limit has ended in this process, and when the notification of an enqueue arrives. Once a second, a pass is a sweep: it
-//! finds keys without a nudge, and jobs that have become due. While jobs with a rate wait, a pass returns the time until the next token, and
-//! the admitter sleeps until then.
+//! The admitter: makes held jobs available when their rules allow it. One session of the database admits at a time;
+//! `migrations/README.md` explains how. It starts a pass
+//!
+//! - when a job with a limit or in a sequence has ended in this process and has not passed its permit on,
+//! - when a notification of an enqueue arrives,
+//! - every 50 ms while the worker has jobs and its program has rules, because enqueues notify only idle workers,
+//! - when the next token comes for which a job waits, which the pass before has returned,
+//! - at once if a pass has left something to do, and after some milliseconds if another session was admitting,
+//! - 900 ms after the last sweep (5 s if the program has no rules and no job is held). This pass is a *sweep*: it finds
+//!   keys without a nudge, jobs that have become due, and jobs that have expired.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! The keys of our advisory locks. Applications in the same database share these keys, so ARCHITECTURE.md lists them.
+//! The keys of our advisory locks. Applications in the same database share these keys, so `migrations/README.md` lists
+//! them.
 
 /// The beginning of a call that tries a lock with a pair of keys. The first key is `jobs` in ASCII. The second key and
 /// the closing parenthesis follow.
