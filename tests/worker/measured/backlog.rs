@@ -1,4 +1,4 @@
-//! Runs the commands of "After a backlog" in RELIABILITY.md, word for word, while a worker runs jobs.
+//! Runs the commands of "After a backlog" in `docs/guide/runbooks.md`, word for word, while a worker runs jobs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use support::{Conn, Db, Running, registry, until};
 
 use crate::table::{alone, print, row};
 
-const BOOK: &str = include_str!("../../../RELIABILITY.md");
+const BOOK: &str = include_str!("../../../docs/guide/runbooks.md");
 /// The number of jobs. Every tenth has arguments that are stored in `jobs.payload`.
 const BACKLOG: usize = 30_000;
 /// The number of ids of 32 digits in large arguments. They do not compress.
