@@ -38,8 +38,8 @@ impl MetricsRecorder {
         Self::default()
     }
 
-    /// Sets the gauges of this worker: running jobs, slots, the age of the heartbeat and so on. Call it every few seconds, or
-    /// before the exporter is asked.
+    /// Sets the gauges of this worker: running jobs, slots, the age of the heartbeat and so on. Call it every few
+    /// seconds, or before the exporter is asked.
     pub fn publish(&self, worker: &WorkerHandle) {
         for Gauge { metric, labels, value } in Gauge::of_worker(worker) {
             let labels: Vec<Label> =

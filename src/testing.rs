@@ -76,10 +76,10 @@ macro_rules! refute_enqueued {
 
 /// Asserts that stored jobs of this kind can still be decoded.
 ///
-/// `assert_golden!(Charge::new(7, "EUR"))` compares the job with the file `jobs/golden/charge.v1.json` in the package of
-/// the test. The first run writes this file: commit it. Later runs panic if the file no longer decodes, or decodes to
-/// another job. The files of the earlier versions in `upgrade` must exist and decode, too. If the environment variable
-/// `CI` is set, a missing file is an error and nothing is written.
+/// `assert_golden!(Charge::new(7, "EUR"))` compares the job with the file `jobs/golden/charge.v1.json` in the package
+/// of the test. The first run writes this file: commit it. Later runs panic if the file no longer decodes, or decodes
+/// to another job. The files of the earlier versions in `upgrade` must exist and decode, too. If the environment
+/// variable `CI` is set, a missing file is an error and nothing is written.
 #[macro_export]
 macro_rules! assert_golden {
     ($job:expr $(,)?) => {
@@ -126,8 +126,8 @@ macro_rules! __expectation {
     }};
 }
 
-/// Fails to compile if a field does not exist, or if one is missing and there is no `..`. For a missing field it is a struct literal,
-/// because its error names the field.
+/// Fails to compile if a field does not exist, or if one is missing and there is no `..`. For a missing field it is a
+/// struct literal, because its error names the field.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __listed {

@@ -47,8 +47,8 @@ pub(crate) enum Measure {
     Sqlite,
     /// The testing kit's drain
     Kit,
-    /// Queues as blog posts teach to write them, beside ours, in 1 to 128 processes of which some are killed. Ours in 128
-    /// need max_connections = 784
+    /// Queues as blog posts teach to write them, beside ours, in 1 to 128 processes of which some are killed. Ours in
+    /// 128 need max_connections = 784
     Homemade,
     /// pgbench's transactions while the same server carries jobs
     Neighbour,

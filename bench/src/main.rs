@@ -1,8 +1,8 @@
 //! The benchmark program: `jobs-bench MEASURE`.
 //!
 //! Every measure runs `diesel-jobs` as its users run it: worker processes, default settings, jobs enqueued through
-//! Diesel connections. It alternates with the *raw baseline*: hand-written prepared statements on the same tables.
-//! The baseline has the same batches, the same durability and the same history. The result is the ratio of the two. A rate
+//! Diesel connections. It alternates with the *raw baseline*: hand-written prepared statements on the same tables. The
+//! baseline has the same batches, the same durability and the same history. The result is the ratio of the two. A rate
 //! alone depends more on the disk than on the program.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to a terminal")]

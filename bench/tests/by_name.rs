@@ -1,4 +1,5 @@
-//! The measures that run by name only: each prints its row, and counts what must not happen. Their rates and times are in `measured.rs`.
+//! The measures that run by name only: each prints its row, and counts what must not happen. Their rates and times are
+//! in `measured.rs`.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod row;

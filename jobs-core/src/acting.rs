@@ -7,8 +7,9 @@ use crate::recorder::{Event, Recorder};
 
 static ACTIONS: OfProcess = OfProcess::new();
 
-/// From now on, this process reports the actions of operators that it performs to this recorder, as [`Event::OperatorAction`].
-/// These are actions on single jobs, and batches of operations, even if another process has started the operation. `worker run --listen` does this.
+/// From now on, this process reports the actions of operators that it performs to this recorder, as
+/// [`Event::OperatorAction`]. These are actions on single jobs, and batches of operations, even if another process has
+/// started the operation. `worker run --listen` does this.
 pub fn record_actions(recorder: Arc<dyn Recorder>) {
     ACTIONS.add(recorder);
 }

@@ -1,9 +1,9 @@
 //! `Debug`, `Clone` and `PartialEq` of the structs that `#[job]` generates. A struct has each of them if all of its
 //! arguments have it.
 //!
-//! The compiler refuses an `impl` with a bound that it knows to be false, such as `where Token: Clone`. It does not check a
-//! bound that contains a bound lifetime before the `impl` is used. So each trait here has a lifetime, and the generated
-//! bounds are `for<'a> Token: CloneArgument<'a>`.
+//! The compiler refuses an `impl` with a bound that it knows to be false, such as `where Token: Clone`. It does not
+//! check a bound that contains a bound lifetime before the `impl` is used. So each trait here has a lifetime, and the
+//! generated bounds are `for<'a> Token: CloneArgument<'a>`.
 
 use std::fmt::Debug;
 

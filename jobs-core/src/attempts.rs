@@ -34,12 +34,13 @@ pub enum AttemptEnd {
     Running,
     /// It has completed the job.
     Completed,
-    /// It failed in this way, the job was cancelled, or it was released because the worker was killed while it was stopping.
+    /// It failed in this way, the job was cancelled, or it was released because the worker was killed while it was
+    /// stopping.
     Failed(FailureKind),
 }
 
-/// The attempts that are known of a job, oldest first. Attempts that ended with a snooze or a release leave nothing, and only
-/// the newest failures of a job are kept.
+/// The attempts that are known of a job, oldest first. Attempts that ended with a snooze or a release leave nothing,
+/// and only the newest failures of a job are kept.
 pub(crate) fn attempts(job: &JobRecord, errors: &[AttemptError]) -> Vec<AttemptRecord> {
     let failed = |error: &AttemptError| AttemptRecord {
         attempt: error.attempt,

@@ -1,5 +1,5 @@
-//! Backtraces for the failures of jobs. They contain the functions from the error or panic to the handler. The functions that
-//! call the handler and those that capture the backtrace are left out.
+//! Backtraces for the failures of jobs. They contain the functions from the error or panic to the handler. The
+//! functions that call the handler and those that capture the backtrace are left out.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 

@@ -1,7 +1,7 @@
 //! Batch handlers: one call with the arguments of several jobs of a kind, and one result per job.
 //!
-//! Each job keeps its own attempt: its lease, its layers, its retries. Only the call is shared, and the transaction if the handler takes
-//! the connection.
+//! Each job keeps its own attempt: its lease, its layers, its retries. Only the call is shared, and the transaction if
+//! the handler takes the connection.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -23,26 +23,27 @@ use crate::panics;
     note = "write `impl HandleBatch for {Self} {{ async fn handle(jobs: Vec<Self>, ctx: BatchContext) -> BatchHandled {{ .. }} }}`, or leave `batch` out"
 )]
 pub trait HandleBatch: crate::job::Job {
-    /// Runs one attempt of each of these jobs. Returns one result per job, in the order of the jobs. With an error, the attempts of
-    /// all jobs fail.
+    /// Runs one attempt of each of these jobs. Returns one result per job, in the order of the jobs. With an error, the
+    /// attempts of all jobs fail.
     fn handle(jobs: Vec<Self>, ctx: BatchContext) -> impl Future<Output = BatchHandled> + Send;
 }
 
-/// The handler of a type with `#[job(batch(max = 100), connection = C)]`. It runs inside the transaction that finishes all jobs of the
-/// batch.
+/// The handler of a type with `#[job(batch(max = 100), connection = C)]`. It runs inside the transaction that finishes
+/// all jobs of the batch.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no handler for batches that takes a `{C}`",
     label = "needs `impl HandleBatchIn<{C}> for {Self}`",
     note = "write `impl HandleBatchIn<{C}> for {Self} {{ async fn handle(jobs: Vec<Self>, conn: &mut {C}, ctx: BatchContext) -> BatchHandled {{ .. }} }}`"
 )]
 pub trait HandleBatchIn<C>: crate::job::Job {
-    /// Runs one attempt of each of these jobs. Returns one result per job, in the order of the jobs. What it has written is committed with
-    /// the ends of all attempts, including those that failed. With an error, everything is rolled back, and the attempts of all jobs fail.
+    /// Runs one attempt of each of these jobs. Returns one result per job, in the order of the jobs. What it has
+    /// written is committed with the ends of all attempts, including those that failed. With an error, everything is
+    /// rolled back, and the attempts of all jobs fail.
     fn handle(jobs: Vec<Self>, conn: &mut C, ctx: BatchContext) -> impl Future<Output = BatchHandled> + Send;
 }
 
-/// The handler of a type with `#[job(batch(max = 100), blocking = true, connection = C)]`: a plain function, which may block its thread.
-/// It runs inside the transaction that finishes all jobs of the batch.
+/// The handler of a type with `#[job(batch(max = 100), blocking = true, connection = C)]`: a plain function, which may
+/// block its thread. It runs inside the transaction that finishes all jobs of the batch.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no handler for batches that takes a `{C}` and may block",
     label = "needs `impl HandleBlockingBatchIn<{C}> for {Self}`",
@@ -66,7 +67,8 @@ impl BatchContext {
         &self.0
     }
 
-    /// The value of this type that the worker was given with `WorkerBuilder::state`, or that a layer has added to the first job.
+    /// The value of this type that the worker was given with `WorkerBuilder::state`, or that a layer has added to the
+    /// first job.
     pub fn state<T: Send + Sync + 'static>(&self) -> Option<&T> {
         self.0.first().and_then(|ctx| ctx.state())
     }

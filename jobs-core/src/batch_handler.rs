@@ -50,7 +50,8 @@ pub type BatchAnswer = Result<Vec<Handled>, FailedBatch>;
 pub struct FailedBatch {
     /// The error.
     pub error: JobError,
-    /// For each job, in their order, the error that it has instead: its arguments do not decode, and the handler did not get it.
+    /// For each job, in their order, the error that it has instead: its arguments do not decode, and the handler did
+    /// not get it.
     pub alone: Vec<Option<JobError>>,
 }
 
@@ -63,7 +64,8 @@ impl FailedBatch {
 }
 
 impl BatchHandler {
-    /// The values of the arguments in `by`, as JSON. Only jobs with the same values run together. A missing argument counts as null.
+    /// The values of the arguments in `by`, as JSON. Only jobs with the same values run together. A missing argument
+    /// counts as null.
     pub(crate) fn key_of(&self, ctx: &JobContext) -> String {
         if self.by.is_empty() {
             return String::new();

@@ -1,8 +1,10 @@
-//! The canonical text of JSON: equal values have the same text. All keys are made of it. It is computed from the text that is stored, so no number
-//! passes through a float. The SQL function `jobs.canonical` makes the same text, and `jobs.key` the same keys.
+//! The canonical text of JSON: equal values have the same text. All keys are made of it. It is computed from the text
+//! that is stored, so no number passes through a float. The SQL function `jobs.canonical` makes the same text, and
+//! `jobs.key` the same keys.
 //!
 //! - The names of an object are sorted by their bytes. Of two fields with the same name, the last one counts.
-//! - A number is written out in digits, without an exponent and without zeros that change nothing: `1`, `1.0` and `10e-1` are `1`, and `-0` is `0`.
+//! - A number is written out in digits, without an exponent and without zeros that change nothing: `1`, `1.0` and
+//!   `10e-1` are `1`, and `-0` is `0`.
 //! - A text has only the escapes that JSON requires.
 
 mod number;

@@ -78,8 +78,8 @@ impl JobContext {
         )
     }
 
-    /// Like [`new`](Self::new), for a worker. It takes the retention of the completed job, the time that a test has set, the
-    /// receiver of progress reports, and the time at which the answer to the claim arrived.
+    /// Like [`new`](Self::new), for a worker. It takes the retention of the completed job, the time that a test has
+    /// set, the receiver of progress reports, and the time at which the answer to the claim arrived.
     pub(crate) fn of_worker(
         job: ClaimedJob,
         states: Arc<States>,
@@ -150,8 +150,8 @@ impl JobContext {
         self.0.job.run_at
     }
 
-    /// The trace context of the enqueue, as a W3C `traceparent`. The span of the attempt already continues or links this trace,
-    /// if the program has a [`set_trace_link`](crate::set_trace_link).
+    /// The trace context of the enqueue, as a W3C `traceparent`. The span of the attempt already continues or links
+    /// this trace, if the program has a [`set_trace_link`](crate::set_trace_link).
     pub fn traceparent(&self) -> Option<&str> {
         self.0.job.traceparent.as_ref().map(Traceparent::as_str)
     }
@@ -169,9 +169,9 @@ impl JobContext {
     /// Reports how far the job is: `done` of `total`, in words. `worker show` and the view of all jobs show the newest
     /// report. It is kept over the attempts of the job.
     ///
-    /// It does not wait. The worker stores the newest report of each job at most once a second, on its own connection. So
-    /// it is seen while the handler's transaction is open, and a rollback does not undo it. A message is cut after 8 KiB,
-    /// and the values of secret arguments are removed from it.
+    /// It does not wait. The worker stores the newest report of each job at most once a second, on its own connection.
+    /// So it is seen while the handler's transaction is open, and a rollback does not undo it. A message is cut after 8
+    /// KiB, and the values of secret arguments are removed from it.
     ///
     /// ```
     /// # use diesel_jobs_core::JobContext;

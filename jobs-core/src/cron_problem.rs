@@ -1,6 +1,7 @@
-//! Parses a cron expression, and finds the error in one that cannot be meant: which field, which value, what is allowed. The parser's own
-//! message contains none of these, and it accepts steps that are longer than their field. The macros use this file too
-//! (`jobs-macros/src/cron_problem.rs` links here), so that the compiler and the worker report the same message.
+//! Parses a cron expression, and finds the error in one that cannot be meant: which field, which value, what is
+//! allowed. The parser's own message contains none of these, and it accepts steps that are longer than their field. The
+//! macros use this file too (`jobs-macros/src/cron_problem.rs` links here), so that the compiler and the worker report
+//! the same message.
 
 use croner::Cron;
 use croner::parser::{CronParser, Seconds};

@@ -8,9 +8,9 @@ use crate::outcome::{Attempt, Handled, Kept, Outcome, Transition, decide};
 use crate::panics::caught_call;
 use crate::secrets;
 
-/// Returns the transition of the running job. `jitter` is at least 0 and less than 1. A custom backoff is user code: if it
-/// panics, the attempt must be finished nevertheless. The values of secret arguments are removed from errors and reasons
-/// before these texts are truncated.
+/// Returns the transition of the running job. `jitter` is at least 0 and less than 1. A custom backoff is user code: if
+/// it panics, the attempt must be finished nevertheless. The values of secret arguments are removed from errors and
+/// reasons before these texts are truncated.
 pub(crate) fn decided(
     ctx: &JobContext,
     registration: &Registration,

@@ -113,7 +113,8 @@ pub enum InvalidDiscardRule {
          key; let the job of `on_discarded` enqueue the unique job when it runs"
     )]
     Unique,
-    /// The key or the tenant of this rule is made of the discarded job. It would be that of the example for all discarded jobs.
+    /// The key or the tenant of this rule is made of the discarded job. It would be that of the example for all
+    /// discarded jobs.
     #[error(
         "the key or the tenant of its rule `{0}` is made of the `Discarded`, or differs at each call: the job is stored once for all \
          discarded jobs, so make the key of other arguments, or let the job of `on_discarded` enqueue a job with this key when it runs"

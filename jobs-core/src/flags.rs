@@ -22,11 +22,12 @@ pub const UNIQUE: i32 = 16;
 /// The job is cancelled if its first attempt does not start in time.
 pub const EXPIRES: i32 = 32;
 
-/// The job does not wait if its limit is full when it becomes due. It is discarded, or the oldest jobs of its key are cancelled. It has the flag
-/// [`LIMITED`], too.
+/// The job does not wait if its limit is full when it becomes due. It is discarded, or the oldest jobs of its key are
+/// cancelled. It has the flag [`LIMITED`], too.
 pub const ON_FULL: i32 = 64;
 
-/// The job has several limits. It has the flag [`LIMITED`], too. While it is held, [`SEQUENCE`] and [`RATE`] say at which of them it waits.
+/// The job has several limits. It has the flag [`LIMITED`], too. While it is held, [`SEQUENCE`] and [`RATE`] say at
+/// which of them it waits.
 pub const SEVERAL: i32 = 128;
 
 /// The job has a tenant: admission takes the tenants of its limit in turns. It has the flag [`LIMITED`], too.

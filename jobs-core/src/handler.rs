@@ -41,8 +41,8 @@ pub struct RowHandler {
     pub connections: fn() -> Vec<TypeKey>,
     /// How many rows it takes.
     pub rows: usize,
-    /// Loads the rows through a connection of one of these types. On a sync connection the future is ready at once. If it
-    /// returns `Err`, the attempt ends with this result and the handler is not called.
+    /// Loads the rows through a connection of one of these types. On a sync connection the future is ready at once. If
+    /// it returns `Err`, the attempt ends with this result and the handler is not called.
     pub load: for<'c> fn(AnyConnection<'c>, JobContext) -> BoxFuture<'c, Result<LoadedHandler, Handled>>,
 }
 

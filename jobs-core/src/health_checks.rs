@@ -12,7 +12,8 @@ const LATE: TimeDelta = TimeDelta::minutes(5);
 /// How far two clocks may be apart.
 const APART: Duration = Duration::from_secs(2);
 
-/// The schedules that cannot tick, and those whose ticks are overdue. `removal` is the statement that removes a schedule.
+/// The schedules that cannot tick, and those whose ticks are overdue. `removal` is the statement that removes a
+/// schedule.
 pub fn schedules(schedules: &[StoredSchedule], now: DateTime<Utc>, removal: impl Fn(&str) -> String) -> Vec<Finding> {
     schedules.iter().filter(|schedule| !schedule.paused).filter_map(|one| examine(one, now, &removal)).collect()
 }

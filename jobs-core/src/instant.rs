@@ -4,8 +4,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use chrono::{DateTime, TimeZone, Utc};
 
-/// A point in time: `chrono::DateTime` in any time zone, `SystemTime`, `time::OffsetDateTime` (feature `time`), `jiff::Timestamp` and
-/// `jiff::ZonedDateTime` (feature `jiff`).
+/// A point in time: `chrono::DateTime` in any time zone, `SystemTime`, `time::OffsetDateTime` (feature `time`),
+/// `jiff::Timestamp` and `jiff::ZonedDateTime` (feature `jiff`).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a point in time",
     note = "pass a `chrono::DateTime`, a `SystemTime`, a `time::OffsetDateTime` (feature `time`), or a `jiff::Timestamp` or `jiff::ZonedDateTime` \

@@ -94,7 +94,8 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
         JobBuilder::new(self).tags(tags)
     }
 
-    /// Sets the limit of this job: how many jobs with the same name and key may run at once. Default: the kind's, else none.
+    /// Sets the limit of this job: how many jobs with the same name and key may run at once. Default: the kind's, else
+    /// none.
     fn concurrency(self, limit: Limit) -> JobBuilder
     where
         Self: Sized,
@@ -102,7 +103,8 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
         JobBuilder::new(self).concurrency(limit)
     }
 
-    /// Puts this job into a sequence: it starts after all earlier jobs of the sequence have ended. Default: the kind's, else none.
+    /// Puts this job into a sequence: it starts after all earlier jobs of the sequence have ended. Default: the kind's,
+    /// else none.
     fn sequence(self, sequence: Sequence) -> JobBuilder
     where
         Self: Sized,
@@ -110,7 +112,8 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
         JobBuilder::new(self).sequence(sequence)
     }
 
-    /// Sets the rate of this job: how many jobs with the same name and key may start in a period. Default: the kind's, else none.
+    /// Sets the rate of this job: how many jobs with the same name and key may start in a period. Default: the kind's,
+    /// else none.
     fn rate(self, rate: Rate) -> JobBuilder
     where
         Self: Sized,
@@ -118,8 +121,8 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
         JobBuilder::new(self).rate(rate)
     }
 
-    /// Cancels this job if its first attempt has not started within this time after it is due, from 1 ms to 100 years. Default: the kind's, else
-    /// the job does not expire.
+    /// Cancels this job if its first attempt has not started within this time after it is due, from 1 ms to 100 years.
+    /// Default: the kind's, else the job does not expire.
     fn expires_in(self, time: Duration) -> JobBuilder
     where
         Self: Sized,
@@ -127,7 +130,8 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
         JobBuilder::new(self).expires_in(time)
     }
 
-    /// Sets the unique key of this job, and what the enqueue does if another job has the key. Default: the kind's, else the job has no key.
+    /// Sets the unique key of this job, and what the enqueue does if another job has the key. Default: the kind's, else
+    /// the job has no key.
     fn unique(self, rule: Unique) -> JobBuilder
     where
         Self: Sized,

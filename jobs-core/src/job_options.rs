@@ -24,9 +24,11 @@ pub struct JobOptions {
     pub retain: Retain,
     /// The arguments whose values appear in no log, error or page. Default: none.
     pub secrets: &'static [&'static str],
-    /// The rules of the kind: its limits, its sequence and its rates. A job starts when all of them allow it. Default: none.
+    /// The rules of the kind: its limits, its sequence and its rates. A job starts when all of them allow it. Default:
+    /// none.
     pub rules: &'static [KindRule],
-    /// How long after it is due the first attempt of a job may start. Later the job is cancelled. Default: without a limit.
+    /// How long after it is due the first attempt of a job may start. Later the job is cancelled. Default: without a
+    /// limit.
     pub expires: Option<Duration>,
     /// When an enqueue finds a job with the same key. Default: jobs have no key.
     pub unique: Option<Unique>,

@@ -5,8 +5,8 @@ use crate::keyed_job::keyed;
 use crate::new_job::{IntoNewJob as _, InvalidJob, NewJob};
 use crate::unique::Unique;
 
-/// What the jobs of a query's rows have in common. The statement that inserts them provides the arguments. If their kind has rules or a key, their
-/// arguments are read first: see [`need_more`](Self::need_more).
+/// What the jobs of a query's rows have in common. The statement that inserts them provides the arguments. If their
+/// kind has rules or a key, their arguments are read first: see [`need_more`](Self::need_more).
 #[derive(Debug)]
 pub struct JobsOfRows {
     job: NewJob,

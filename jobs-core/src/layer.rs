@@ -67,9 +67,9 @@ pub trait Layer: Send + Sync + 'static {
     /// Called before the handler. The values that it adds to `states` are for this attempt. They replace values of the
     /// same types from the worker and from earlier layers. `ctx.state` returns the values of earlier layers.
     ///
-    /// After `Ok(ControlFlow::Continue(()))`, the next layer or the handler is called. `Ok(ControlFlow::Break(outcome))` and an error end the attempt as if
-    /// the handler had returned them, and the handler is not called. A panic is an error. The attempt's time limit
-    /// includes this call.
+    /// After `Ok(ControlFlow::Continue(()))`, the next layer or the handler is called.
+    /// `Ok(ControlFlow::Break(outcome))` and an error end the attempt as if the handler had returned them, and the
+    /// handler is not called. A panic is an error. The attempt's time limit includes this call.
     fn before(
         &self,
         ctx: &JobContext,
@@ -87,8 +87,9 @@ pub trait Layer: Send + Sync + 'static {
         std::future::ready(())
     }
 
-    /// Called when the attempt failed: with an error, a panic, a timeout or arguments that cannot be decoded. It is called
-    /// at the same point as `after`, with the same limits. Values of secret arguments are removed from the error.
+    /// Called when the attempt failed: with an error, a panic, a timeout or arguments that cannot be decoded. It is
+    /// called at the same point as `after`, with the same limits. Values of secret arguments are removed from the
+    /// error.
     fn error(&self, ctx: &JobContext, error: &JobError) -> impl Future<Output = ()> + Send {
         let _ = (ctx, error);
         std::future::ready(())
@@ -155,7 +156,8 @@ impl Layers {
         self.0.is_empty()
     }
 
-    /// Adds the types that the layers provide to the types of the worker's states, for [`Registry::check`](crate::Registry::check).
+    /// Adds the types that the layers provide to the types of the worker's states, for
+    /// [`Registry::check`](crate::Registry::check).
     pub fn known(&self, states: &States) -> States {
         let mut known = states.clone();
         self.0.iter().flat_map(|layer| layer.provides()).for_each(|key| known.declare(key));
@@ -187,8 +189,8 @@ impl Layers {
         ControlFlow::Continue(())
     }
 
-    /// Calls `after` or `error` of the layers whose `before` returned `Continue`, the last one first. `limit` is for each
-    /// call.
+    /// Calls `after` or `error` of the layers whose `before` returned `Continue`, the last one first. `limit` is for
+    /// each call.
     pub async fn observe(&self, ctx: &JobContext, handled: &Handled, limit: Option<Duration>) {
         let hook = if handled.is_ok() { "after" } else { "error" };
         for layer in self.0.iter().take(ctx.layers_passed()).rev() {

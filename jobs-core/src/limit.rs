@@ -1,5 +1,5 @@
-//! Rules: when a job may start. A job has a list of them. A limit says how many jobs with the same key may run at once, a sequence that they run
-//! one at a time in the order of their ids, and a rate how many of them start in a period.
+//! Rules: when a job may start. A job has a list of them. A limit says how many jobs with the same key may run at once,
+//! a sequence that they run one at a time in the order of their ids, and a rate how many of them start in a period.
 
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};

@@ -8,7 +8,8 @@ use crate::unique::{OnConflict, UniqueProblem};
 #[derive(Debug)]
 #[doc(hidden)]
 pub struct Merged {
-    /// Jobs without a key first, then in the order of the keys. Two bulks that take their keys in the same order cannot deadlock.
+    /// Jobs without a key first, then in the order of the keys. Two bulks that take their keys in the same order cannot
+    /// deadlock.
     pub jobs: Vec<NewJob>,
     /// For each given job: its place in `jobs`, and whether it was the first one with its key.
     places: Vec<(usize, bool)>,

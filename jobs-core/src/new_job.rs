@@ -40,8 +40,8 @@ pub enum RunAt {
 }
 
 impl RunAt {
-    /// The delay from the enqueue, and the time before which the job must not start. The later of both is the job's time. If
-    /// there is no delay, the time counts even if it has passed.
+    /// The delay from the enqueue, and the time before which the job must not start. The later of both is the job's
+    /// time. If there is no delay, the time counts even if it has passed.
     pub fn parts(self) -> (Option<Duration>, Option<DateTime<Utc>>) {
         match self {
             Self::Now => (Some(Duration::ZERO), None),
@@ -168,7 +168,8 @@ impl NewJob {
         if are_two { Err(refused()) } else { Ok(()) }
     }
 
-    /// The same job with this rule, too: a [`Limit`](crate::Limit), a [`Sequence`](crate::Sequence) or a [`Rate`](crate::Rate).
+    /// The same job with this rule, too: a [`Limit`](crate::Limit), a [`Sequence`](crate::Sequence) or a
+    /// [`Rate`](crate::Rate).
     pub fn rule(mut self, rule: impl Into<OwnRule>) -> Result<Self, InvalidJob> {
         self.refuse_two_limits(self.runs_again())?;
         let before = std::mem::take(&mut self.rules).into_vec();

@@ -157,8 +157,8 @@ impl Transition {
         }
     }
 
-    /// The handler's result that led to this transition. `None` after a release. It contains an output only if the output is stored.
-    /// An error has the stored text, without its causes.
+    /// The handler's result that led to this transition. `None` after a release. It contains an output only if the
+    /// output is stored. An error has the stored text, without its causes.
     pub(crate) fn handled(&self) -> Option<Handled> {
         Some(match self {
             Self::Complete(_) => Ok(Outcome::Complete),
@@ -186,7 +186,8 @@ impl Transition {
 pub struct Finish {
     /// The lease. If it is lost, the finish changes nothing.
     pub lease: Lease,
-    /// The flags of the claimed job, by which the storage chooses the statement. With other flags, a permit or a key would not be given back.
+    /// The flags of the claimed job, by which the storage chooses the statement. With other flags, a permit or a key
+    /// would not be given back.
     pub flags: JobFlags,
     /// How the job changes.
     pub transition: Transition,
@@ -198,7 +199,8 @@ impl Finish {
         Self { lease: job.lease, flags: job.flags, transition }
     }
 
-    /// The release of a job of which only the lease is known. A released job keeps its permits and keys, so its flags make no difference.
+    /// The release of a job of which only the lease is known. A released job keeps its permits and keys, so its flags
+    /// make no difference.
     pub fn release(lease: Lease) -> Self {
         Self { lease, flags: JobFlags::default(), transition: Transition::Release }
     }

@@ -72,7 +72,8 @@ impl Reports {
             message.shrink_to_fit();
         }
         match self.lock().entry(job.lease.job) {
-            // The job is not copied again. Its arguments may be large, and a handler may report in each round of a loop.
+            // The job is not copied again. Its arguments may be large, and a handler may report in each round of a
+            // loop.
             Entry::Occupied(mut newest) if newest.get().job.lease == job.lease => {
                 let newest = newest.get_mut();
                 (newest.done, newest.total, newest.message) = (done, total, message);

@@ -137,7 +137,8 @@ pub struct WorkerRecord {
     pub asked_at: Option<DateTime<Utc>>,
     /// Who has asked.
     pub asked_by: Option<String>,
-    /// When it began to drain: it claims no more jobs, and ends. `None`: it does not drain, or it is an older program, which does not say so.
+    /// When it began to drain: it claims no more jobs, and ends. `None`: it does not drain, or it is an older program,
+    /// which does not say so.
     pub draining_at: Option<DateTime<Utc>>,
 }
 

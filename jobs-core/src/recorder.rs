@@ -1,5 +1,5 @@
-//! What a worker reports to programs that count and measure: a [`Recorder`] gets an [`Event`] for everything that happens.
-//! A worker without recorders makes no event.
+//! What a worker reports to programs that count and measure: a [`Recorder`] gets an [`Event`] for everything that
+//! happens. A worker without recorders makes no event.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,8 +29,8 @@ use crate::telemetry;
 /// }
 /// ```
 pub trait Recorder: Send + Sync + 'static {
-    /// Called at each event, on the tasks and threads of the worker. It must be quick, and it must not block. A panic is
-    /// logged.
+    /// Called at each event, on the tasks and threads of the worker. It must be quick, and it must not block. A panic
+    /// is logged.
     fn record(&self, event: &Event<'_>);
 }
 
@@ -38,8 +38,8 @@ pub trait Recorder: Send + Sync + 'static {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// This program sent jobs of one kind to the database. The transaction around them may still be rolled back. Only recorders of
-    /// [`record_enqueues`](crate::record_enqueues) get it.
+    /// This program sent jobs of one kind to the database. The transaction around them may still be rolled back. Only
+    /// recorders of [`record_enqueues`](crate::record_enqueues) get it.
     Sent {
         /// The queue.
         queue: &'a str,
@@ -116,7 +116,8 @@ pub enum Event<'a> {
     Polled,
     /// Jobs are due, but a claim brought none: other workers hold their rows, or the claim limit is reached.
     ClaimRefused,
-    /// An operator's action was carried out by this process. Only recorders of [`record_actions`](crate::record_actions) get it.
+    /// An operator's action was carried out by this process. Only recorders of
+    /// [`record_actions`](crate::record_actions) get it.
     OperatorAction {
         /// The verb, such as `retry`.
         action: &'a str,

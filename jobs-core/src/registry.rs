@@ -20,8 +20,8 @@ pub struct Registry {
     has_batches: bool,
 }
 
-/// Why a worker cannot start with its registered jobs. The text contains the cause, so the cause is not the `source()`: a printed chain of causes
-/// contains it only once.
+/// Why a worker cannot start with its registered jobs. The text contains the cause, so the cause is not the `source()`:
+/// a printed chain of causes contains it only once.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum RegistryError {

@@ -38,8 +38,8 @@ impl<T: JobOutput, E: IntoJobError<M>, M> IntoHandled<M> for Result<T, E> {
     }
 }
 
-/// What the `Ok` of a handler may hold: an [`Outcome`], or any value that serde can serialize, which becomes the output of
-/// the job. `()`, other zero-sized types, and values whose JSON is `null` are no output.
+/// What the `Ok` of a handler may hold: an [`Outcome`], or any value that serde can serialize, which becomes the output
+/// of the job. `()`, other zero-sized types, and values whose JSON is `null` are no output.
 #[diagnostic::on_unimplemented(
     message = "a job cannot return `{Self}`",
     label = "not the output of a job",

@@ -9,8 +9,8 @@ pub(crate) const ALL: &[&str] = &["*"];
 /// What stands in the place of a secret.
 pub(crate) const REDACTED: &str = "[redacted]";
 
-/// Returns the stored arguments with the values of these arguments replaced. Arguments that are no JSON object are replaced as a
-/// whole, because it is not known where the secret is.
+/// Returns the stored arguments with the values of these arguments replaced. Arguments that are no JSON object are
+/// replaced as a whole, because it is not known where the secret is.
 pub fn redacted(args: &str, secrets: &[&str]) -> String {
     if secrets.is_empty() {
         return args.to_owned();

@@ -1,4 +1,5 @@
-//! What every enqueue has in common, whatever its connection: the span `send`, the trace context, and the event for recorders.
+//! What every enqueue has in common, whatever its connection: the span `send`, the trace context, and the event for
+//! recorders.
 
 use std::sync::Arc;
 
@@ -13,8 +14,8 @@ use crate::trace_context;
 
 static ENQUEUES: OfProcess = OfProcess::new();
 
-/// Reports every enqueue of this process to this recorder, as [`Event::Sent`]. An enqueue has no worker, so its recorders are the
-/// process's. `worker run --listen` does this for the jobs that handlers enqueue.
+/// Reports every enqueue of this process to this recorder, as [`Event::Sent`]. An enqueue has no worker, so its
+/// recorders are the process's. `worker run --listen` does this for the jobs that handlers enqueue.
 pub fn record_enqueues(recorder: Arc<dyn Recorder>) {
     ENQUEUES.add(recorder);
 }

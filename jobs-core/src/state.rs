@@ -25,8 +25,8 @@ pub enum JobState {
     Scheduled,
     /// Waits for its `run_at` after a failed attempt. Becomes available at that time.
     Retrying,
-    /// Due, and waits until its [rule](crate::Rule) admits it. Ends with the admission, when the job expires, by `on_full`, or when an operator
-    /// cancels the job.
+    /// Due, and waits until its [rule](crate::Rule) admits it. Ends with the admission, when the job expires, by
+    /// `on_full`, or when an operator cancels the job.
     Held,
     /// Is leased by a worker. Ends with the finish of that lease, with a rescue if the worker is dead, or when an
     /// operator cancels the job.

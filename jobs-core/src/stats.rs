@@ -146,7 +146,8 @@ pub struct HeldCounts {
     pub is_whole: bool,
 }
 
-/// The queues that were long at the last count of all jobs. Counting them again would take long, and the answer would not be exact.
+/// The queues that were long at the last count of all jobs. Counting them again would take long, and the answer would
+/// not be exact.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LongQueues {
     /// With more than [`COUNTED_DEPTH`] due jobs.
@@ -175,8 +176,8 @@ impl LongQueues {
 }
 
 impl Stats {
-    /// Puts together what was read. `running` has the queue and the number of its running jobs. `counted_now` is there if
-    /// all jobs were counted.
+    /// Puts together what was read. `running` has the queue and the number of its running jobs. `counted_now` is there
+    /// if all jobs were counted.
     pub fn new(
         queues: Vec<QueueCount>,
         held: &HeldCounts,

@@ -175,16 +175,16 @@ pub trait Storage: Registration + Connections + Schedules + Notifications + Stat
     /// take long. If the claims of a storage always find all jobs, it does nothing here.
     async fn rescan(&self, claim: &Claim, reason: RescanReason) -> StorageResult<Rescanned>;
 
-    /// Applies transitions in one transaction. It applies each only if its lease is still valid and no other session has
-    /// locked its row, so it never waits for a lock. Returns the jobs that were moved. All others have lost their
+    /// Applies transitions in one transaction. It applies each only if its lease is still valid and no other session
+    /// has locked its row, so it never waits for a lock. Returns the jobs that were moved. All others have lost their
     /// lease, or their rows are locked. [`leases`](Self::leases) distinguishes the two.
     async fn finish(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>>;
 
     /// The same. A storage may also pass on the permits of completed jobs: then the next held jobs of the same keys get
     /// them and become available, as [`admit`](Limits::admit) would decide. So no pass of admission is needed for them.
-    /// If `next` is given, the storage may claim those of them that `next` wants, in the same transaction. A worker gives it only
-    /// while no other job waits for it, because such jobs do not wait for their turn among the available jobs.
-    /// A storage that does not override it passes on nothing.
+    /// If `next` is given, the storage may claim those of them that `next` wants, in the same transaction. A worker
+    /// gives it only while no other job waits for it, because such jobs do not wait for their turn among the available
+    /// jobs. A storage that does not override it passes on nothing.
     async fn finish_and_pass_on(&self, batch: &[Finish], _next: Option<&Claim>) -> StorageResult<Finished> {
         Ok(Finished { moved: self.finish(batch).await?, is_free: true, ..Finished::default() })
     }
@@ -199,8 +199,8 @@ pub trait Storage: Registration + Connections + Schedules + Notifications + Stat
     /// Returns which of these jobs are cancelled, and by whom. A worker calls it after it has lost leases.
     async fn cancelled(&self, jobs: &[JobId]) -> StorageResult<Vec<Cancelled>>;
 
-    /// Stores the reports of handlers about their jobs, instead of earlier reports. It ignores jobs that were claimed again
-    /// since, and jobs that do not exist any more.
+    /// Stores the reports of handlers about their jobs, instead of earlier reports. It ignores jobs that were claimed
+    /// again since, and jobs that do not exist any more.
     async fn store_progress(&self, reports: &[ProgressReport]) -> StorageResult<()>;
 
     /// Makes the jobs of workers whose lease ran out available again, and counts a crash on each, as

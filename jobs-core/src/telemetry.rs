@@ -1,6 +1,6 @@
-//! All events of the worker, in one file, so that their names and fields stay consistent. The spans are in `spans`, and the warnings of operations
-//! that fail repeatedly in `rate_limited_warning`. Fields `job.*` describe the job, and fields `worker.*` the process. Names of
-//! quantities contain the unit. No field contains arguments of jobs.
+//! All events of the worker, in one file, so that their names and fields stay consistent. The spans are in `spans`, and
+//! the warnings of operations that fail repeatedly in `rate_limited_warning`. Fields `job.*` describe the job, and
+//! fields `worker.*` the process. Names of quantities contain the unit. No field contains arguments of jobs.
 
 mod rate_limited_warning;
 mod spans;

@@ -1,8 +1,9 @@
-//! Trace contexts: an enqueue stores the current one with the job, and the attempt of the job continues the trace. They are
-//! W3C `traceparent` texts, and they are stored beside the arguments. Baggage is not stored.
+//! Trace contexts: an enqueue stores the current one with the job, and the attempt of the job continues the trace. They
+//! are W3C `traceparent` texts, and they are stored beside the arguments. Baggage is not stored.
 //!
-//! This crate knows no tracing library besides `tracing`. A program that has one, such as OpenTelemetry, sets a source of contexts
-//! and a function that connects spans. Both are set once per process. Without them an enqueue costs the check of a flag.
+//! This crate knows no tracing library besides `tracing`. A program that has one, such as OpenTelemetry, sets a source
+//! of contexts and a function that connects spans. Both are set once per process. Without them an enqueue costs the
+//! check of a flag.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -18,7 +19,8 @@ const LENGTH: usize = 55;
 pub struct Traceparent(Box<str>);
 
 impl Traceparent {
-    /// Checks the text: version 00, two ids in lower case hexadecimal that are not zero, and flags. Returns `None` for any other.
+    /// Checks the text: version 00, two ids in lower case hexadecimal that are not zero, and flags. Returns `None` for
+    /// any other.
     ///
     /// ```
     /// # use diesel_jobs_core::Traceparent;
@@ -100,8 +102,8 @@ pub fn set_trace_source(source: fn() -> Option<String>) -> bool {
     SOURCE.set(source).is_ok()
 }
 
-/// Sets what connects the span of an attempt with the trace of the enqueue. Returns `false` if one was set before; that one
-/// stays.
+/// Sets what connects the span of an attempt with the trace of the enqueue. Returns `false` if one was set before; that
+/// one stays.
 pub fn set_trace_link(link: TraceLink) -> bool {
     LINK.set(link).is_ok()
 }

@@ -15,8 +15,8 @@ pub use problem::UniqueProblem;
 /// The longest time of a rule: a hundred years.
 const MOST_SECONDS: u64 = 36_525 * 24 * 3600;
 
-/// The rule by which an enqueue finds a job with the same key. `unique(by(user_id))` in `#[job]` makes one. For one job,
-/// [`Job::unique`](crate::Job::unique) replaces the rule of the kind.
+/// The rule by which an enqueue finds a job with the same key. `unique(by(user_id))` in `#[job]` makes one. For one
+/// job, [`Job::unique`](crate::Job::unique) replaces the rule of the kind.
 ///
 /// ```
 /// # use diesel_jobs_core::{OnConflict, Unique};
@@ -58,9 +58,9 @@ pub enum OnConflict {
     Replace(Replace),
     /// It fails with a typed error. The transaction stays usable.
     Error,
-    /// If that job waits, it gets the new arguments. If it runs, the enqueue inserts its own job, which gets the key and starts after that job has
-    /// ended. So a run that begins after the last enqueue has its arguments. The jobs with the key are a sequence, so they can have no
-    /// other limit.
+    /// If that job waits, it gets the new arguments. If it runs, the enqueue inserts its own job, which gets the key
+    /// and starts after that job has ended. So a run that begins after the last enqueue has its arguments. The jobs
+    /// with the key are a sequence, so they can have no other limit.
     RunAgain,
     /// If that job waits, it gets the new arguments and a new time: see [`Unique::debounce`].
     #[doc(hidden)]
@@ -115,8 +115,8 @@ impl Unique {
         Self { by: &[], within: None, until: Until::Finished, on_conflict: OnConflict::Keep }
     }
 
-    /// The job starts when nothing with its key has been enqueued for `quiet`, but at most `max` after the first enqueue. It has the
-    /// newest arguments.
+    /// The job starts when nothing with its key has been enqueued for `quiet`, but at most `max` after the first
+    /// enqueue. It has the newest arguments.
     pub const fn debounce(quiet: Duration, max: Duration) -> Self {
         Self { by: &[], within: None, until: Until::Started, on_conflict: OnConflict::Debounce { quiet, max } }
     }
@@ -162,8 +162,8 @@ impl Unique {
         Ok(UniqueKey { name, key, rule: self })
     }
 
-    /// The key of the job of a schedule. There, a conflict is no error, because another job does the work. `None` if the rule itself is invalid: then
-    /// the attribute has reported it.
+    /// The key of the job of a schedule. There, a conflict is no error, because another job does the work. `None` if
+    /// the rule itself is invalid: then the attribute has reported it.
     pub(crate) fn of_tick(mut self, kind: Cow<'static, str>, args: &str) -> Option<UniqueKey> {
         if self.on_conflict == OnConflict::Error {
             self.on_conflict = OnConflict::Keep;

@@ -1,5 +1,5 @@
-//! A queue that a worker serves, and that is the default queue of no job. Either only SQL uses the queue, or its name is a typing
-//! error.
+//! A queue that a worker serves, and that is the default queue of no job. Either only SQL uses the queue, or its name
+//! is a typing error.
 
 use std::collections::BTreeSet;
 

@@ -36,8 +36,8 @@ pub enum WaitError {
     Storage(#[from] StorageError),
 }
 
-/// Waits until the job has ended: it is completed, cancelled or discarded. This function polls the database: first after
-/// 100 ms, then at growing intervals of up to a second. If the database cannot be reached, it continues to poll.
+/// Waits until the job has ended: it is completed, cancelled or discarded. This function polls the database: first
+/// after 100 ms, then at growing intervals of up to a second. If the database cannot be reached, it continues to poll.
 ///
 /// The row of a job with `retain = "none"` is deleted when the job completes. The wait then ends with
 /// [`WaitError::NoJob`].

@@ -28,8 +28,8 @@ pub(crate) struct Found {
     pub(crate) searched_to: Option<i64>,
 }
 
-/// The number of a source, and the id of a job in it. If the last is true, it is the last id that was examined. It is null if
-/// all were examined.
+/// The number of a source, and the id of a job in it. If the last is true, it is the last id that was examined. It is
+/// null if all were examined.
 pub(crate) type FoundRow = (i32, Option<i64>, bool);
 
 /// How many rows of each source are examined.
@@ -60,8 +60,8 @@ impl Range {
         if self.ascends { "asc" } else { "desc" }
     }
 
-    /// Merges what was found in each source. Beyond the id to which some source was searched, jobs may be missing. These are
-    /// left out.
+    /// Merges what was found in each source. Beyond the id to which some source was searched, jobs may be missing.
+    /// These are left out.
     pub(crate) fn merge(&self, rows: Vec<FoundRow>) -> Found {
         // A search to lower ids is one to higher ids among the numbers with the other sign.
         let turned = |id: i64| if self.ascends { i128::from(id) } else { -i128::from(id) };
@@ -104,8 +104,8 @@ pub(crate) type StateRow = (i32, String, i64, i64);
 /// Which states are counted in a source.
 pub(crate) type Has = fn(JobState) -> bool;
 
-/// The numbers of jobs in each state that the filter takes. `sources` says in which source the jobs of a state are counted, by its
-/// number.
+/// The numbers of jobs in each state that the filter takes. `sources` says in which source the jobs of a state are
+/// counted, by its number.
 pub(crate) fn by_state(filter: &JobFilter, sources: &[(i32, Has)], rows: &[StateRow]) -> Vec<(JobState, Count)> {
     let sum = |source: i32, number: &dyn Fn(&StateRow) -> i64| -> u64 {
         rows.iter().filter(|row| row.0 == source).map(|row| number(row).unsigned_abs()).sum()

@@ -23,9 +23,9 @@ pub struct Database {
 impl Database {
     /// Waits until a job has ended, whichever process runs it. See [`WaitError`] for the other ends of the wait.
     ///
-    /// The database is asked after 100 ms, then more and more rarely, at least every second. While it cannot be reached, it is
-    /// asked again until the time is over. A job with `retain = "none"` leaves nothing when it completes: then there is no
-    /// such job any more.
+    /// The database is asked after 100 ms, then more and more rarely, at least every second. While it cannot be
+    /// reached, it is asked again until the time is over. A job with `retain = "none"` leaves nothing when it
+    /// completes: then there is no such job any more.
     ///
     /// ```no_run
     /// # use std::time::Duration;

@@ -14,9 +14,9 @@ pub trait Enqueue: IntoNewJob + Sized {
     ///
     /// If the connection is in a transaction, the job exists if and only if that transaction commits.
     ///
-    /// With shared references to an `AsyncPgConnection`, statements are pipelined: both are sent before the first answer
-    /// arrives. After `let (mut one, mut other) = (&conn, &conn)`, await the futures of `a.enqueue(&mut one)` and
-    /// `b.enqueue(&mut other)` together. Each future borrows its own reference.
+    /// With shared references to an `AsyncPgConnection`, statements are pipelined: both are sent before the first
+    /// answer arrives. After `let (mut one, mut other) = (&conn, &conn)`, await the futures of `a.enqueue(&mut one)`
+    /// and `b.enqueue(&mut other)` together. Each future borrows its own reference.
     fn enqueue<'c, C, M>(self, conn: &'c mut C) -> C::Output<'c, Enqueued, EnqueueError>
     where
         C: EnqueueConnection<M> + 'c,

@@ -1,5 +1,5 @@
-//! `query.enqueue_each(conn, columns)`: one job per row of a query, with one `INSERT .. SELECT`. Jobs with a limit or a key, or that expire, are
-//! enqueued as `enqueue_all` does it: the keys are made in one place only.
+//! `query.enqueue_each(conn, columns)`: one job per row of a query, with one `INSERT .. SELECT`. Jobs with a limit or a
+//! key, or that expire, are enqueued as `enqueue_all` does it: the keys are made in one place only.
 
 mod argument;
 mod columns;
@@ -19,16 +19,18 @@ use crate::error::EnqueueError;
 
 /// Enqueues a job for each row of a query.
 pub trait EnqueueEach: Sized {
-    /// Inserts one job per row, and returns how many. Sync connections return a `Result<usize, EnqueueError>`, async ones a future
-    /// of it. The database inserts the jobs with one `INSERT .. SELECT`, so no row comes to the client. If the connection is in a
-    /// transaction, the jobs are a part of it. The jobs have the order of the query.
+    /// Inserts one job per row, and returns how many. Sync connections return a `Result<usize, EnqueueError>`, async
+    /// ones a future of it. The database inserts the jobs with one `INSERT .. SELECT`, so no row comes to the client.
+    /// If the connection is in a transaction, the jobs are a part of it. The jobs have the order of the query.
     ///
-    /// If the kind has a limit, a sequence, a rate or a unique key, or expires, the arguments do come to the client, some hundred at a time, and the
-    /// jobs are inserted in a transaction of their own, or in a savepoint of yours. Of unique jobs, the number is that of the new ones.
+    /// If the kind has a limit, a sequence, a rate or a unique key, or expires, the arguments do come to the client,
+    /// some hundred at a time, and the jobs are inserted in a transaction of their own, or in a savepoint of yours. Of
+    /// unique jobs, the number is that of the new ones.
     ///
-    /// `#[job]` gives each job with arguments the function `columns`: an expression of the query, or a value, for each argument.
-    /// The expression's SQL type must be that of the argument ([`ColumnArgument`] has the table). The arguments of a job may take
-    /// 256 KiB: PostgreSQL refuses the statement if one takes more, SQLite does not check it.
+    /// `#[job]` gives each job with arguments the function `columns`: an expression of the query, or a value, for each
+    /// argument. The expression's SQL type must be that of the argument ([`ColumnArgument`] has the table). The
+    /// arguments of a job may take 256 KiB: PostgreSQL refuses the statement if one takes more, SQLite does not check
+    /// it.
     ///
     /// ```
     /// # use diesel_jobs_storage as diesel_jobs;

@@ -17,7 +17,8 @@ pub enum EnqueueError {
     /// The job is invalid. Nothing was sent, and the transaction is unchanged.
     #[error(transparent)]
     Invalid(#[from] InvalidJob),
-    /// Another job has the unique key, and the rule of this one says `error`. Nothing was enqueued, and the transaction is usable.
+    /// Another job has the unique key, and the rule of this one says `error`. Nothing was enqueued, and the transaction
+    /// is usable.
     #[error("job `{kind}`: job {id} has the unique key {key} already")]
     Exists {
         /// The kind of the job.
@@ -68,12 +69,13 @@ impl EnqueueError {
         matches!(self, Self::Exists { .. })
     }
 
-    /// Whether another transaction got in the way: a serialization failure or a deadlock on PostgreSQL, a locked database on SQLite. Roll
-    /// the transaction back and repeat all of it, including what came before the enqueue: the same transaction may then succeed.
+    /// Whether another transaction got in the way: a serialization failure or a deadlock on PostgreSQL, a locked
+    /// database on SQLite. Roll the transaction back and repeat all of it, including what came before the enqueue: the
+    /// same transaction may then succeed.
     ///
-    /// In a `repeatable read` or `serializable` transaction this is the result if another transaction has enqueued the same unique key, and
-    /// has committed after this one began to read: no statement of this transaction can see that job. In `read committed`, the default, the
-    /// enqueue finds the job.
+    /// In a `repeatable read` or `serializable` transaction this is the result if another transaction has enqueued the
+    /// same unique key, and has committed after this one began to read: no statement of this transaction can see that
+    /// job. In `read committed`, the default, the enqueue finds the job.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Database(error) if matches!(Meaning::of(error), Meaning::Conflict | Meaning::Locked))
     }

@@ -2,8 +2,8 @@
 
 use diesel_jobs_core::KindStats;
 
-/// Queue and kind. Then the numbers of jobs that are available, scheduled, retrying, held, running, completed, cancelled and
-/// discarded. Then a value for the oldest available job, in the form of the database.
+/// Queue and kind. Then the numbers of jobs that are available, scheduled, retrying, held, running, completed,
+/// cancelled and discarded. Then a value for the oldest available job, in the form of the database.
 pub(crate) type StatsRow<Oldest> = (String, String, i64, i64, i64, i64, i64, i64, i64, i64, Option<Oldest>);
 
 /// Converts the rows. `seconds` returns how long the oldest available job has waited, in seconds.

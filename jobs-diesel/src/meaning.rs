@@ -1,9 +1,9 @@
 //! What an error of the database means. Every decision about an error is made here.
 //!
-//! Diesel passes on neither the SQLSTATE of an error nor the routine that raised it. So an error is recognized by its kind, by the names of
-//! constraints, tables and statements, and by the parts that it has (a detail, a position), none of which a server translates. Texts
-//! decide only where nothing else does. A worker's sessions get untranslated messages where their role may set that
-//! (`pg/language.rs`), and SQLite does not translate any.
+//! Diesel passes on neither the SQLSTATE of an error nor the routine that raised it. So an error is recognized by its
+//! kind, by the names of constraints, tables and statements, and by the parts that it has (a detail, a position), none
+//! of which a server translates. Texts decide only where nothing else does. A worker's sessions get untranslated
+//! messages where their role may set that (`pg/language.rs`), and SQLite does not translate any.
 
 #[cfg(feature = "postgres")]
 pub(crate) mod conflict;
@@ -30,8 +30,8 @@ pub(crate) enum Meaning {
     NoPrivilege,
     /// This server takes no writes.
     ReadOnly,
-    /// Another connection holds the lock of the SQLite file, or has written since this transaction began to read. SQLite says the same of
-    /// both, and Diesel passes on no more.
+    /// Another connection holds the lock of the SQLite file, or has written since this transaction began to read.
+    /// SQLite says the same of both, and Diesel passes on no more.
     Locked,
     /// The statement was prepared in another session.
     MixedUp,
@@ -75,8 +75,8 @@ impl Meaning {
     }
 }
 
-/// A statement that names a table or a function in a schema that is missing has a position. `jobs.ready` is in quotation marks in every
-/// language. A missing function is not quoted, and has a hint.
+/// A statement that names a table or a function in a schema that is missing has a position. `jobs.ready` is in
+/// quotation marks in every language. A missing function is not quoted, and has a hint.
 fn is_missing_table(info: &dyn DatabaseErrorInformation) -> bool {
     let text = info.message();
     let is_ours = |name: &Name<'_>| name.is_quoted && (name.text == "jobs" || name.text.starts_with("jobs."));
@@ -91,8 +91,8 @@ const PERMISSION_DENIED: [&str; 3] = ["permission denied for ", "permiso denegad
 const MET_FIRST: [&str; 9] =
     ["ready", "held", "running", "finished", "worker", "nudge", "job_id", "schema_migration", "installation"];
 
-/// A missing privilege names the schema, or an object without its schema, and puts neither in quotation marks. Only the schema is named
-/// together with a position.
+/// A missing privilege names the schema, or an object without its schema, and puts neither in quotation marks. Only the
+/// schema is named together with a position.
 fn lacks_privilege(info: &dyn DatabaseErrorInformation) -> bool {
     let text = info.message();
     if PERMISSION_DENIED.iter().any(|beginning| text.starts_with(beginning)) {
@@ -110,7 +110,8 @@ fn lacks_privilege(info: &dyn DatabaseErrorInformation) -> bool {
     info.details().is_none() && info.hint().is_none() && names(text).iter().any(is_ours)
 }
 
-/// The names that diesel-async and Diesel give to prepared statements. Such a statement does not exist, or exists already.
+/// The names that diesel-async and Diesel give to prepared statements. Such a statement does not exist, or exists
+/// already.
 fn is_mixed_up(info: &dyn DatabaseErrorInformation) -> bool {
     let is_statement = |name: &Name<'_>| {
         let number = name.text.strip_prefix("__diesel_stmt_").or_else(|| name.text.strip_prefix('s'));
@@ -119,7 +120,8 @@ fn is_mixed_up(info: &dyn DatabaseErrorInformation) -> bool {
     info.statement_position().is_none() && names(info.message()).iter().any(is_statement)
 }
 
-/// The lines of the detail of a deadlock: each names a process that waits, and the lock it waits for. The names of locks are not translated.
+/// The lines of the detail of a deadlock: each names a process that waits, and the lock it waits for. The names of
+/// locks are not translated.
 fn is_deadlock(info: &dyn DatabaseErrorInformation) -> bool {
     const LOCKS: [&str; 4] = ["ShareLock", "ExclusiveLock", "AccessShareLock", "RowShareLock"];
     let waits = |line: &str| {
@@ -130,7 +132,8 @@ fn is_deadlock(info: &dyn DatabaseErrorInformation) -> bool {
         || info.details().is_some_and(|details| details.lines().count() > 1 && details.lines().all(waits))
 }
 
-/// What a server says when it starts, stops or is full, what a client says that has lost its connection, and what SQLite says.
+/// What a server says when it starts, stops or is full, what a client says that has lost its connection, and what
+/// SQLite says.
 fn is_transient(text: &str) -> bool {
     const TRANSIENT: [&str; 11] = [
         "terminating connection",
@@ -149,8 +152,8 @@ fn is_transient(text: &str) -> bool {
     TRANSIENT.iter().any(|part| lower.contains(part))
 }
 
-/// Whether the connection is closed. A statement that begins a transaction may then be sent on another one: it is either answered by the
-/// server or not answered at all.
+/// Whether the connection is closed. A statement that begins a transaction may then be sent on another one: it is
+/// either answered by the server or not answered at all.
 #[cfg(feature = "postgres")]
 pub(crate) fn is_closed(error: &Error) -> bool {
     use DatabaseErrorKind::{ClosedConnection, UnableToSendCommand};

@@ -1,5 +1,5 @@
-//! Native SQL with typed binds, for statements that Diesel's DSL cannot express. Diesel caches these prepared statements. It never caches an
-//! `update` of its DSL or a `sql_query`.
+//! Native SQL with typed binds, for statements that Diesel's DSL cannot express. Diesel caches these prepared
+//! statements. It never caches an `update` of its DSL or a `sql_query`.
 
 /// Writes a native statement: string literals are SQL, `[value => SqlType]` is a bind, `{part}` another fragment.
 macro_rules! sql {

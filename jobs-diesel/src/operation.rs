@@ -25,8 +25,8 @@ pub(crate) struct StoredOperation {
 }
 
 impl StoredOperation {
-    /// The action and the filter. The text says why this version cannot do the operation: a row may come from a later version, or
-    /// from a person.
+    /// The action and the filter. The text says why this version cannot do the operation: a row may come from a later
+    /// version, or from a person.
     pub(crate) fn read(&self) -> Result<(Action, JobFilter), String> {
         let action = Action::parse(&self.record.action, self.record.argument.as_deref())?;
         let filter: JobFilter =

@@ -6,8 +6,8 @@ use serde::de::DeserializeOwned;
 use crate::enqueue_connection::EnqueueConnection;
 use crate::stored_output::OutputError;
 
-/// What the handler of a job returned, as a `T`. `None` if the job has not completed, or has returned nothing. The types that
-/// `#[job]` makes have this function as `output`, with the type of the function.
+/// What the handler of a job returned, as a `T`. `None` if the job has not completed, or has returned nothing. The
+/// types that `#[job]` makes have this function as `output`, with the type of the function.
 ///
 /// On PostgreSQL it reads the view `jobs.job`. A role needs `select` on its columns `id`, `output` and `output_note`.
 ///

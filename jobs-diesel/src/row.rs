@@ -1,4 +1,5 @@
-//! Arguments that are rows: a job stores the primary key, and its handler gets the row, which is loaded when the job runs.
+//! Arguments that are rows: a job stores the primary key, and its handler gets the row, which is loaded when the job
+//! runs.
 
 mod gone;
 mod key;
@@ -26,9 +27,9 @@ pub use loaders::{
 pub use query::RowLock;
 pub use take::{AsyncTakeRow, Take, TakeRow, taken};
 
-/// A parameter of a job: a row of one of your tables. The job stores the row's primary key ([`Key`]). The worker loads the
-/// row before it calls the handler. If the handler takes a connection, the row is loaded in the handler's transaction.
-/// Otherwise the worker uses a connection from a pool, and returns it before the handler begins.
+/// A parameter of a job: a row of one of your tables. The job stores the row's primary key ([`Key`]). The worker loads
+/// the row before it calls the handler. If the handler takes a connection, the row is loaded in the handler's
+/// transaction. Otherwise the worker uses a connection from a pool, and returns it before the handler begins.
 ///
 /// ```
 /// # use diesel_jobs_storage as diesel_jobs;
@@ -106,8 +107,8 @@ where
     }
 }
 
-/// A reference to a row with a key of this type. `Row` could require only `Identifiable`, but the compiler cannot infer that the key has
-/// the same type for each lifetime of the reference.
+/// A reference to a row with a key of this type. `Row` could require only `Identifiable`, but the compiler cannot infer
+/// that the key has the same type for each lifetime of the reference.
 pub trait HasKey<K> {
     /// Clones the key.
     fn key(self) -> K;

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 #[cfg(feature = "postgres")]
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// A storage learns from the time that its statements take: after slow ones, claims read less, or less often. It also gives
-/// up statements that take too long. So what one claim finds depends on the speed of the machine. The storage of a test that
-/// asserts one exact outcome has a stopwatch that stands still. Then no statement is slow, however long it takes.
+/// A storage learns from the time that its statements take: after slow ones, claims read less, or less often. It also
+/// gives up statements that take too long. So what one claim finds depends on the speed of the machine. The storage of
+/// a test that asserts one exact outcome has a stopwatch that stands still. Then no statement is slow, however long it
+/// takes.
 #[derive(Clone, Copy, Debug)]
 pub enum Stopwatch {
     /// The stopwatch of every storage outside of tests.

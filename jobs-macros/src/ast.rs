@@ -1,5 +1,5 @@
-//! Parses the item below the attribute and classifies its parameters. If a parameter is wrong, its error is stored in its
-//! place, and `validate` reports the error. So one wrong parameter does not hide the others.
+//! Parses the item below the attribute and classifies its parameters. If a parameter is wrong, its error is stored in
+//! its place, and `validate` reports the error. So one wrong parameter does not hide the others.
 
 use proc_macro2::TokenStream;
 use syn::parse::{Parse, ParseStream};

@@ -1,5 +1,5 @@
-//! Parses the list inside `#[job(..)]` as `name = value` pairs. `batch(..)`, `concurrency(..)`, `sequence(..)`, `rate(..)`, `fair(..)`, `unique(..)` and `debounce(..)` are
-//! lists of their own. `options` interprets the values.
+//! Parses the list inside `#[job(..)]` as `name = value` pairs. `batch(..)`, `concurrency(..)`, `sequence(..)`,
+//! `rate(..)`, `fair(..)`, `unique(..)` and `debounce(..)` are lists of their own. `options` interprets the values.
 
 use proc_macro2::TokenStream;
 use syn::ext::IdentExt;

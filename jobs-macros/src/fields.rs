@@ -7,8 +7,8 @@ use crate::arg::ArgOptions;
 use crate::ast::Declaration;
 use crate::errors::Errors;
 
-/// Returns the names of the fields with `#[arg(secret)]`. The values are found by these names in the stored JSON object, so they must be
-/// the names that serde writes.
+/// Returns the names of the fields with `#[arg(secret)]`. The values are found by these names in the stored JSON
+/// object, so they must be the names that serde writes.
 pub(crate) fn secrets(declaration: &Declaration, errors: &mut Errors) -> Vec<String> {
     let fields: Vec<_> = match &declaration.data {
         Data::Struct(data) => data.fields.iter().collect(),

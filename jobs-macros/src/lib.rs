@@ -44,9 +44,9 @@ use proc_macro::TokenStream;
 ///
 /// The function itself is unchanged: it can be called and tested. The macro adds a struct with the function's name in
 /// UpperCamelCase. The struct has the function's visibility, documentation, `cfg`, `allow` and `deprecated` attributes,
-/// one field per argument, `new(..)`, serde's `Serialize` and `Deserialize`, and `Job`. It has `Debug`, `Clone` and `PartialEq` if all
-/// arguments have them. For a function without
-/// arguments it is a unit struct. The job is registered with every worker whose program links the crate.
+/// one field per argument, `new(..)`, serde's `Serialize` and `Deserialize`, and `Job`. It has `Debug`, `Clone` and
+/// `PartialEq` if all arguments have them. For a function without arguments it is a unit struct. The job is registered
+/// with every worker whose program links the crate.
 ///
 /// # Parameters
 ///
@@ -60,23 +60,25 @@ use proc_macro::TokenStream;
 /// | `x: Take<T>` | a row that no other attempt has, locked for the handler's transaction; `#[arg(from = path)]` names a function that returns the query of the free rows, otherwise any row of the table is free |
 /// | `x: T` | an argument; `T` needs `Serialize` and `Deserialize` and owns its data |
 ///
-/// `#[arg(secret)]` before an argument hides its value: logs, errors, `worker show` and the struct's `Debug` contain `[redacted]`
-/// instead. The value is stored unchanged.
+/// `#[arg(secret)]` before an argument hides its value: logs, errors, `worker show` and the struct's `Debug` contain
+/// `[redacted]` instead. The value is stored unchanged.
 ///
-/// `#[arg(gone = "..")]` before a `Ref<T>` says what happens to the job if the row no longer exists: `"cancel"` (the default),
-/// `"discard"` or `"retry"`. An `Option<Ref<T>>` is then `None`. In a handler that takes a connection, `#[arg(lock)]` locks the row
-/// `FOR NO KEY UPDATE` until the end of the transaction.
+/// `#[arg(gone = "..")]` before a `Ref<T>` says what happens to the job if the row no longer exists: `"cancel"` (the
+/// default), `"discard"` or `"retry"`. An `Option<Ref<T>>` is then `None`. In a handler that takes a connection,
+/// `#[arg(lock)]` locks the row `FOR NO KEY UPDATE` until the end of the transaction.
 ///
-/// `#[arg(lock = "..")]` before a `Take<T>` says what happens if the first free row is locked. `"skip"`, the default, takes another one.
-/// `"wait"` waits for the lock. `"nowait"` ends the run with a conflict. If there is no free row, the job snoozes for 5 s.
+/// `#[arg(lock = "..")]` before a `Take<T>` says what happens if the first free row is locked. `"skip"`, the default,
+/// takes another one. `"wait"` waits for the lock. `"nowait"` ends the run with a conflict. If there is no free row,
+/// the job snoozes for 5 s.
 ///
 /// An `async fn` runs on the runtime, and its future must be `Send`. A plain `fn` runs on the blocking pool.
 ///
 /// # Return types
 ///
 /// `()`, `Outcome` or `Result<T, E>`, where `E` is a `std::error::Error + Send + Sync + 'static`, `anyhow::Error`,
-/// `Box<dyn Error + Send + Sync>` or `JobError`. `T` is `()`, `Outcome`, or any other type that implements `Serialize`. Such a
-/// value is the output of the job and is stored as JSON, at most 256 KiB. The struct then has a function that reads it:
+/// `Box<dyn Error + Send + Sync>` or `JobError`. `T` is `()`, `Outcome`, or any other type that implements `Serialize`.
+/// Such a value is the output of the job and is stored as JSON, at most 256 KiB. The struct then has a function that
+/// reads it:
 ///
 /// ```text
 /// #[job]
@@ -85,8 +87,8 @@ use proc_macro::TokenStream;
 /// let report: Option<Report> = BuildReport::output(&mut conn, id).await?;
 /// ```
 ///
-/// To call `output(..)`, the type must implement `Deserialize`. If the return type borrows from an argument, the struct has no
-/// function `output`: use `diesel_jobs::output` and name the type.
+/// To call `output(..)`, the type must implement `Deserialize`. If the return type borrows from an argument, the struct
+/// has no function `output`: use `diesel_jobs::output` and name the type.
 ///
 /// # Options
 ///
@@ -120,9 +122,10 @@ use proc_macro::TokenStream;
 ///
 /// # Errors
 ///
-/// The macro reports mistakes at compile time, at their place in the code. Examples in the options are unknown or repeated
-/// options, bad durations, cron expressions that never fire, and unknown time zones. Examples in the function are generics,
-/// patterns, `self`, borrowed arguments, arguments that serde cannot store, and futures that are not `Send`.
+/// The macro reports mistakes at compile time, at their place in the code. Examples in the options are unknown or
+/// repeated options, bad durations, cron expressions that never fire, and unknown time zones. Examples in the function
+/// are generics, patterns, `self`, borrowed arguments, arguments that serde cannot store, and futures that are not
+/// `Send`.
 #[proc_macro_attribute]
 pub fn job(options: TokenStream, item: TokenStream) -> TokenStream {
     expand::job(options.into(), item.into()).into()
@@ -141,10 +144,11 @@ pub fn job(options: TokenStream, item: TokenStream) -> TokenStream {
 /// async fn users_are_greeted(conn: &mut AsyncPgConnection) -> Result<(), BoxError> { .. }
 /// ```
 ///
-/// The connection is a `PgConnection` or a `SqliteConnection`, or for an `async fn` also an `AsyncPgConnection` or a `SyncConnectionWrapper`.
-/// It is in a test transaction, which is rolled back. On SQLite each test has a database in memory. On PostgreSQL the tests with
-/// the same migrations share a database on the server of `TEST_DATABASE_URL` (or `DATABASE_URL`), whose role may create databases. It
-/// is created by the first test, is named `jobs_test_shared_..` and stays there. An `async fn` runs on a tokio runtime of one thread.
+/// The connection is a `PgConnection` or a `SqliteConnection`, or for an `async fn` also an `AsyncPgConnection` or a
+/// `SyncConnectionWrapper`. It is in a test transaction, which is rolled back. On SQLite each test has a database in
+/// memory. On PostgreSQL the tests with the same migrations share a database on the server of `TEST_DATABASE_URL` (or
+/// `DATABASE_URL`), whose role may create databases. It is created by the first test, is named `jobs_test_shared_..`
+/// and stays there. An `async fn` runs on a tokio runtime of one thread.
 ///
 /// | option | value | default |
 /// |---|---|---|
@@ -155,8 +159,8 @@ pub fn test(options: TokenStream, item: TokenStream) -> TokenStream {
     test::expand(options.into(), item.into()).into()
 }
 
-/// `left == right`, with the compiler's errors at `right`. For `assert_enqueued!`, because the errors of an `==` in a `macro_rules!` macro
-/// are at the whole call.
+/// `left == right`, with the compiler's errors at `right`. For `assert_enqueued!`, because the errors of an `==` in a
+/// `macro_rules!` macro are at the whole call.
 #[doc(hidden)]
 #[proc_macro]
 pub fn equal(operands: TokenStream) -> TokenStream {
@@ -184,7 +188,8 @@ pub fn equal(operands: TokenStream) -> TokenStream {
 /// | `connection` | the type of a connection: the handler runs inside the transaction that finishes the job | `impl HandleIn<C>` |
 /// | both | | `impl HandleBlockingIn<C>` |
 ///
-/// `#[arg(secret)]` stands before a field of a struct, as before an argument of [`macro@job`]. It is not for fields that serde renames.
+/// `#[arg(secret)]` stands before a field of a struct, as before an argument of [`macro@job`]. It is not for fields
+/// that serde renames.
 ///
 /// The default kind is the type's name in snake_case. A type with `cron` must have no fields. Generic types and unions
 /// are refused.

@@ -1,4 +1,5 @@
-//! Checks the options `concurrency`, `sequence`, `rate`, `fair`, `unique` and `debounce` against the arguments of the job.
+//! Checks the options `concurrency`, `sequence`, `rate`, `fair`, `unique` and `debounce` against the arguments of the
+//! job.
 
 use std::time::Duration;
 
@@ -35,8 +36,8 @@ pub(crate) enum Sort {
     Rate { limit: u32, per: Duration, burst: Option<u32> },
 }
 
-/// The rules that the options set. `kind` is the default kind. The values of the keys are found by the names of the arguments in the
-/// stored JSON object, and they are shown to operators.
+/// The rules that the options set. `kind` is the default kind. The values of the keys are found by the names of the
+/// arguments in the stored JSON object, and they are shown to operators.
 pub(crate) fn checked(
     options: &Options,
     kind: String,

@@ -1,7 +1,7 @@
 //! The stored kind of each version of a job.
 //!
-//! Jobs of version 1 are stored under the kind, and jobs of version 2 under `<kind>.v2`. A program runs only kinds that it knows. So a
-//! program of version 1 leaves jobs of version 2 to others, and no table needs a column for the version.
+//! Jobs of version 1 are stored under the kind, and jobs of version 2 under `<kind>.v2`. A program runs only kinds that
+//! it knows. So a program of version 1 leaves jobs of version 2 to others, and no table needs a column for the version.
 
 use syn::{ExprPath, Ident, LitStr};
 

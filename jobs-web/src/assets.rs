@@ -1,4 +1,5 @@
-//! The style sheet and the script. They are compiled in. Their names contain a hash of their content, so browsers may keep them.
+//! The style sheet and the script. They are compiled in. Their names contain a hash of their content, so browsers may
+//! keep them.
 
 use axum::extract::Path;
 use axum::extract::rejection::PathRejection;

@@ -1,5 +1,5 @@
-//! Values that take longer to read than a page may wait. The newest value is kept, with the time when it was read. A newer one is read in
-//! the background, one at a time for each key.
+//! Values that take longer to read than a page may wait. The newest value is kept, with the time when it was read. A
+//! newer one is read in the background, one at a time for each key.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -105,8 +105,8 @@ impl<K: Eq + Hash + Clone + Send + 'static, T: Clone + Send + 'static> Backgroun
         });
     }
 
-    /// The value, if it is younger than `old`. One that is older than `fresh` is read again in the background. If there is none, it is read
-    /// now.
+    /// The value, if it is younger than `old`. One that is older than `fresh` is read again in the background. If there
+    /// is none, it is read now.
     pub(crate) async fn recent<E, F>(&self, key: K, (fresh, old): (Duration, Duration), read: F) -> Result<T, E>
     where
         E: fmt::Display,

@@ -65,7 +65,8 @@ pub(crate) async fn ask(visit: Visit) -> Page {
     page(&visit, shell, &*act, form, None).await
 }
 
-/// `POST /confirm`: performs the action. A form with a mistake is shown again, with the values that the user has written.
+/// `POST /confirm`: performs the action. A form with a mistake is shown again, with the values that the user has
+/// written.
 pub(crate) async fn perform(visit: Visit, body: Bytes) -> Result<Response, Failure> {
     let form = Form(link::decode(&String::from_utf8_lossy(&body)));
     link::refuse_nul(&form.0)?;

@@ -41,8 +41,8 @@ impl Dashboard {
         }
     }
 
-    /// The path of the dashboard as the browser sees it, such as `/admin/jobs`. All links begin with it. If a proxy removes a prefix,
-    /// this path has the prefix. Default: the root.
+    /// The path of the dashboard as the browser sees it, such as `/admin/jobs`. All links begin with it. If a proxy
+    /// removes a prefix, this path has the prefix. Default: the root.
     #[must_use]
     pub fn at(mut self, path: &str) -> Self {
         self.base = Base::new(path);
@@ -56,8 +56,8 @@ impl Dashboard {
         self
     }
 
-    /// Says what the sender of a request may do. It is called for every page, action, asset and event stream, and repeatedly while
-    /// an event stream is open. Without the right to read, nothing is answered.
+    /// Says what the sender of a request may do. It is called for every page, action, asset and event stream, and
+    /// repeatedly while an event stream is open. Without the right to read, nothing is answered.
     #[must_use]
     pub fn rights<F, R>(mut self, rights: F) -> Self
     where
@@ -68,8 +68,8 @@ impl Dashboard {
         self
     }
 
-    /// Replaces what pages show of arguments, outputs and failures. Values of `#[arg(secret)]` arguments are removed before. If this program
-    /// does not contain the job of the kind, the values of all arguments are.
+    /// Replaces what pages show of arguments, outputs and failures. Values of `#[arg(secret)]` arguments are removed
+    /// before. If this program does not contain the job of the kind, the values of all arguments are.
     ///
     /// ```
     /// # use diesel_jobs_web::{Dashboard, Part};
@@ -93,25 +93,26 @@ impl Dashboard {
         self
     }
 
-    /// Shows the arguments of kinds that this program does not know, and lets filters search them. Their secret arguments are then shown,
-    /// too, because only a program that knows a kind knows which ones are secret. Default: the values of such arguments are hidden.
+    /// Shows the arguments of kinds that this program does not know, and lets filters search them. Their secret
+    /// arguments are then shown, too, because only a program that knows a kind knows which ones are secret. Default:
+    /// the values of such arguments are hidden.
     #[must_use]
     pub fn show_arguments_of_unknown_kinds(mut self) -> Self {
         self.redactor.show_unknown();
         self
     }
 
-    /// Accepts actions from pages of this origin, such as `https://ops.example.org`. This is only needed behind a proxy that changes the
-    /// header `Host`, for browsers that do not send `Sec-Fetch-Site`.
+    /// Accepts actions from pages of this origin, such as `https://ops.example.org`. This is only needed behind a proxy
+    /// that changes the header `Host`, for browsers that do not send `Sec-Fetch-Site`.
     #[must_use]
     pub fn origin(mut self, origin: impl Into<String>) -> Self {
         self.origins.push(origin.into());
         self
     }
 
-    /// Lets pages of this origin show the dashboard in a frame: `https://ops.example.org`, `https://*.example.org`, or `'self'` for the
-    /// dashboard's own origin. Can be called several times. Default: no page may. In a frame of another site, browsers send the
-    /// application's session cookie only if it is `SameSite=None`.
+    /// Lets pages of this origin show the dashboard in a frame: `https://ops.example.org`, `https://*.example.org`, or
+    /// `'self'` for the dashboard's own origin. Can be called several times. Default: no page may. In a frame of
+    /// another site, browsers send the application's session cookie only if it is `SameSite=None`.
     #[must_use]
     pub fn frame_ancestor(mut self, origin: impl Into<String>) -> Self {
         self.ancestors.push(origin.into());
@@ -123,8 +124,8 @@ impl Dashboard {
         self.base.to(&format!("/jobs/{job}"))
     }
 
-    /// The router, to be nested at the path that [`at`](Self::at) names. With `nest_service` the path is answered with a slash at its
-    /// end, too; with `nest` it is not.
+    /// The router, to be nested at the path that [`at`](Self::at) names. With `nest_service` the path is answered with
+    /// a slash at its end, too; with `nest` it is not.
     pub fn router(self) -> Router {
         let Self { database, base, title, rights, redactor, origins, ancestors } = self;
         let site = Arc::new(Site::new(database, base, title, redactor));

@@ -1,5 +1,5 @@
-//! The newest report of the doctor. All its checks take longer than a page may wait, so they run in the background, one examination
-//! at a time. Pages show the newest report with its age.
+//! The newest report of the doctor. All its checks take longer than a page may wait, so they run in the background, one
+//! examination at a time. Pages show the newest report with its age.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The fields of forms, with what was written into them and what is wrong with it. All forms of the dashboard show a mistake in the same
-//! way: the form again, the message beside its field, and status 400.
+//! The fields of forms, with what was written into them and what is wrong with it. All forms of the dashboard show a
+//! mistake in the same way: the form again, the message beside its field, and status 400.
 
 use askama::Template;
 

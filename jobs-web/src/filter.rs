@@ -1,6 +1,7 @@
 //! Which jobs a page shows: read from the address, and written into it.
 //!
-//! The fields of the form are single conditions. `q` has any conditions in their textual form, which the command line shares.
+//! The fields of the form are single conditions. `q` has any conditions in their textual form, which the command line
+//! shares.
 
 use diesel_jobs_core::storage::{JobFilter, MAX_PAGE, Paging};
 use diesel_jobs_core::{JobId, JobState, UnknownState};
@@ -52,14 +53,15 @@ pub(crate) fn fields() -> Vec<Field> {
     ]
 }
 
-/// Refuses a condition with a value that no database can search for. The condition has its own field, which shows the mistake.
+/// Refuses a condition with a value that no database can search for. The condition has its own field, which shows the
+/// mistake.
 fn check(field: &'static str, filter: &JobFilter) -> Result<(), Mistake> {
     filter.validate().map_err(|problem| Mistake::of(field, &problem))
 }
 
 impl Filter {
-    /// Reads the filters. Refuses what it does not know, so that a mistyped filter does not show, or change, all jobs. What is wrong in a
-    /// field is a mistake of the form.
+    /// Reads the filters. Refuses what it does not know, so that a mistyped filter does not show, or change, all jobs.
+    /// What is wrong in a field is a mistake of the form.
     pub(crate) fn read(pairs: &[(String, String)]) -> Result<Self, Failure> {
         let mut filter = Self::default();
         for (name, value) in pairs.iter().filter(|(_, value)| !value.is_empty()) {

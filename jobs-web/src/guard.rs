@@ -1,4 +1,5 @@
-//! The checks before every route: the rights of the sender, the refusal of requests from other sites, and the headers of each answer.
+//! The checks before every route: the rights of the sender, the refusal of requests from other sites, and the headers
+//! of each answer.
 
 use std::sync::Arc;
 
@@ -22,8 +23,8 @@ pub(crate) struct Guard {
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-/// Nothing may be loaded or sent anywhere, except from and to the dashboard's own origin. There is no inline style and script. The last
-/// part says who may show a page in a frame.
+/// Nothing may be loaded or sent anywhere, except from and to the dashboard's own origin. There is no inline style and
+/// script. The last part says who may show a page in a frame.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors";
 
@@ -57,8 +58,8 @@ fn headers_of(ancestors: &[String]) -> Vec<(HeaderName, HeaderValue)> {
     headers
 }
 
-/// Whether this is `'self'`, or the scheme and host of an origin, without anything that would end the policy's part. The first label of
-/// the host may be `*`.
+/// Whether this is `'self'`, or the scheme and host of an origin, without anything that would end the policy's part.
+/// The first label of the host may be `*`.
 fn is_ancestor(text: &str) -> bool {
     let Some((scheme, host)) = text.split_once("://") else { return text == "'self'" };
     let is_host = |c: char| c.is_ascii_alphanumeric() || "*.-_:[]".contains(c);

@@ -1,5 +1,6 @@
-//! The points of the overview's charts. The history gets new rows once a minute. Adding up a week takes longer than a page may wait.
-//! So points that are younger than a minute are shown as they are. They are read again in the background.
+//! The points of the overview's charts. The history gets new rows once a minute. Adding up a week takes longer than a
+//! page may wait. So points that are younger than a minute are shown as they are. They are read again in the
+//! background.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -45,8 +45,8 @@ pub(crate) fn decode(query: &str) -> Vec<(String, String)> {
     form_urlencoded::parse(query.as_bytes()).into_owned().collect()
 }
 
-/// Refuses a NUL character. No name and no text of the database has one, and PostgreSQL fails if it is asked for one. Returns the text for
-/// the reader.
+/// Refuses a NUL character. No name and no text of the database has one, and PostgreSQL fails if it is asked for one.
+/// Returns the text for the reader.
 pub(crate) fn refuse_nul(pairs: &[(String, String)]) -> Result<(), Nul> {
     let has_nul = |(name, value): &&(String, String)| name.contains('\0') || value.contains('\0');
     match pairs.iter().find(has_nul) {

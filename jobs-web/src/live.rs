@@ -1,7 +1,7 @@
 //! The event stream: while a page is open, its changes are sent to the script.
 //!
-//! The stream renders the page repeatedly, with the rights of its reader. It sends the part between two marks if it differs from the
-//! last one. The rights are checked each time. When the rights end, the stream ends.
+//! The stream renders the page repeatedly, with the rights of its reader. It sends the part between two marks if it
+//! differs from the last one. The rights are checked each time. When the rights end, the stream ends.
 
 use std::convert::Infallible;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -19,7 +19,8 @@ use tower::ServiceExt as _;
 
 use crate::link;
 
-/// Each stream renders its page repeatedly. If there are this many, the script of another page asks for the page instead.
+/// Each stream renders its page repeatedly. If there are this many, the script of another page asks for the page
+/// instead.
 const MOST_STREAMS: usize = 100;
 
 /// All pages, behind the guard, and how many more streams may be open.

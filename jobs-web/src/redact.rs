@@ -33,7 +33,8 @@ pub struct Subject<'a> {
 /// The application's callback. It returns the text that is shown.
 type Callback = Box<dyn Fn(Subject<'_>, Part, String) -> String + Send + Sync>;
 
-/// Removes what must not be shown: secret arguments, the arguments of kinds that this program does not know, then what the application says.
+/// Removes what must not be shown: secret arguments, the arguments of kinds that this program does not know, then what
+/// the application says.
 pub(crate) struct Redactor {
     registry: Registry,
     /// Whether arguments of kinds that this program does not know are shown.

@@ -83,7 +83,8 @@ impl fmt::Display for Action {
     }
 }
 
-/// What the sender of one request may do. The application's callback returns it, see [`Dashboard::rights`](crate::Dashboard::rights).
+/// What the sender of one request may do. The application's callback returns it, see
+/// [`Dashboard::rights`](crate::Dashboard::rights).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rights {
     actor: String,

@@ -98,8 +98,8 @@ where
     })
 }
 
-/// The page of this path without the slash at its end. Only our own pages: a path such as `//example.org/` must not become a redirect to
-/// another site.
+/// The page of this path without the slash at its end. Only our own pages: a path such as `//example.org/` must not
+/// become a redirect to another site.
 fn without_slash(path: &str) -> Option<&str> {
     let path = path.strip_suffix('/')?;
     let is_job = path.strip_prefix("/jobs/").is_some_and(|id| !id.is_empty() && id.bytes().all(|c| c.is_ascii_digit()));

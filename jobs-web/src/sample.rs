@@ -26,7 +26,8 @@ impl Sample {
         Self { stats, queues, alive, gone: workers.len() - alive }
     }
 
-    /// The queues with jobs and the paused ones, those whose jobs wait longest first, at most [`QUEUES`], and how many others there are.
+    /// The queues with jobs and the paused ones, those whose jobs wait longest first, at most [`QUEUES`], and how many
+    /// others there are.
     pub(crate) fn longest(&self) -> (Vec<&QueueOverview>, usize) {
         let is_shown = |queue: &&QueueOverview| has_jobs(queue) || queue.paused.is_some();
         let mut queues: Vec<&QueueOverview> = self.queues.iter().filter(is_shown).collect();

@@ -15,8 +15,8 @@ pub(super) struct Ended {
     pub(super) cancelled: usize,
 }
 
-/// Cancels the jobs that were enqueued before the call, and makes the schedules continue from now. Jobs that are enqueued
-/// during the call stay. The audit names the actor.
+/// Cancels the jobs that were enqueued before the call, and makes the schedules continue from now. Jobs that are
+/// enqueued during the call stay. The audit names the actor.
 pub(super) async fn end(database: &Database, actor: &str) -> Result<Ended, CliError> {
     let (_, now) = database.storage.schedules().await?;
     let mut ended = Ended::default();

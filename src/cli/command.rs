@@ -47,8 +47,9 @@ pub(super) enum Command {
     },
     /// Report problems that prevent jobs from running
     ///
-    /// It checks the schema, the handlers, queues and kinds that no worker serves, and the schedules. It takes the options of `run`, and
-    /// checks what that worker would serve. It fails if it finds an error, and not if it finds only warnings.
+    /// It checks the schema, the handlers, queues and kinds that no worker serves, and the schedules. It takes the
+    /// options of `run`, and checks what that worker would serve. It fails if it finds an error, and not if it finds
+    /// only warnings.
     Check(RunArgs),
     /// List jobs, newest first
     List(ListArgs),
@@ -65,8 +66,9 @@ pub(super) enum Command {
     ///
     /// They have at least one attempt left then.
     ///
-    /// Name the jobs by their ids, or by a filter. With a filter the command prints how many jobs match and some of them, asks, and
-    /// then changes them in batches of at most 1000. After Ctrl-C the workers do the rest: see `operations`.
+    /// Name the jobs by their ids, or by a filter. With a filter the command prints how many jobs match and some of
+    /// them, asks, and then changes them in batches of at most 1000. After Ctrl-C the workers do the rest: see
+    /// `operations`.
     Retry(ActArgs),
     /// Make waiting jobs available now; nothing else of them changes
     RunNow(ActArgs),
@@ -86,7 +88,8 @@ pub(super) enum Command {
     Rerun(ActArgs),
     /// Free the permits of a job that does not need them
     ///
-    /// It is refused while the job is available, or runs in a worker that is alive. For sequences: `worker sequences skip`.
+    /// It is refused while the job is available, or runs in a worker that is alive. For sequences: `worker sequences
+    /// skip`.
     ReleasePermit(ReleaseArgs),
     /// Take the unique key away from a job, which continues
     ///
@@ -112,25 +115,25 @@ pub(super) enum Command {
     },
     /// Run the checks of the doctor on the database, and print the repair of each problem
     ///
-    /// They examine the schema, indexes, settings, old transactions, dead workers and late jobs. The command fails if they find an error,
-    /// and not if they find only warnings. It changes nothing.
+    /// They examine the schema, indexes, settings, old transactions, dead workers and late jobs. The command fails if
+    /// they find an error, and not if they find only warnings. It changes nothing.
     Doctor(DoctorArgs),
     /// Print the number of jobs of each queue and kind, and the workers
     ///
-    /// RUNNING counts the jobs that workers have claimed. Some of them may be prefetched: they start within a quarter of a second, or the
-    /// worker gives them back. So it may be higher than the number of slots.
+    /// RUNNING counts the jobs that workers have claimed. Some of them may be prefetched: they start within a quarter
+    /// of a second, or the worker gives them back. So it may be higher than the number of slots.
     Stats,
     /// Print the newest failures in groups; retry or discard the jobs of one
     ///
-    /// Failures of the same kind with the same text, apart from numbers and ids, are a group. A failure is an attempt that failed, so a job
-    /// that was cancelled or discarded counts only if it had failed before.
+    /// Failures of the same kind with the same text, apart from numbers and ids, are a group. A failure is an attempt
+    /// that failed, so a job that was cancelled or discarded counts only if it had failed before.
     Failures(FailuresArgs),
     /// Print what happens to jobs, a line for each event
     ///
     /// It prints until it is interrupted.
     ///
-    /// It reads the database repeatedly. So it misses jobs that are not kept when they complete, and starts of attempts that take
-    /// less time than the interval.
+    /// It reads the database repeatedly. So it misses jobs that are not kept when they complete, and starts of attempts
+    /// that take less time than the interval.
     Tail(TailArgs),
     /// Show queues, kinds, workers and running jobs live; `?` lists the keys
     #[cfg(feature = "top")]
@@ -182,24 +185,24 @@ pub(super) enum Command {
     },
     /// Stop all claims of all workers until `thaw`; running jobs continue
     ///
-    /// Jobs can still be enqueued, but schedules do not tick, and ended jobs are not pruned. The freeze is stored in the database, so it
-    /// also applies to workers that start later and to workers of a copy. After the thaw, the `catch_up` of each schedule applies
-    /// to its missed ticks.
+    /// Jobs can still be enqueued, but schedules do not tick, and ended jobs are not pruned. The freeze is stored in
+    /// the database, so it also applies to workers that start later and to workers of a copy. After the thaw, the
+    /// `catch_up` of each schedule applies to its missed ticks.
     Freeze(FreezeArgs),
     /// End a freeze
     Thaw(ThawArgs),
     /// Print or set the environment of the database; only its workers serve it
     ///
-    /// The name is stored in the database, and each dump and copy contains it. So workers of another environment, or of none, do not
-    /// start on a copy of production.
+    /// The name is stored in the database, and each dump and copy contains it. So workers of another environment, or of
+    /// none, do not start on a copy of production.
     Environment {
         #[command(subcommand)]
         action: Option<EnvironmentAction>,
     },
     /// Serve pages that show what happens to jobs, and act on them
     ///
-    /// It listens on this machine only, and everyone who can connect may do everything. At another address it needs `--allow-remote` and a
-    /// token in the variable JOBS_DASHBOARD_TOKEN, which the browser asks for as a password.
+    /// It listens on this machine only, and everyone who can connect may do everything. At another address it needs
+    /// `--allow-remote` and a token in the variable JOBS_DASHBOARD_TOKEN, which the browser asks for as a password.
     #[cfg(feature = "dashboard")]
     Dashboard(DashboardArgs),
     /// Explains why `dashboard` is missing in this program
@@ -212,9 +215,10 @@ pub(super) enum Command {
     },
     /// Load-test this database: its job rate, and what limits it
     ///
-    /// Uses its own schema, `jobs_bench` (with SQLite: a directory beside the file), and the statements that applications and
-    /// workers send. Drops the schema afterwards. It does not change your jobs, but it writes as fast as it can, which affects
-    /// all users of the server. Raises connections, batch size and processes until the rate no longer grows.
+    /// Uses its own schema, `jobs_bench` (with SQLite: a directory beside the file), and the statements that
+    /// applications and workers send. Drops the schema afterwards. It does not change your jobs, but it writes as fast
+    /// as it can, which affects all users of the server. Raises connections, batch size and processes until the rate no
+    /// longer grows.
     #[cfg(feature = "bench")]
     Bench(BenchArgs),
     /// Print a script that completes commands and options in a shell
@@ -249,8 +253,8 @@ pub(super) enum MigrateAction {
     Status,
     /// Print the SQL of all versions, to apply it by hand. Needs no database
     Sql(BackendArgs),
-    /// Print the SQL that creates two PostgreSQL roles, one that may only enqueue and one for workers, and grants their privileges.
-    /// Needs no database
+    /// Print the SQL that creates two PostgreSQL roles, one that may only enqueue and one for workers, and grants their
+    /// privileges. Needs no database
     Roles,
 }
 

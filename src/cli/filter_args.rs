@@ -56,14 +56,15 @@ pub(super) struct FilterArgs {
     /// With this value in the arguments, such as user.id=7; may be given several times
     #[arg(long, value_name = "PATH=VALUE", value_parser = argument)]
     args: Vec<ArgIs>,
-    /// All conditions in one text, as the dashboard and the audit write them: "state:discarded kind:charge args.user.id:7"
+    /// All conditions in one text, as the dashboard and the audit write them: "state:discarded kind:charge
+    /// args.user.id:7"
     #[arg(long, value_name = "TEXT", value_parser = whole)]
     filter: Option<JobFilter>,
 }
 
 impl FilterArgs {
-    /// The filter: what `--filter` says and what the other options say. Fails if both say the same thing, and if it asks for the value of a
-    /// secret argument.
+    /// The filter: what `--filter` says and what the other options say. Fails if both say the same thing, and if it
+    /// asks for the value of a secret argument.
     pub(super) fn filter(&self) -> Result<JobFilter, CliError> {
         let given = self.clone();
         let mut filter = given.filter.unwrap_or_default();

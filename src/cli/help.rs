@@ -63,14 +63,16 @@ pub(super) fn command() -> Command {
     taking_negative_numbers(Cli::command().mut_subcommands(with_example))
 }
 
-/// Options read `-1` as their value, and say what they take instead. Otherwise clap would say that there is no option `-1`.
+/// Options read `-1` as their value, and say what they take instead. Otherwise clap would say that there is no option
+/// `-1`.
 fn taking_negative_numbers(command: Command) -> Command {
     command
         .mut_args(|arg| if arg.get_action().takes_values() { arg.allow_negative_numbers(true) } else { arg })
         .mut_subcommands(taking_negative_numbers)
 }
 
-/// The same for reading arguments. `--help` shows the commands in groups, and leaves the options of `run` to `run --help`.
+/// The same for reading arguments. `--help` shows the commands in groups, and leaves the options of `run` to `run
+/// --help`.
 pub(super) fn grouped() -> Command {
     let commands = groups(&Cli::command());
     command()

@@ -105,7 +105,8 @@ pub(super) async fn limits(app: &App<'_>, action: &LimitsAction) -> Result<Exit,
     Ok(Exit::Fine)
 }
 
-/// Fails if the kinds of this program say that the name is that of a sequence or of a rate. The database knows only those with jobs.
+/// Fails if the kinds of this program say that the name is that of a sequence or of a rate. The database knows only
+/// those with jobs.
 fn refuse_others(name: &str) -> Result<(), CliError> {
     let registry = Registry::linked();
     match refusal(name, registry.iter().flat_map(|kind| kind.options.rules)) {

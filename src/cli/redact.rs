@@ -1,4 +1,5 @@
-//! The arguments of a job without the values of secret ones. Only programs that know the kind know which ones are secret.
+//! The arguments of a job without the values of secret ones. Only programs that know the kind know which ones are
+//! secret.
 
 use diesel_jobs_core::secrets::redacted;
 use diesel_jobs_core::{JobRecord, Registry};

@@ -17,8 +17,8 @@ pub(super) enum RetentionAction {
     List,
     /// Set how long jobs that end in a state from now on are kept
     ///
-    /// A setting for one kind takes precedence over one for all kinds. Both take precedence over the `retain` of the code and the options of the
-    /// worker. Jobs that have ended already keep their retention.
+    /// A setting for one kind takes precedence over one for all kinds. Both take precedence over the `retain` of the
+    /// code and the options of the worker. Jobs that have ended already keep their retention.
     Set(SetArgs),
     /// Remove such a setting, so that what the workers were started with applies again
     Unset(UnsetArgs),

@@ -53,8 +53,9 @@ pub(super) async fn run(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError> 
     Ok(Exit::Fine)
 }
 
-/// Stops the worker at a signal. This has a thread and a runtime of its own. So a worker whose handlers block every thread of the
-/// main runtime still says in the database that it stops, and is not held responsible for its end if it is killed.
+/// Stops the worker at a signal. This has a thread and a runtime of its own. So a worker whose handlers block every
+/// thread of the main runtime still says in the database that it stops, and is not held responsible for its end if it
+/// is killed.
 fn stop_on_signals(worker: WorkerHandle) -> Result<(), CliError> {
     let failed = |error| CliError::failed(format!("listening for signals: {error}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;

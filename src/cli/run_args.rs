@@ -12,38 +12,42 @@ use super::queues::QueueList;
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct RunArgs {
     /// Serve only these queues, each with this number of slots: mail=10,default=50. A queue without a number has
-    /// --slots slots. A queue that is not the default of any job is served, too; the log then shows which jobs are in it
-    /// [env: JOBS_QUEUES] [default: the default queues of the program's jobs]
+    /// --slots slots. A queue that is not the default of any job is served, too; the log then shows which jobs are in
+    /// it [env: JOBS_QUEUES] [default: the default queues of the program's jobs]
     #[arg(long, value_name = "QUEUES", value_parser = QueueList::parse, help_heading = "Options of run")]
     pub(super) queues: Option<QueueList>,
-    /// How many jobs of a queue this worker runs at once (its slots), for each queue that is named without a number. It counts only
-    /// the jobs of this worker; `concurrency(..)` on a job is a limit over all workers [env: JOBS_SLOTS] [default: 16]
+    /// How many jobs of a queue this worker runs at once (its slots), for each queue that is named without a number. It
+    /// counts only the jobs of this worker; `concurrency(..)` on a job is a limit over all workers [env: JOBS_SLOTS]
+    /// [default: 16]
     #[arg(long, value_name = "N", value_parser = positive, help_heading = "Options of run")]
     pub(super) slots: Option<usize>,
     /// An earlier name of --slots [env: JOBS_CONCURRENCY]
     #[arg(long, value_name = "N", value_parser = renamed, hide = true)]
     pub(super) concurrency: Option<usize>,
-    /// Connections for transactional handlers, and for loading the rows that handlers take; if all are in use, handlers wait
-    /// [env: JOBS_CONNECTIONS] [default: one per slot, at most 20]
+    /// Connections for transactional handlers, and for loading the rows that handlers take; if all are in use, handlers
+    /// wait [env: JOBS_CONNECTIONS] [default: one per slot, at most 20]
     #[arg(long, value_name = "N", value_parser = connections, help_heading = "Options of run")]
     pub(super) connections: Option<usize>,
     /// The interval of the poll, which finds jobs without a notification, such as 500ms [env: JOBS_POLL] [default: 3s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse_positive, help_heading = "Options of run")]
     pub(super) poll: Option<Duration>,
-    /// How long running jobs may continue after SIGTERM or SIGINT; a second signal stops at once. Unfinished jobs are then
-    /// released, and no attempt is consumed [env: JOBS_GRACE] [default: 8s]
+    /// How long running jobs may continue after SIGTERM or SIGINT; a second signal stops at once. Unfinished jobs are
+    /// then released, and no attempt is consumed [env: JOBS_GRACE] [default: 8s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = "Options of run")]
     pub(super) grace: Option<Duration>,
-    /// How long after its last heartbeat a worker counts as dead, and its jobs are rescued; at least 1s [env: JOBS_LEASE] [default: 30s]
+    /// How long after its last heartbeat a worker counts as dead, and its jobs are rescued; at least 1s [env:
+    /// JOBS_LEASE] [default: 30s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse_positive, help_heading = "Options of run")]
     pub(super) lease: Option<Duration>,
     /// Time limit of one attempt, if its kind has no `timeout` [env: JOBS_TIMEOUT] [default: unlimited]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse_positive, help_heading = "Options of run")]
     pub(super) timeout: Option<Duration>,
-    /// A job is discarded at this many counted crashes; before the last one it runs alone in its process [env: JOBS_MAX_CRASHES] [default: 3]
+    /// A job is discarded at this many counted crashes; before the last one it runs alone in its process [env:
+    /// JOBS_MAX_CRASHES] [default: 3]
     #[arg(long, value_name = "N", value_parser = crashes, help_heading = "Options of run")]
     pub(super) max_crashes: Option<u16>,
-    /// How long the history of the work is kept, by which `stats` and charts show rates; at least 1h [env: JOBS_KEEP_HISTORY] [default: 30d]
+    /// How long the history of the work is kept, by which `stats` and charts show rates; at least 1h [env:
+    /// JOBS_KEEP_HISTORY] [default: 30d]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse_positive, help_heading = "Options of run")]
     pub(super) keep_history: Option<Duration>,
     /// How long completed jobs are kept, unless their kind says `retain` [env: JOBS_RETAIN_COMPLETED] [default: 24h]
@@ -56,11 +60,13 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = "Options of run")]
     pub(super) retain_discarded: Option<Duration>,
     /// The environment that this worker belongs to, such as production. If `environment set` has named a database, only
-    /// workers with the same name serve it, so that other workers do not run the jobs of a copy [env: JOBS_ENVIRONMENT] [default: none]
+    /// workers with the same name serve it, so that other workers do not run the jobs of a copy [env: JOBS_ENVIRONMENT]
+    /// [default: none]
     #[arg(long, value_name = "NAME", value_parser = name, help_heading = "Options of run")]
     pub(super) environment: Option<String>,
-    /// Answer HTTP requests for probes and metrics on this address, such as 127.0.0.1:9464: /livez, /readyz, /startupz and /metrics.
-    /// It asks for no password, so choose an address that only your monitoring reaches [env: JOBS_LISTEN] [default: none]
+    /// Answer HTTP requests for probes and metrics on this address, such as 127.0.0.1:9464: /livez, /readyz, /startupz
+    /// and /metrics. It asks for no password, so choose an address that only your monitoring reaches [env: JOBS_LISTEN]
+    /// [default: none]
     #[arg(long, value_name = "HOST:PORT", value_parser = address, help_heading = "Options of run")]
     pub(super) listen: Option<String>,
 }

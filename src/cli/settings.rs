@@ -74,7 +74,8 @@ pub(super) fn run(args: &RunArgs, env: Environment<'_>) -> Result<RunArgs, CliEr
     })
 }
 
-/// The variables that may have the name of the operator, the first one first. Under `sudo` the user who called it counts.
+/// The variables that may have the name of the operator, the first one first. Under `sudo` the user who called it
+/// counts.
 const ACTOR: [&str; 5] = ["JOBS_ACTOR", "SUDO_USER", "USER", "LOGNAME", "USERNAME"];
 
 /// Returns who runs the command: the option, else the first variable that is set.

@@ -30,8 +30,8 @@ fn warnings(names: impl Iterator<Item = String>, known: &BTreeSet<String>) -> Ve
     sorted.into_iter().map(warning).collect()
 }
 
-/// Whether others set or read variables of this name: tests, Kubernetes and Docker for a service whose name begins with `jobs`, and builds with crash
-/// points.
+/// Whether others set or read variables of this name: tests, Kubernetes and Docker for a service whose name begins with
+/// `jobs`, and builds with crash points.
 fn is_of_others(name: &str) -> bool {
     name.starts_with("JOBS_TEST_")
         || cfg!(feature = "crash-points") && name == "JOBS_CRASH_AT"

@@ -78,8 +78,8 @@ impl OpenTelemetryRecorder {
         }
     }
 
-    /// Also measures the gauges of this worker, each time the metrics are collected: running jobs, slots, the age of the
-    /// heartbeat and so on.
+    /// Also measures the gauges of this worker, each time the metrics are collected: running jobs, slots, the age of
+    /// the heartbeat and so on.
     pub fn observe(&self, worker: &WorkerHandle) {
         for metric in names::OF_WORKER {
             let worker = worker.clone();

@@ -6,10 +6,10 @@ use opentelemetry::trace::{SpanContext, SpanId, TraceContextExt as _, TraceFlags
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
-/// Connects jobs with traces. From now on each enqueue of this process stores the current trace context with its jobs. The first
-/// attempt of a job that is due at once continues the trace of its enqueue: its span `job` is a child. All other attempts have a
-/// trace of their own, with a link. Call this function once, when the subscriber is installed. The subscriber must have
-/// `tracing_opentelemetry::layer()`.
+/// Connects jobs with traces. From now on each enqueue of this process stores the current trace context with its jobs.
+/// The first attempt of a job that is due at once continues the trace of its enqueue: its span `job` is a child. All
+/// other attempts have a trace of their own, with a link. Call this function once, when the subscriber is installed.
+/// The subscriber must have `tracing_opentelemetry::layer()`.
 pub fn connect_traces() {
     set_trace_source(current);
     set_trace_link(connect);

@@ -219,7 +219,8 @@ pub(crate) async fn a_job_whose_follower_is_refused_ends_nevertheless<F: Fixture
     assert!(claim(db, worker, 5).await.is_empty());
 }
 
-/// Two programs of different versions start at the same time repeatedly: each has rules for the kinds of which the other one has none.
+/// Two programs of different versions start at the same time repeatedly: each has rules for the kinds of which the
+/// other one has none.
 pub(crate) async fn programs_with_different_rules_start_at_the_same_time<F: Fixture>(f: F) {
     let db = f.database();
     let kinds: Vec<String> = (0..40).map(|number| format!("kind {number:02}")).collect();

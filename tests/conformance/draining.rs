@@ -1,4 +1,5 @@
-//! Workers that were draining when they died: somebody killed them because they took too long, and their jobs have not caused that.
+//! Workers that were draining when they died: somebody killed them because they took too long, and their jobs have not
+//! caused that.
 
 use std::time::Duration;
 

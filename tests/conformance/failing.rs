@@ -1,4 +1,5 @@
-//! What is stored of a failure beside its text: its fingerprint, the place of a panic, the backtrace, and who cancelled the job.
+//! What is stored of a failure beside its text: its fingerprint, the place of a panic, the backtrace, and who cancelled
+//! the job.
 
 use diesel_jobs_core::storage::{Action, CANCELLED, CRASH_FINGERPRINT, Cancelled, cancel_fingerprint};
 use diesel_jobs_core::{Failure, FailureKind, Finish, Keep, Transition, fingerprint};

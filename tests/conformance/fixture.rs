@@ -115,8 +115,8 @@ pub(crate) fn hold() -> (Hold, Held) {
     (Hold { started, go_on }, Held { started: has_started, go_on: go })
 }
 
-/// The longest time of a test. The slowest take half a minute on a quiet machine, and others run beside them, on five servers
-/// at once.
+/// The longest time of a test. The slowest take half a minute on a quiet machine, and others run beside them, on five
+/// servers at once.
 const LONGEST: Duration = Duration::from_secs(1200);
 
 /// Something that must happen is waited for this long. This only ends a test that hangs.

@@ -170,7 +170,8 @@ fn any_rows() -> impl Strategy<Value = Vec<(u64, HistoryRow)>> {
     )
 }
 
-/// The sums of everything that is stored. Means are sums of floating-point numbers, which depend on their order a little.
+/// The sums of everything that is stored. Means are sums of floating-point numbers, which depend on their order a
+/// little.
 async fn sums(db: &Database) -> Vec<String> {
     let quantiles = |quantiles: Option<diesel_jobs::history::Quantiles>| {
         quantiles.map(|q| format!("{:.6} {:.6} {:.6} {:.3}", q.p50, q.p95, q.p99, q.mean * 1.000_001))

@@ -1,5 +1,5 @@
-//! Enqueues in a transaction whose snapshot is older than the job of another transaction: `repeatable read` and `serializable` on PostgreSQL,
-//! and on SQLite a transaction that reads before it writes.
+//! Enqueues in a transaction whose snapshot is older than the job of another transaction: `repeatable read` and
+//! `serializable` on PostgreSQL, and on SQLite a transaction that reads before it writes.
 
 use diesel_jobs_core::{Limit, NewJob, OnConflict, Replace, Unique, Until};
 use diesel_jobs_storage::EnqueueError;

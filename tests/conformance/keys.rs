@@ -1,4 +1,5 @@
-//! What a key is made of: any JSON value, in one canonical text. The cases are those of the unit test in `jobs-core/src/canonical`.
+//! What a key is made of: any JSON value, in one canonical text. The cases are those of the unit test in
+//! `jobs-core/src/canonical`.
 
 use std::collections::HashMap;
 
@@ -24,7 +25,8 @@ pub(crate) fn cases() -> Vec<Case> {
 
 pub(crate) const BY: Unique = Unique::new().by(&["k"]);
 
-/// The rules for a key of the whole value, and of the value as one of the arguments, with the kind and the arguments of each.
+/// The rules for a key of the whole value, and of the value as one of the arguments, with the kind and the arguments of
+/// each.
 pub(crate) fn forms(json: &str) -> [(&'static str, String, Unique); 2] {
     [("a", json.to_owned(), Unique::new()), ("b", format!(r#"{{"other": "\u0000", "k" : {json} }}"#), BY)]
 }

@@ -36,7 +36,8 @@ async fn end_full(db: &Database) -> Vec<EndedByLimit> {
     db.storage.end_full(KEPT).await.unwrap()
 }
 
-/// What the admitter does: a pass, and then the end of jobs that find their limit full. Returns how many were admitted, and how many ended.
+/// What the admitter does: a pass, and then the end of jobs that find their limit full. Returns how many were admitted,
+/// and how many ended.
 async fn pass(db: &Database) -> (usize, usize) {
     pass_with(db, false).await
 }
@@ -209,7 +210,8 @@ pub(crate) async fn the_newest_jobs_of_a_key_run<F: Fixture>(f: F) {
     let cancelled = db.storage.cancelled(&old).await.unwrap();
     assert_eq!(cancelled.iter().map(|one| (one.job, one.by.clone())).collect::<Vec<_>>(), [(old[0], None)]);
     check(&f).await;
-    // More at once than the limit allows: of these, too, the oldest are cancelled. One of them runs, one is available, and one is held.
+    // More at once than the limit allows: of these, too, the oldest are cancelled. One of them runs, one is available,
+    // and one is held.
     let newer = enqueue_all(&f, vec![newest(); 3]).await;
     assert_eq!(pass(db).await, (0, 3));
     assert_eq!(pass(db).await, (2, 0));

@@ -1,4 +1,5 @@
-//! Requests that arrive twice: what was done with a key is not done again, even if two processes are asked at the same time.
+//! Requests that arrive twice: what was done with a key is not done again, even if two processes are asked at the same
+//! time.
 
 use diesel_jobs_core::storage::{
     Action, AuditRecord, JobFilter, NewSchedule, Once, Operated, OperationId, RequestKey, STEP, Scheduled, ScheduledJob,

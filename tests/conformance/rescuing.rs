@@ -148,7 +148,8 @@ pub(crate) async fn of_the_jobs_that_died_together_none_is_discarded_for_it<F: F
     assert_eq!(rescue(db, POLICY).await.discarded, [jobs[0]]);
 }
 
-/// All combinations of what the decision depends on. PostgreSQL decides in the statement of the rescue, and SQLite calls [`RescuePolicy::decide`].
+/// All combinations of what the decision depends on. PostgreSQL decides in the statement of the rescue, and SQLite
+/// calls [`RescuePolicy::decide`].
 fn deaths() -> Vec<Crashed> {
     let mut deaths = Vec::new();
     for (attempt, max_attempts) in [(1, 1), (1, 2), (2, 2)] {

@@ -1,4 +1,5 @@
-//! Unique jobs that run again: an enqueue while the job with the key runs inserts one more job, which starts after that one has ended.
+//! Unique jobs that run again: an enqueue while the job with the key runs inserts one more job, which starts after that
+//! one has ended.
 
 use std::time::Duration;
 

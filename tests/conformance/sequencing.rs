@@ -1,4 +1,5 @@
-//! Sequences: jobs with the same key run one after the other, in the order of their ids, through retries, snoozes, rescues and cancels.
+//! Sequences: jobs with the same key run one after the other, in the order of their ids, through retries, snoozes,
+//! rescues and cancels.
 
 use std::time::Duration;
 
@@ -43,7 +44,8 @@ async fn halts(db: &Database, id: JobId, text: &str, is_kept: bool) {
     assert!(reason.advice.contains("`worker sequences skip orders '[\"x\"]'`"), "{}", reason.advice);
 }
 
-/// Claims the only job that may start. Time that a test lets pass may have moved it below the scan floor, until a rescan.
+/// Claims the only job that may start. Time that a test lets pass may have moved it below the scan floor, until a
+/// rescan.
 async fn only(db: &Database, worker: WorkerId) -> ClaimedJob {
     let mut jobs = claim(db, worker, 9).await;
     if jobs.is_empty() {

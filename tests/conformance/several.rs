@@ -246,7 +246,8 @@ async fn place<F: Fixture>(f: &F, id: JobId) -> String {
     panic!("job {id} is not held")
 }
 
-/// A held job has other flags than an available one, which say where it waits. Passes without a sweep need the nudges of its end.
+/// A held job has other flags than an available one, which say where it waits. Passes without a sweep need the nudges
+/// of its end.
 pub(crate) async fn a_job_that_ends_while_it_waits_lets_the_next_one_move_up<F: Fixture>(f: F) {
     let db = f.database();
     let sequence = || Sequence::new("orders").key("x").on_discard(OnDiscard::Skip);

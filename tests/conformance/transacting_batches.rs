@@ -1,4 +1,5 @@
-//! Several jobs in one transaction: the writes of the handler and the finishes of all jobs are committed together, or nothing is.
+//! Several jobs in one transaction: the writes of the handler and the finishes of all jobs are committed together, or
+//! nothing is.
 
 use diesel_jobs_core::storage::Transacted;
 use diesel_jobs_core::{

@@ -124,7 +124,8 @@ pub(crate) async fn a_key_until_the_start_is_free_when_the_job_has_started<F: Fi
     let second = answer(&f, of("x", rule)).await;
     assert!(second.is_new());
     assert!(answer(&f, of("x", rule)).await == second.id());
-    // The first job has lost its key. Its end does not release the key of the other job, and its next attempt takes no key.
+    // The first job has lost its key. Its end does not release the key of the other job, and its next attempt takes no
+    // key.
     assert!(finish(db, &claimed[0], retry_in(Duration::ZERO)).await);
     assert!(answer(&f, of("x", rule)).await == second.id());
     for _ in 0..2 {
@@ -309,7 +310,8 @@ pub(crate) async fn a_debounced_job_has_the_newest_arguments<F: Fixture>(f: F) {
     assert!(answer(&f, with_note("x", "3", rule)).await.is_new(), "it has started");
 }
 
-/// A limit counts the jobs that are about to run. So a job that was admitted, and then got a later time, gives back what it took.
+/// A limit counts the jobs that are about to run. So a job that was admitted, and then got a later time, gives back
+/// what it took.
 pub(crate) async fn a_job_that_is_scheduled_again_takes_no_permit<F: Fixture>(f: F) {
     let db = f.database();
     let permits =

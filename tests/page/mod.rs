@@ -1,8 +1,8 @@
 //! A page of the documentation, and the outputs that it shows. Several test programs include this module by its path.
 //!
-//! A `console` block has commands, each after `$ `, and their outputs. An `output` block has an output without a command. A test runs each
-//! command and compares its output with the page. `UPDATE_EXPECTED=1` writes the real outputs into the page. A block of another language
-//! has no output.
+//! A `console` block has commands, each after `$ `, and their outputs. An `output` block has an output without a
+//! command. A test runs each command and compares its output with the page. `UPDATE_EXPECTED=1` writes the real outputs
+//! into the page. A block of another language has no output.
 
 mod compared;
 

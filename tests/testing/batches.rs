@@ -42,7 +42,8 @@ on!(pg_async, database = database::Database::create(), database.pg_async().await
 on!(sqlite, _ = (), database::sqlite(), []);
 on!(sqlite_async, _ = (), database::sqlite_async().await, [.await]);
 
-/// A handler that takes the connection runs in a savepoint. An error of the whole rolls it back, and an error of the job does not.
+/// A handler that takes the connection runs in a savepoint. An error of the whole rolls it back, and an error of the
+/// job does not.
 macro_rules! transactional {
     ($module:ident, $handle:ident<$connection:ty>, [$($asyncness:tt)?], [$($option:tt)*], $dsl:path, $kind:literal,
      $database:pat = $create:expr, $open:expr, [$($wait:tt)*]) => {

@@ -1,5 +1,5 @@
-//! The pools bb8 and mobc: enqueueing takes their objects as they are, the testing kit takes `&mut *conn`. The pool has one
-//! connection, as in the guide, so each `get` returns the connection of the test transaction.
+//! The pools bb8 and mobc: enqueueing takes their objects as they are, the testing kit takes `&mut *conn`. The pool has
+//! one connection, as in the guide, so each `get` returns the connection of the test transaction.
 
 use diesel_async::pooled_connection::{AsyncDieselConnectionManager, bb8, mobc};
 use diesel_async::{AsyncConnection as _, AsyncPgConnection};

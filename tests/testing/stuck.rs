@@ -152,8 +152,8 @@ async fn a_handler_that_never_ends_is_given_up_on_sqlite_also_if_the_clock_is_pa
     assert!(begun.elapsed() < MINUTES, "{begun:?}");
 }
 
-/// This handler borrows the connection, so the test waits for it. The message is printed by a second process, which runs this
-/// test only, while its handler waits.
+/// This handler borrows the connection, so the test waits for it. The message is printed by a second process, which
+/// runs this test only, while its handler waits.
 #[test]
 fn a_plain_handler_that_takes_the_connection_is_reported_and_waited_for() {
     const SECOND: &str = "JOBS_TEST_PRINTS";

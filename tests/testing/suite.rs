@@ -32,8 +32,8 @@ async fn failure(assertion: impl Future<Output = ()>) -> String {
     *payload.downcast::<String>().unwrap()
 }
 
-/// The tests for a type of connection. The arguments are: how it is opened, what follows calls on it (`.await` or nothing),
-/// the trait that runs queries, and a transactional job that it can run.
+/// The tests for a type of connection. The arguments are: how it is opened, what follows calls on it (`.await` or
+/// nothing), the trait that runs queries, and a transactional job that it can run.
 macro_rules! on {
     ($module:ident, $database:pat = $create:expr, $open:expr, [$($wait:tt)*], $dsl:path, $write:ident, $panic:ident, $other:ident) => {
         mod $module {

@@ -17,8 +17,9 @@ use crate::process::Process;
 const START: Duration = Duration::from_secs(10);
 /// How long its end may take.
 const END: Duration = Duration::from_secs(5);
-/// A shell script that runs PgBouncer. PgBouncer must be killed when the suite is killed. A pipe is closed
-/// then. PgBouncer does not watch this pipe, but the script does. PgBouncer does not run as root either, so root runs it as `nobody`.
+/// A shell script that runs PgBouncer. PgBouncer must be killed when the suite is killed. A pipe is closed then.
+/// PgBouncer does not watch this pipe, but the script does. PgBouncer does not run as root either, so root runs it as
+/// `nobody`.
 const GUARD: &str = r#"if [ "$(id -u)" = 0 ]; then set -- "$@" -u nobody; fi
 "$0" "$@" </dev/null & pooler=$!; read -r nothing; kill -KILL $pooler; wait $pooler"#;
 /// Selects what stays in a session of the server after its transaction, and is visible to the next client. Settings

@@ -1,6 +1,7 @@
-//! The short forms of the torture suite. Each is one test with a cluster of its own, real workers and real faults. They run some at a time,
-//! because they mostly wait. What fails is a broken rule of safety, order or count: the times are printed, and `cargo xtask torture` judges
-//! them on optimised workers. `cargo xtask watch mutants` runs all mutants. Here are those that break such a rule within seconds.
+//! The short forms of the torture suite. Each is one test with a cluster of its own, real workers and real faults. They
+//! run some at a time, because they mostly wait. What fails is a broken rule of safety, order or count: the times are
+//! printed, and `cargo xtask torture` judges them on optimised workers. `cargo xtask watch mutants` runs all mutants.
+//! Here are those that break such a rule within seconds.
 #![allow(missing_docs, clippy::print_stdout)]
 
 use std::process::{Command, Output};
@@ -20,7 +21,8 @@ impl Home {
 
 static HOMES: [Home; 3] = [Home::new("torture"), Home::new("torture-2"), Home::new("torture-3")];
 
-/// Runs the suite on the first cluster that is free, or on the last one when it becomes free. Panics if something is broken.
+/// Runs the suite on the first cluster that is free, or on the last one when it becomes free. Panics if something is
+/// broken.
 fn torture(args: &[&str]) {
     let output = {
         let free = HOMES.iter().find_map(|home| Some((home, home.lock.try_lock().ok()?)));

@@ -1,4 +1,5 @@
-//! What the tests of pages need besides PostgreSQL: a browser, its driver, and axe-core, which checks whether everybody can use a page.
+//! What the tests of pages need besides PostgreSQL: a browser, its driver, and axe-core, which checks whether everybody
+//! can use a page.
 
 use std::{
     fs,

@@ -1,5 +1,5 @@
-//! `cargo xtask package`: packs the published crates, and builds and runs the README's applications with only the packed
-//! files.
+//! `cargo xtask package`: packs the published crates, and builds and runs the README's applications with only the
+//! packed files.
 
 mod applications;
 

@@ -1,4 +1,5 @@
-//! `cargo xtask pages`: measures each page of the dashboard and each command that people wait for, beside millions of jobs.
+//! `cargo xtask pages`: measures each page of the dashboard and each command that people wait for, beside millions of
+//! jobs.
 
 use std::path::Path;
 

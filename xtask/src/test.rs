@@ -1,12 +1,12 @@
 //! `cargo xtask test`: prepares everything, then runs all tests on real databases.
 //!
-//! `cargo test` runs its programs one after the other. So it only compiles them here, and says how they are to be started:
-//! see `program.rs`. They run side by side: see `side_by_side.rs`.
+//! `cargo test` runs its programs one after the other. So it only compiles them here, and says how they are to be
+//! started: see `program.rs`. They run side by side: see `side_by_side.rs`.
 //!
 //! The tests find their PostgreSQL through three variables. `JOBS_TEST_DATABASE_URL` is the URL of a superuser and the
 //! database `postgres`. `JOBS_TEST_CA` is the certificate authority that signed the server's certificate (PEM).
-//! `JOBS_TEST_PG_BIN` is the directory with `postgres`, `pg_ctl` and `psql`. The tests of the dashboard find a browser and
-//! axe-core through three more variables: see `browser.rs`.
+//! `JOBS_TEST_PG_BIN` is the directory with `postgres`, `pg_ctl` and `psql`. The tests of the dashboard find a browser
+//! and axe-core through three more variables: see `browser.rs`.
 
 mod again;
 mod end;
@@ -45,7 +45,8 @@ pub(crate) const OUTPUTS: &str = "target/test-output";
 pub(crate) const LIMIT: u64 = 40;
 /// The test programs of this name have bounds of time. `cargo xtask watch` runs them, optimised and alone.
 pub(crate) const MEASURED: &str = "measured";
-/// A killed server loses nothing with this, only a machine that loses its power does. The torture suite, which is about crashes, has servers of its own.
+/// A killed server loses nothing with this, only a machine that loses its power does. The torture suite, which is about
+/// crashes, has servers of its own.
 const SETTINGS: &str = "fsync = off\nfull_page_writes = off\n";
 const FIX: &str = "read the failed tests' output above; run one alone with: cargo xtask test -- NAME";
 

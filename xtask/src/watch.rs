@@ -1,6 +1,8 @@
-//! `cargo xtask watch`: everything whose verdict depends on time or chance, in optimised builds and on a machine without other work.
+//! `cargo xtask watch`: everything whose verdict depends on time or chance, in optimised builds and on a machine
+//! without other work.
 //!
-//! What `cargo xtask test` leaves out is judged here: milliseconds, rates and percentiles, all mutants, and all versions of PostgreSQL.
+//! What `cargo xtask test` leaves out is judged here: milliseconds, rates and percentiles, all mutants, and all
+//! versions of PostgreSQL.
 
 use std::{path::Path, time::Instant};
 

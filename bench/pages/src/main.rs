@@ -1,7 +1,8 @@
-//! `jobs-pages`: fills a database with millions of jobs, and measures each page of the dashboard and each command that people wait for.
+//! `jobs-pages`: fills a database with millions of jobs, and measures each page of the dashboard and each command that
+//! people wait for.
 //!
-//! A page is asked for through the router, in this process. A command is a process of its own, so its time includes the start of
-//! the process and the connection. `cargo xtask pages` builds both and starts a server.
+//! A page is asked for through the router, in this process. A command is a process of its own, so its time includes the
+//! start of the process and the connection. `cargo xtask pages` builds both and starts a server.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to a terminal")]
 

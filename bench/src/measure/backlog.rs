@@ -1,5 +1,5 @@
-//! `backlog`: how fast the first jobs of a long queue are drained. It is also measured while many jobs are scheduled for
-//! later, and with a long history.
+//! `backlog`: how fast the first jobs of a long queue are drained. It is also measured while many jobs are scheduled
+//! for later, and with a long history.
 
 use anyhow::Result;
 

@@ -1,5 +1,6 @@
-//! `each`: a job for each row of a query. Ours inserts them with one statement (`enqueue_each`). For comparison the same rows are read by
-//! the client, which then enqueues a job for each (`enqueue_all`). The raw baseline is the statement as one would write it by hand.
+//! `each`: a job for each row of a query. Ours inserts them with one statement (`enqueue_each`). For comparison the
+//! same rows are read by the client, which then enqueues a job for each (`enqueue_all`). The raw baseline is the
+//! statement as one would write it by hand.
 
 use std::time::Instant;
 

@@ -1,5 +1,5 @@
-//! `flow`: what limits and unique keys cost, and what batches in one transaction save. Each figure of jobs with a limit, with a key or in
-//! batches is compared with that of plain jobs in the same run.
+//! `flow`: what limits and unique keys cost, and what batches in one transaction save. Each figure of jobs with a
+//! limit, with a key or in batches is compared with that of plain jobs in the same run.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

@@ -52,8 +52,8 @@ pub(crate) async fn measure(bench: &Bench) -> Result<()> {
             let jobs = bench.options.jobs(OUR_JOBS);
             match bench.repeat(&name, async || ours(bench, processes, jobs, time).await).await {
                 Ok(runs) => bench.report(&mut lines, line(name, jobs).with(&runs))?,
-                // On a small machine one of 128 workers may get no connection in time, and end. The hand-written queues are
-                // measured all the same.
+                // On a small machine one of 128 workers may get no connection in time, and end. The hand-written queues
+                // are measured all the same.
                 Err(error) if processes == PROCESSES[3] => bench.note(&format!("{name}: left out: {error:#}")),
                 Err(error) => return Err(error),
             }

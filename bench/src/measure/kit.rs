@@ -1,4 +1,5 @@
-//! `kit`: how many jobs that do nothing the testing kit's `drain` runs per second, on SQLite in memory, inside a test transaction.
+//! `kit`: how many jobs that do nothing the testing kit's `drain` runs per second, on SQLite in memory, inside a test
+//! transaction.
 
 use std::time::Instant;
 

@@ -1,5 +1,5 @@
-//! `operating`: what operators and monitoring cost. It measures the CPU time of the worker that counts all jobs, the wait of a job while a
-//! million others are retried, and the speed with and without metrics.
+//! `operating`: what operators and monitoring cost. It measures the CPU time of the worker that counts all jobs, the
+//! wait of a job while a million others are retried, and the speed with and without metrics.
 
 use std::collections::HashMap;
 use std::process::Stdio;
@@ -66,8 +66,8 @@ pub(crate) async fn measure(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// Counts all jobs once, as a worker does. Returns the CPU time of this program and of the server, as a share of the time until the next
-/// count.
+/// Counts all jobs once, as a worker does. Returns the CPU time of this program and of the server, as a share of the
+/// time until the next count.
 async fn sampler(bench: &Bench, ended: u64, waiting: u64) -> Result<Run> {
     let database = bench.server.create().await?;
     seed::history(&database.client, ended).await?;
@@ -96,7 +96,8 @@ async fn sampler(bench: &Bench, ended: u64, waiting: u64) -> Result<Run> {
     Ok(Run::new(busy / every * 100.0).with("took_s", took.as_secs_f64()).with("rest_s", rest.as_secs_f64()))
 }
 
-/// Drains a queue. With metrics, the worker records every event. It also renders the text each second, as if Prometheus read it.
+/// Drains a queue. With metrics, the worker records every event. It also renders the text each second, as if Prometheus
+/// read it.
 async fn drain(bench: &Bench, jobs: u64, observed: bool) -> Result<Run> {
     let database = bench.server.create().await?;
     seed::ready(&database.client, "noop", jobs, 0, "0").await?;
@@ -132,8 +133,8 @@ async fn enqueue(bench: &Bench, seconds: u64, observed: bool) -> Result<Run> {
     Ok(Run::new(line["ours"].as_f64().context("`enqueue` printed no figure")?))
 }
 
-/// Enqueues a job each 20 ms while this many discarded jobs are retried, and returns how long they waited. The retried jobs wait in a
-/// queue that no worker serves, so that only the retry itself competes with the others.
+/// Enqueues a job each 20 ms while this many discarded jobs are retried, and returns how long they waited. The retried
+/// jobs wait in a queue that no worker serves, so that only the retry itself competes with the others.
 async fn pick_up(bench: &Bench, discarded: u64) -> Result<Run> {
     let database = bench.server.create().await?;
     discard(&database, discarded).await?;

@@ -1,4 +1,5 @@
-//! Claims a batch and finishes it, then the next one: the most that a limit of as many jobs as the batch has could allow.
+//! Claims a batch and finishes it, then the next one: the most that a limit of as many jobs as the batch has could
+//! allow.
 
 use std::time::{Duration, Instant};
 

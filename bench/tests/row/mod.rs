@@ -5,7 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 
-/// Runs a measure. They run one at a time: processes that work as fast as they can would change the rates of another measure.
+/// Runs a measure. They run one at a time: processes that work as fast as they can would change the rates of another
+/// measure.
 pub(crate) fn measured(measure: &[&str], variant: &str) -> Output {
     static TURN: Mutex<()> = Mutex::new(());
     // A measure that failed does not prevent the next one.

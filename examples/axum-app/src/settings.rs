@@ -15,7 +15,8 @@ pub struct Settings {
     pub bind: String,
     /// `REVIEW_AFTER_SECONDS`: how long after an order its customer is asked for a review. Default: a week.
     pub review_after: Duration,
-    /// `PROXY_SECRET` and `ADMINS` (names, separated by commas): who may use the dashboard. Without a secret, all requests are refused.
+    /// `PROXY_SECRET` and `ADMINS` (names, separated by commas): who may use the dashboard. Without a secret, all
+    /// requests are refused.
     pub operators: Option<Operators>,
 }
 

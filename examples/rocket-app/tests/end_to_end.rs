@@ -21,8 +21,8 @@ fn start_library(database: &TestDatabase, args: &[&str]) -> Process {
     Process::start(env!("CARGO_BIN_EXE_library"), database.url(), args, &env)
 }
 
-/// Borrows all books over HTTP, returns the first one, and lets the hour pass until the readers are reminded. Waits until the pages of the
-/// other books show their letters.
+/// Borrows all books over HTTP, returns the first one, and lets the hour pass until the readers are reminded. Waits
+/// until the pages of the other books show their letters.
 async fn readers_are_reminded(database: &TestDatabase, library: &Process) -> Client {
     let mut client = Client::connect(&library.logged("launched from http://").await).await;
     for (book, id) in BOOKS.iter().zip(1..) {

@@ -15,7 +15,8 @@ impl JobContext {
         let _ = self.0.started.set(now);
     }
 
-    /// Whether the job must not start any more. The database's time is that of the claim, and what has passed here since.
+    /// Whether the job must not start any more. The database's time is that of the claim, and what has passed here
+    /// since.
     pub(crate) fn is_expired(&self) -> bool {
         let since = TimeDelta::from_std(self.0.taken.elapsed()).unwrap_or_default();
         self.0.job.start_by.is_some() && is_expired(&self.0.job, self.claimed_at() + since)
@@ -26,7 +27,8 @@ impl JobContext {
         self.0.started.get().map(Instant::elapsed)
     }
 
-    /// From `run_at` to the call of the handler, if it was called. Up to the claim by the database's clock, then by ours.
+    /// From `run_at` to the call of the handler, if it was called. Up to the claim by the database's clock, then by
+    /// ours.
     pub(crate) fn waited(&self) -> Option<Duration> {
         let started = self.0.started.get()?;
         let until_claim = (self.claimed_at() - self.run_at()).to_std().unwrap_or_default();

@@ -9,13 +9,15 @@ use std::str::Chars;
 /// How much of a message counts. The end of a long message often contains what is different each time.
 const MAX_CHARS: usize = 1000;
 
-/// Returns a number from 0 to 2^53 - 1, so that it is exact in JSON, too. Two messages of the same kind of failure
-/// have the same number if they differ only in numbers, times, UUIDs, other hexadecimal ids, texts between `'` or `"`, and white space.
+/// Returns a number from 0 to 2^53 - 1, so that it is exact in JSON, too. Two messages of the same kind of failure have
+/// the same number if they differ only in numbers, times, UUIDs, other hexadecimal ids, texts between `'` or `"`, and
+/// white space.
 pub fn fingerprint(kind: &str, message: &str) -> i64 {
     of_plain_text(kind, &normalised(message))
 }
 
-/// The fingerprint of a text in which nothing is left out: FNV-1a over both texts, with the upper bits folded into the lower ones.
+/// The fingerprint of a text in which nothing is left out: FNV-1a over both texts, with the upper bits folded into the
+/// lower ones.
 pub(super) const fn of_plain_text(kind: &str, text: &str) -> i64 {
     const BITS: u32 = 53;
     let hash = hashed(hashed(hashed(0xcbf2_9ce4_8422_2325, kind.as_bytes()), &[0]), text.as_bytes());

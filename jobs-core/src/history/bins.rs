@@ -1,5 +1,5 @@
-//! Bins: how often a duration was in each of a fixed series of ranges. Bins of several minutes and workers are joined by
-//! adding them bin by bin. Quantiles are estimated from the sums. Quantiles themselves must never be averaged.
+//! Bins: how often a duration was in each of a fixed series of ranges. Bins of several minutes and workers are joined
+//! by adding them bin by bin. Quantiles are estimated from the sums. Quantiles themselves must never be averaged.
 //!
 //! Bin 0 is below a millisecond. The upper border of each further bin is √2 times the border before it. So an estimated
 //! quantile is wrong by at most this factor.

@@ -93,8 +93,8 @@ pub struct HistoryRow {
 pub struct HistoryBatch {
     /// Identifies the batch. A batch that was stored already is not stored again.
     pub id: Uuid,
-    /// The middle of the time in which it was counted, by the monotonic clock. The database computes the minute from its
-    /// own clock and the age of this moment.
+    /// The middle of the time in which it was counted, by the monotonic clock. The database computes the minute from
+    /// its own clock and the age of this moment.
     pub middle: Instant,
     /// The rows.
     pub rows: Vec<HistoryRow>,

@@ -1,9 +1,10 @@
-//! Rates: how many jobs with the same key may start in a period. Each start spends a token, and tokens come at equal intervals (the generic cell
-//! rate algorithm, GCRA).
+//! Rates: how many jobs with the same key may start in a period. Each start spends a token, and tokens come at equal
+//! intervals (the generic cell rate algorithm, GCRA).
 
 use super::Rule;
 
-/// The tokens of a key, at one time. All times are in microseconds. The function `jobs.bucket` on PostgreSQL computes the same.
+/// The tokens of a key, at one time. All times are in microseconds. The function `jobs.bucket` on PostgreSQL computes
+/// the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket {
     /// The largest number of tokens.
@@ -15,8 +16,9 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// The tokens of a key that has all its tokens again in `lack`. `lack` is limited to the time of all tokens: the clock may have been set
-    /// back, or an earlier job had another rate. `None` if the rule is no rate, or an invalid one.
+    /// The tokens of a key that has all its tokens again in `lack`. `lack` is limited to the time of all tokens: the
+    /// clock may have been set back, or an earlier job had another rate. `None` if the rule is no rate, or an invalid
+    /// one.
     pub fn of(rule: Rule, lack: i64) -> Option<Self> {
         let Rule::Rate { limit, per, burst, .. } = rule.checked().ok()? else { return None };
         let every = u64::try_from(per.as_micros()).ok()?.div_ceil(u64::from(limit));
@@ -40,8 +42,8 @@ impl Bucket {
         self.lack
     }
 
-    /// The time until the next pass of admission for this key, if there is no token. If tokens come fast, a pass gives out several at once: at most
-    /// a quarter of the burst, and at most those of 20 ms.
+    /// The time until the next pass of admission for this key, if there is no token. If tokens come fast, a pass gives
+    /// out several at once: at most a quarter of the burst, and at most those of 20 ms.
     pub fn next_look(self) -> i64 {
         let several = (self.burst / 4).max(1).min((20_000 / self.every).max(1));
         self.lack - (self.burst - several) * self.every
@@ -68,7 +70,8 @@ mod tests {
         Rule::rate(limit, per).with_burst(burst)
     }
 
-    /// The start times of jobs that all wait from the time 0 on. The bucket is examined at each time at which it asks for that.
+    /// The start times of jobs that all wait from the time 0 on. The bucket is examined at each time at which it asks
+    /// for that.
     fn starts(rate: Rule, jobs: usize) -> Vec<i64> {
         let (mut now, mut full_at, mut starts) = (0, 0, Vec::new());
         while starts.len() < jobs {

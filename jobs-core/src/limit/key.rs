@@ -1,4 +1,5 @@
-//! Keys of limits, sequences and unique jobs, as people read and write them. A stored key is a list of values as JSON, or their hash.
+//! Keys of limits, sequences and unique jobs, as people read and write them. A stored key is a list of values as JSON,
+//! or their hash.
 
 use crate::canonical::{canonical, items};
 
@@ -15,8 +16,8 @@ pub fn keyed(stored: &str) -> String {
     if stored == ALL { "all jobs".to_owned() } else { format!("key {stored}") }
 }
 
-/// Whether this text means the stored key. The text may be the stored key, its form as [`key_text`] prints it, or its values
-/// with commas between them, such as `7` or `ada, 7`.
+/// Whether this text means the stored key. The text may be the stored key, its form as [`key_text`] prints it, or its
+/// values with commas between them, such as `7` or `ada, 7`.
 pub fn is_key(stored: &str, written: &str) -> bool {
     let written = written.trim();
     if written == stored || written == key_text(stored) {

@@ -14,7 +14,8 @@ pub struct KindRule {
     pub rule: Rule,
     /// The arguments whose values are the key. If there are none, all jobs have the same key.
     pub by: &'static [&'static str],
-    /// The arguments whose values are the tenant of a job: the tenants that wait for a key take turns. Without arguments, there are no tenants.
+    /// The arguments whose values are the tenant of a job: the tenants that wait for a key take turns. Without
+    /// arguments, there are no tenants.
     pub fair: &'static [&'static str],
 }
 
@@ -50,13 +51,15 @@ impl KindRule {
         self
     }
 
-    /// Sets what happens to a job that finds the limit full, or no token. Default: it waits. In a sequence it always waits.
+    /// Sets what happens to a job that finds the limit full, or no token. Default: it waits. In a sequence it always
+    /// waits.
     pub const fn on_full(mut self, on_full: OnFull) -> Self {
         self.rule = self.rule.with_on_full(on_full);
         self
     }
 
-    /// Lets the tenants that wait for a key take turns. The values of these arguments are the tenant of a job. Default: there are no tenants.
+    /// Lets the tenants that wait for a key take turns. The values of these arguments are the tenant of a job. Default:
+    /// there are no tenants.
     pub const fn fair_by(mut self, arguments: &'static [&'static str]) -> Self {
         self.fair = arguments;
         self
@@ -68,8 +71,8 @@ impl KindRule {
         JobRule::new(self.name.to_owned(), key_of(self.by, args)?, self.rule, tenant)
     }
 
-    /// Like [`of`](Self::of). If arguments that `by` names are missing, the key is the empty list. `None` if the rule itself is invalid: then the
-    /// attribute has reported it.
+    /// Like [`of`](Self::of). If arguments that `by` names are missing, the key is the empty list. `None` if the rule
+    /// itself is invalid: then the attribute has reported it.
     pub(crate) fn of_any(self, args: &str) -> Option<JobRule> {
         let tenant = || (!self.fair.is_empty()).then(|| key(&[]));
         self.of(args).or_else(|_| JobRule::new(self.name.to_owned(), key(&[]), self.rule, tenant())).ok()

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum OnDiscard {
-    /// The sequence halts: none of the later jobs starts. `worker retry` runs the discarded job again, and `worker sequences skip`
-    /// continues without it.
+    /// The sequence halts: none of the later jobs starts. `worker retry` runs the discarded job again, and `worker
+    /// sequences skip` continues without it.
     #[default]
     Halt,
     /// The next job starts.

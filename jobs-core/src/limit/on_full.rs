@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Failure, FailureKind};
 use crate::failure::cancel_fingerprint;
 
-/// What happens to a job whose limit is full when it becomes due. It applies to jobs that have not started. A job that waits for its next attempt or
-/// snoozes waits in any case.
+/// What happens to a job whose limit is full when it becomes due. It applies to jobs that have not started. A job that
+/// waits for its next attempt or snoozes waits in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -16,7 +16,8 @@ pub enum OnFull {
     Wait,
     /// It is discarded.
     Discard,
-    /// The oldest jobs of its key that have this rule are cancelled, including running ones, until as many are left as the limit allows. A rate cannot have this rule.
+    /// The oldest jobs of its key that have this rule are cancelled, including running ones, until as many are left as
+    /// the limit allows. A rate cannot have this rule.
     CancelOldest,
 }
 

@@ -45,8 +45,8 @@ impl Limit {
         Self(OwnRule::new(name.into(), Rule::concurrency(most)))
     }
 
-    /// Counts the jobs separately for each value. Several calls make a key of several values. A value is anything that serde writes as JSON.
-    /// Default: all jobs of the limit have one key.
+    /// Counts the jobs separately for each value. Several calls make a key of several values. A value is anything that
+    /// serde writes as JSON. Default: all jobs of the limit have one key.
     pub fn key(mut self, value: impl Serialize) -> Self {
         self.0.key.push(value_of(value));
         self
@@ -58,8 +58,9 @@ impl Limit {
         self
     }
 
-    /// Lets the tenants of the key take turns, and sets that of this job. So a tenant with many waiting jobs does not delay the others.
-    /// Several calls make a tenant of several values. A value is anything that serde writes as JSON. Default: no tenants.
+    /// Lets the tenants of the key take turns, and sets that of this job. So a tenant with many waiting jobs does not
+    /// delay the others. Several calls make a tenant of several values. A value is anything that serde writes as JSON.
+    /// Default: no tenants.
     ///
     /// ```
     /// # use diesel_jobs_core::Limit;
@@ -85,8 +86,8 @@ impl Sequence {
         Self(OwnRule::new(name.into(), Rule::Sequence { on_discard: OnDiscard::Halt }))
     }
 
-    /// The jobs with each value are a sequence of their own. Several calls make a key of several values. A value is anything
-    /// that serde writes as JSON.
+    /// The jobs with each value are a sequence of their own. Several calls make a key of several values. A value is
+    /// anything that serde writes as JSON.
     pub fn key(mut self, value: impl Serialize) -> Self {
         self.0.key.push(value_of(value));
         self
@@ -105,13 +106,15 @@ impl Sequence {
 pub struct Rate(OwnRule);
 
 impl Rate {
-    /// At most `limit` starts in the period `per`, of all jobs of the rate with this name. `limit` is from 1 to 1,000,000, and `per` from 1 ms to
-    /// 366 days. A rate allows at most 10,000 starts in a second. The enqueue refuses other values.
+    /// At most `limit` starts in the period `per`, of all jobs of the rate with this name. `limit` is from 1 to
+    /// 1,000,000, and `per` from 1 ms to 366 days. A rate allows at most 10,000 starts in a second. The enqueue refuses
+    /// other values.
     pub fn new(name: impl Into<String>, limit: u32, per: Duration) -> Self {
         Self(OwnRule::new(name.into(), Rule::rate(limit, per)))
     }
 
-    /// Sets how many jobs may start at once after a quiet time, from 1 to 10,000. Default: the number of starts in a tenth of a second, at least 1.
+    /// Sets how many jobs may start at once after a quiet time, from 1 to 10,000. Default: the number of starts in a
+    /// tenth of a second, at least 1.
     pub fn burst(mut self, burst: u32) -> Self {
         self.0.rule = self.0.rule.with_burst(burst);
         self
@@ -124,7 +127,8 @@ impl Rate {
         self
     }
 
-    /// Sets what happens to the job if there is no token when it becomes due: it waits or is discarded. Default: it waits.
+    /// Sets what happens to the job if there is no token when it becomes due: it waits or is discarded. Default: it
+    /// waits.
     pub fn on_full(mut self, on_full: OnFull) -> Self {
         self.0.rule = self.0.rule.with_on_full(on_full);
         self

@@ -63,7 +63,8 @@ impl Rule {
         Self::Concurrency { most, on_full: OnFull::Wait }
     }
 
-    /// At most this many starts in a period. The burst is the number of starts in a tenth of a second, at least 1. A job that finds no token waits.
+    /// At most this many starts in a period. The burst is the number of starts in a tenth of a second, at least 1. A
+    /// job that finds no token waits.
     #[expect(clippy::cast_possible_truncation, reason = "it is at most `MOST_BURST`")]
     pub const fn rate(limit: u32, per: Duration) -> Self {
         let micros = per.as_micros();

@@ -1,7 +1,8 @@
 //! All rules of one job: it starts when all of them allow it, and takes all permits and tokens at once.
 //!
-//! Jobs with the same rules and the same keys wait in one *lane*. Only the first job of a lane is compared with its rules, and it waits at one
-//! that does not allow it. Without lanes, all these jobs would move repeatedly from one full limit to another.
+//! Jobs with the same rules and the same keys wait in one *lane*. Only the first job of a lane is compared with its
+//! rules, and it waits at one that does not allow it. Without lanes, all these jobs would move repeatedly from one full
+//! limit to another.
 
 use std::collections::BTreeSet;
 use std::ops::Deref;
@@ -16,14 +17,15 @@ use crate::flags;
 /// The most rules of one job.
 pub const MOST_RULES: usize = 4;
 
-/// The rules of one job, which fit together. A sequence comes first: the job waits for its turn, and then for the other rules.
+/// The rules of one job, which fit together. A sequence comes first: the job waits for its turn, and then for the other
+/// rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Rules(Vec<JobRule>);
 
 impl Rules {
-    /// These rules. Fails if one of them may not be stored, or if they do not fit together. For rules that another program has written, such as
-    /// an export.
+    /// These rules. Fails if one of them may not be stored, or if they do not fit together. For rules that another
+    /// program has written, such as an export.
     pub fn new(rules: Vec<JobRule>) -> Result<Self, RuleProblem> {
         Self::of(rules.into_iter().map(|JobRule { name, key, rule, tenant }| {
             let are_keys = std::iter::once(&key).chain(&tenant).all(|key| is_stored_key(key));
@@ -82,9 +84,9 @@ impl Rules {
         }
     }
 
-    /// The lane of jobs with these rules: the names and keys as a JSON list, or its hash. After the key of a rate there is a 1. A rate has no
-    /// permits. So a job with a rate must not share a lane with a job that needs a permit of the same name. The SQL function `jobs.lane` makes
-    /// the same text.
+    /// The lane of jobs with these rules: the names and keys as a JSON list, or its hash. After the key of a rate there
+    /// is a 1. A rate has no permits. So a job with a rate must not share a lane with a job that needs a permit of the
+    /// same name. The SQL function `jobs.lane` makes the same text.
     pub(super) fn lane(&self) -> String {
         let mut rules: Vec<&JobRule> = self.beside_sequence().iter().collect();
         rules.sort_unstable_by_key(|rule| (&rule.name, &rule.key));
@@ -104,8 +106,8 @@ impl Deref for Rules {
     }
 }
 
-/// Whether it is the canonical text of a list, or a hash. An enqueue makes no other keys, and a job with another one would not count together with
-/// those of its key.
+/// Whether it is the canonical text of a list, or a hash. An enqueue makes no other keys, and a job with another one
+/// would not count together with those of its key.
 fn is_stored_key(key: &str) -> bool {
     let is_hash = |hash: &str| hash.len() == 64 && hash.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
     key.strip_prefix("sha256:").is_some_and(is_hash)

@@ -23,12 +23,14 @@ use crate::worker::shared::Shared;
 
 /// The time between two sweeps, while there are held jobs or this program has limits.
 const SWEEP: Duration = Duration::from_millis(900);
-/// The time between two sweeps if no job is held and this program has no limits. Other programs may enqueue jobs with limits.
+/// The time between two sweeps if no job is held and this program has no limits. Other programs may enqueue jobs with
+/// limits.
 const SWEEP_WITHOUT_LIMITS: Duration = Duration::from_secs(5);
-/// The time between two passes while this program has limits and this worker has jobs. Enqueues notify only idle workers.
+/// The time between two passes while this program has limits and this worker has jobs. Enqueues notify only idle
+/// workers.
 const PASS_WITH_JOBS: Duration = Duration::from_millis(50);
-/// The shortest time between two passes that notifications start, while no job is held and this program has no limits. On SQLite each
-/// commit is a notification.
+/// The shortest time between two passes that notifications start, while no job is held and this program has no limits.
+/// On SQLite each commit is a notification.
 const BETWEEN_NOTIFICATIONS: Duration = Duration::from_secs(1);
 /// The shortest time between two passes for tokens.
 const BETWEEN_TOKENS: Duration = Duration::from_millis(2);
@@ -79,7 +81,8 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
         let found = shared.storage.admit(sweeps).await;
         crash_point("admitted");
         if sweeps && !found.as_ref().is_ok_and(|found| found.is_busy) {
-            // Also after an error: if a sweep takes too long, the passes between two sweeps still admit what was nudged.
+            // Also after an error: if a sweep takes too long, the passes between two sweeps still admit what was
+            // nudged.
             swept = Some(Instant::now());
             sweep_again = found.as_ref().is_ok_and(|found| found.sweep_again);
         }

@@ -1,5 +1,5 @@
-//! A part of the admitter: ends jobs whose limit is full and that do not wait (`on_full`). It runs after a pass that has left such jobs held. If the
-//! worker dies in between, the next pass of another worker finds them again.
+//! A part of the admitter: ends jobs whose limit is full and that do not wait (`on_full`). It runs after a pass that
+//! has left such jobs held. If the worker dies in between, the next pass of another worker finds them again.
 
 use crate::recorder::{AttemptOutcome, Event};
 use crate::state::JobState;

@@ -1,5 +1,5 @@
-//! The pruner of the history: joins rows of several workers and minutes to rows of a longer time, and deletes expired rows.
-//! Each statement reads a bounded number of rows.
+//! The pruner of the history: joins rows of several workers and minutes to rows of a longer time, and deletes expired
+//! rows. Each statement reads a bounded number of rows.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! The history writer: stores what this worker did, when a minute of the database's clock is over, and at the shutdown.
 //!
-//! If the database does not answer, the numbers stay in memory until it does. After an hour the oldest minutes are joined.
-//! If the process is killed, what it did since the last minute is missing in the history.
+//! If the database does not answer, the numbers stay in memory until it does. After an hour the oldest minutes are
+//! joined. If the process is killed, what it did since the last minute is missing in the history.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -47,8 +47,8 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     }
 }
 
-/// How long the current minute still takes, by the database's clock. Before the first heartbeats this process's clock is
-/// used. If that is wrong, the first numbers come into a neighbouring minute.
+/// How long the current minute still takes, by the database's clock. Before the first heartbeats this process's clock
+/// is used. If that is wrong, the first numbers come into a neighbouring minute.
 fn until_the_minute_ends(shared: &Shared) -> Duration {
     let beat = shared.heartbeat_state.newest_with_predecessor();
     let since = |sent: Instant| TimeDelta::from_std(sent.elapsed()).unwrap_or_default();

@@ -52,8 +52,8 @@ pub(crate) struct Maintenance {
     stop: CancellationToken,
 }
 
-/// Starts all services. They continue while the worker drains, so that its own leases stay valid. `frozen` is the freeze
-/// that the worker found at its start.
+/// Starts all services. They continue while the worker drains, so that its own leases stay valid. `frozen` is the
+/// freeze that the worker found at its start.
 pub(crate) fn start(shared: &Arc<Shared>, frozen: Option<Freeze>) -> Maintenance {
     let services = TaskTracker::new();
     let stop = CancellationToken::new();

@@ -1,5 +1,5 @@
-//! Operations: does batches of the actions that operators have started on all jobs that match a filter. One worker at a time
-//! works on an operation, because a step locks its row.
+//! Operations: does batches of the actions that operators have started on all jobs that match a filter. One worker at a
+//! time works on an operation, because a step locks its row.
 
 use std::sync::Arc;
 use std::time::Duration;

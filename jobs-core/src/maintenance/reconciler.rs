@@ -25,8 +25,8 @@ use crate::storage::StorageResult;
 use crate::telemetry::{self, RateLimitedWarning};
 use crate::worker::shared::Shared;
 
-/// If no claim failed, one of this many checks also searches for unknown leases. That is once in two lease times, at least
-/// once a minute.
+/// If no claim failed, one of this many checks also searches for unknown leases. That is once in two lease times, at
+/// least once a minute.
 const CHECKS_PER_SEARCH: u32 = 12;
 /// How long the reply to a commit may take on a busy machine.
 const COMMIT_REPLY_TIME: Duration = Duration::from_millis(500);

@@ -14,8 +14,8 @@ use crate::worker::shared::Shared;
 const SHORTEST: Duration = Duration::from_secs(1);
 /// The pause before a requested rescan.
 const URGENT: Duration = Duration::from_millis(150);
-/// The longest pause is this many times as long as the rescan before it, and the shortest 30 times. So routine rescans of up to
-/// 200 ms take about 3 % of a processor at most.
+/// The longest pause is this many times as long as the rescan before it, and the shortest 30 times. So routine rescans
+/// of up to 200 ms take about 3 % of a processor at most.
 const PAUSE_FACTOR: u32 = 50;
 const URGENT_PAUSE_FACTOR: u32 = 10;
 /// But no pause is longer than this.

@@ -1,5 +1,5 @@
-//! The sampler: counts all jobs by queue, kind and state, for everyone who wants to know how many there are. One worker at
-//! a time counts, and all rest afterwards for a hundred times as long as it took.
+//! The sampler: counts all jobs by queue, kind and state, for everyone who wants to know how many there are. One worker
+//! at a time counts, and all rest afterwards for a hundred times as long as it took.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! The settings watcher: reads the settings of operators once a second, and applies them to the worker.
 //!
-//! - A queue or kind that was paused: its prefetched jobs are released. The claim itself leaves out paused queues. Paused
-//!   kinds are left out of the kinds that the next claims ask for.
-//! - A queue or kind that was resumed: the worker claims at once. It also requests a rescan, because the scan floors are
-//!   above the jobs that were passed over.
+//! - A queue or kind that was paused: its prefetched jobs are released. The claim itself leaves out paused queues.
+//!   Paused kinds are left out of the kinds that the next claims ask for.
+//! - A queue or kind that was resumed: the worker claims at once. It also requests a rescan, because the scan floors
+//!   are above the jobs that were passed over.
 //! - Slots: see `worker/queue.rs`. Retention: the next attempts that end follow it.
 //!
 //! It needs a reporter, and a worker that ends waits until all reporters are gone. So it ends when the worker begins to

@@ -1,5 +1,5 @@
-//! One value for each queue and kind, found without an allocation. The numbers of different queues and kinds are bounded.
-//! Otherwise generated names could fill the memory of this process and of the monitoring system.
+//! One value for each queue and kind, found without an allocation. The numbers of different queues and kinds are
+//! bounded. Otherwise generated names could fill the memory of this process and of the monitoring system.
 //!
 //! Queues may come and go, for example one for each tenant. When there are too many, those that had no job for
 //! [`KEPT`] make room. Their series end, and begin at zero if they come back, as after a restart of the process.

@@ -8,8 +8,8 @@ use crate::stats::Stats;
 use crate::storage::{Operator, StorageResult};
 
 impl Gauge {
-    /// Reads the gauges of a database: depths by queue, jobs by kind and state, the oldest due job, pauses, halted sequences,
-    /// workers.
+    /// Reads the gauges of a database: depths by queue, jobs by kind and state, the oldest due job, pauses, halted
+    /// sequences, workers.
     pub async fn of_database(operator: &dyn Operator) -> StorageResult<Vec<Self>> {
         let stats = operator.stats().await?;
         let mut gauges = of_stats(&stats);

@@ -1,5 +1,5 @@
-//! Metrics: their names, and a recorder that keeps them and writes the text format of Prometheus. It depends on no crate for
-//! metrics. Programs that have one use an adapter instead.
+//! Metrics: their names, and a recorder that keeps them and writes the text format of Prometheus. It depends on no
+//! crate for metrics. Programs that have one use an adapter instead.
 
 mod by_job;
 mod cluster;

@@ -1,6 +1,6 @@
-//! The names of all metrics, in one file. If the messaging conventions of OpenTelemetry have a name for a metric, it has this name. The
-//! conventions are still in development. A new version of them changes only this file and the documents that name metrics. A test
-//! compares these documents with this list.
+//! The names of all metrics, in one file. If the messaging conventions of OpenTelemetry have a name for a metric, it
+//! has this name. The conventions are still in development. A new version of them changes only this file and the
+//! documents that name metrics. A test compares these documents with this list.
 
 /// How a metric behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

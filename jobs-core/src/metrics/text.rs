@@ -19,8 +19,8 @@ type Operation = (&'static str, &'static str);
 
 /// Keeps all metrics of a worker, and writes them in the text format of Prometheus. It needs no crate for metrics.
 ///
-/// `worker run --listen` serves it as `/metrics`. Programs with a server of their own give it to their worker, and answer a
-/// request with [`render`](Self::render):
+/// `worker run --listen` serves it as `/metrics`. Programs with a server of their own give it to their worker, and
+/// answer a request with [`render`](Self::render):
 ///
 /// ```no_run
 /// # use std::sync::Arc;
@@ -85,7 +85,8 @@ impl MetricsText {
         self.gauges(move || Gauge::of_worker(&worker));
     }
 
-    /// Also writes the gauges that this function reads. No two functions may return the same metric with the same labels.
+    /// Also writes the gauges that this function reads. No two functions may return the same metric with the same
+    /// labels.
     pub fn gauges(&self, read: impl Fn() -> Vec<Gauge> + Send + Sync + 'static) {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(read));
     }

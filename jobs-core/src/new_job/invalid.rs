@@ -1,5 +1,5 @@
-//! The reasons for which a job cannot be stored. The text of each contains its cause, so the cause is not the `source()`: a printed chain of
-//! causes contains it only once.
+//! The reasons for which a job cannot be stored. The text of each contains its cause, so the cause is not the
+//! `source()`: a printed chain of causes contains it only once.
 
 use super::{MAX_ARGS_BYTES, MAX_TAGS};
 use crate::json_depth::MAX_DEPTH;

@@ -13,7 +13,7 @@ const MAX_QUEUE_BYTES: usize = 200;
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Action {
-    /// Makes cancelled, discarded and waiting jobs available now, with at least one attempt left. Their crashes become 0.
+    /// Makes cancelled, discarded and waiting jobs available now, with at least one attempt left and no crashes.
     Retry,
     /// Makes waiting jobs available now. Nothing else of them changes.
     RunNow,

@@ -17,8 +17,8 @@ pub trait Connections: Send + Sync {
         None
     }
 
-    /// Runs a handler inside the transaction that finishes its job, or all jobs of its batch. If one of the leases is lost, nothing is
-    /// committed.
+    /// Runs a handler inside the transaction that finishes its job, or all jobs of its batch. If one of the leases is
+    /// lost, nothing is committed.
     async fn transact(&self, transaction: Transaction) -> Transacted;
 
     /// Loads the rows of a handler that takes no connection, and gives the connection back. It writes nothing.

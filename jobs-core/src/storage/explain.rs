@@ -32,8 +32,8 @@ pub struct HeldBy {
     pub taken: u64,
     /// Some of the jobs that have these permits.
     pub holders: Vec<JobId>,
-    /// How many due jobs of its key come before it, up to [`MOST_AHEAD`] and one more. In a sequence, those that are not due are
-    /// counted, too. If it has a tenant, only jobs of this tenant are counted.
+    /// How many due jobs of its key come before it, up to [`MOST_AHEAD`] and one more. In a sequence, those that are
+    /// not due are counted, too. If it has a tenant, only jobs of this tenant are counted.
     pub ahead: u32,
     /// The job whose turn it is in its sequence, while that job waits.
     pub next: Option<JobId>,
@@ -62,8 +62,8 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// The times for a job, if `ahead` jobs of its key come before it. The key has all its tokens in `lack` microseconds. `None` if the rule is no
-    /// rate.
+    /// The times for a job, if `ahead` jobs of its key come before it. The key has all its tokens in `lack`
+    /// microseconds. `None` if the rule is no rate.
     pub fn of(rule: Rule, lack: i64, ahead: u32, now: DateTime<Utc>) -> Option<Self> {
         let bucket = Bucket::of(rule, lack)?;
         let at = |ahead| {

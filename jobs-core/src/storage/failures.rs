@@ -1,5 +1,6 @@
-//! Failures in groups: those of one kind of job with the same text, apart from numbers and ids. A failure is an attempt that failed. An
-//! entry about a job that an operator has cancelled or discarded, that has expired or that a full limit has ended, is no failure.
+//! Failures in groups: those of one kind of job with the same text, apart from numbers and ids. A failure is an attempt
+//! that failed. An entry about a job that an operator has cancelled or discarded, that has expired or that a full limit
+//! has ended, is no failure.
 
 use std::collections::{HashMap, HashSet};
 
@@ -72,7 +73,8 @@ pub struct FailureRow {
 /// A group, and the id of its newest failure, whose message is still to be read.
 pub type Grouped = (FailureGroup, i64);
 
-/// Groups failures, which come newest first. Returns the largest groups. Failures of jobs that do not exist any more are left out.
+/// Groups failures, which come newest first. Returns the largest groups. Failures of jobs that do not exist any more
+/// are left out.
 pub fn group_failures(rows: Vec<FailureRow>, limit: usize) -> Vec<Grouped> {
     let mut places: HashMap<(String, Option<i64>, String), usize> = HashMap::new();
     let mut groups: Vec<(Grouped, HashSet<JobId>)> = Vec::new();

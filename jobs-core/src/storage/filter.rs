@@ -1,5 +1,5 @@
-//! Which jobs an operator means. Lists, counts, actions and stored operations share this filter, and it has one textual form,
-//! see `filter_text.rs`. As JSON it is the column `filter` of `jobs.operation`.
+//! Which jobs an operator means. Lists, counts, actions and stored operations share this filter, and it has one textual
+//! form, see `filter_text.rs`. As JSON it is the column `filter` of `jobs.operation`.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -20,8 +20,8 @@ const MAX_TEXT_BYTES: usize = 1000;
 /// The longest path of an argument.
 const MAX_PATH: usize = 16;
 
-/// Which jobs an operator means: those that meet all conditions that are set. An empty list sets no condition. A list means
-/// any of its values, but a job must have all of `tags`.
+/// Which jobs an operator means: those that meet all conditions that are set. An empty list sets no condition. A list
+/// means any of its values, but a job must have all of `tags`.
 ///
 /// ```
 /// # use diesel_jobs_core::storage::JobFilter;

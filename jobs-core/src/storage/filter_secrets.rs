@@ -1,5 +1,5 @@
-//! Filters with which a user could guess secret arguments. A user who can filter by a value can find the value by trying. So a filter by a
-//! hidden value must be refused.
+//! Filters with which a user could guess secret arguments. A user who can filter by a value can find the value by
+//! trying. So a filter by a hidden value must be refused.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +8,9 @@ use crate::secrets;
 
 /// The filter, if it cannot find out the value of a secret argument. The text says why it can.
 ///
-/// `known` has each kind that this program knows, with the names of its secret arguments. `unknown_are_shown`: the program shows the
-/// arguments of kinds that it does not know. Otherwise they may be secret, and a filter by arguments that names no kind gets the known
-/// kinds.
+/// `known` has each kind that this program knows, with the names of its secret arguments. `unknown_are_shown`: the
+/// program shows the arguments of kinds that it does not know. Otherwise they may be secret, and a filter by arguments
+/// that names no kind gets the known kinds.
 ///
 /// ```
 /// # use diesel_jobs_core::storage::{JobFilter, searchable};

@@ -1,5 +1,5 @@
-//! The textual form of a filter: words such as `state:discarded,retrying kind:charge args.user.id:7`. The command line, the
-//! URLs of the dashboard and the audit share it.
+//! The textual form of a filter: words such as `state:discarded,retrying kind:charge args.user.id:7`. The command line,
+//! the URLs of the dashboard and the audit share it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,8 +14,8 @@ use crate::state::JobState;
 impl FromStr for JobFilter {
     type Err = String;
 
-    /// Reads words that are separated by white space: `name:value`, or `name:value,value`. A value with white space, a comma or
-    /// a quotation mark stands between quotation marks, and `\"` in it is one of them.
+    /// Reads words that are separated by white space: `name:value`, or `name:value,value`. A value with white space, a
+    /// comma or a quotation mark stands between quotation marks, and `\"` in it is one of them.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut filter = Self::default();
         let mut rest = text.trim_start();

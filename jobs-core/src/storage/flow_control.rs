@@ -1,4 +1,5 @@
-//! What operators do to limits, permits, sequences and unique keys. Each change adds a row to the audit, in the same transaction.
+//! What operators do to limits, permits, sequences and unique keys. Each change adds a row to the audit, in the same
+//! transaction.
 
 use async_trait::async_trait;
 use serde::Serialize;
@@ -62,7 +63,8 @@ pub struct FoundPermit {
 }
 
 impl PermitOfJob {
-    /// Decides from what a storage has read. `state`: available or running, if the job is in this state and needs its permit.
+    /// Decides from what a storage has read. `state`: available or running, if the job is in this state and needs its
+    /// permit.
     #[doc(hidden)]
     pub fn of(permits: Vec<FoundPermit>, state: Option<JobState>) -> Self {
         let (of_sequence, mut limits): (Vec<_>, Vec<_>) =
@@ -108,16 +110,17 @@ impl PermitOfJob {
     }
 }
 
-/// What operators do to limits, permits and unique keys. The `actor` is the name of the person or program that makes the change.
+/// What operators do to limits, permits and unique keys. The `actor` is the name of the person or program that makes
+/// the change.
 #[async_trait]
 pub trait FlowControl: Send + Sync + 'static {
     /// The limits for which an operator has set a number, by name.
     async fn limit_settings(&self) -> StorageResult<Vec<LimitSetting>>;
 
-    /// Sets how many jobs of each key of this limit run at once, at most [`MOST_AT_ONCE`](crate::MOST_AT_ONCE), instead of what the code
-    /// says. 0: none starts. It applies to jobs that are held already, too. The next pass of admission follows it. Jobs that are
-    /// available or running are never stopped, so a lower number is reached when they end. A sequence is refused. Returns `false` if
-    /// this was the number already; then the earlier `by` and `reason` stay.
+    /// Sets how many jobs of each key of this limit run at once, at most [`MOST_AT_ONCE`](crate::MOST_AT_ONCE), instead
+    /// of what the code says. 0: none starts. It applies to jobs that are held already, too. The next pass of admission
+    /// follows it. Jobs that are available or running are never stopped, so a lower number is reached when they end. A
+    /// sequence is refused. Returns `false` if this was the number already; then the earlier `by` and `reason` stay.
     async fn set_limit(&self, name: &str, most: u32, actor: &str, reason: Option<&str>) -> StorageResult<bool>;
 
     /// Removes this number, so that what the code says applies again. Returns `false` if none was set.
@@ -126,15 +129,15 @@ pub trait FlowControl: Send + Sync + 'static {
     /// The permits of a job, and whether the job needs them.
     async fn permit(&self, job: JobId) -> StorageResult<PermitOfJob>;
 
-    /// Frees the permits of a job that does not need them: the job has ended, waits, or its worker is dead. Returns what it has found:
-    /// only those of [`PermitOfJob::Left`] were freed.
+    /// Frees the permits of a job that does not need them: the job has ended, waits, or its worker is dead. Returns
+    /// what it has found: only those of [`PermitOfJob::Left`] were freed.
     async fn release_permit(&self, job: JobId, actor: &str) -> StorageResult<PermitOfJob>;
 
     /// The unique key of a job.
     async fn unique_key(&self, job: JobId) -> StorageResult<Option<KeyOfJob>>;
 
-    /// Takes the unique key away from a job, which continues. The next enqueue with this key inserts a job. Returns the key, or `None` if
-    /// the job has none.
+    /// Takes the unique key away from a job, which continues. The next enqueue with this key inserts a job. Returns the
+    /// key, or `None` if the job has none.
     async fn release_key(&self, job: JobId, actor: &str) -> StorageResult<Option<KeyOfJob>>;
 
     /// How many sequences are halted.

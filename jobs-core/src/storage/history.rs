@@ -12,8 +12,8 @@ use crate::stats::{DeadRows, LeasedJob, Sample, Stats};
 /// What people read about the work. Every operation is quick, however many jobs there are.
 #[async_trait]
 pub trait History: Send + Sync + 'static {
-    /// How many jobs there are. Queues are counted now, up to a limit. Kinds are counted now while there are few jobs, and
-    /// otherwise come from the last [`sample`](Self::sample).
+    /// How many jobs there are. Queues are counted now, up to a limit. Kinds are counted now while there are few jobs,
+    /// and otherwise come from the last [`sample`](Self::sample).
     async fn stats(&self) -> StorageResult<Stats>;
 
     /// The last count of all jobs that a worker has made. `None` if there was none yet.
@@ -24,16 +24,17 @@ pub trait History: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// What was done in the last `range`, in steps of at least a minute. There is a point for each step, even if nothing
-    /// was done. Steps begin at multiples of their length, so the first one may begin before the range. The current minute
-    /// is left out, because workers write a minute when it is over.
+    /// What was done in the last `range`, in steps of at least a minute. There is a point for each step, even if
+    /// nothing was done. Steps begin at multiples of their length, so the first one may begin before the range. The
+    /// current minute is left out, because workers write a minute when it is over.
     ///
-    /// For charts: an hour by minutes, a day by quarters of an hour, a week by hours. Older parts of the history are kept
-    /// by quarters of an hour (from two hours on) and by hours (from two days on). Smaller steps show them as one point.
+    /// For charts: an hour by minutes, a day by quarters of an hour, a week by hours. Older parts of the history are
+    /// kept by quarters of an hour (from two hours on) and by hours (from two days on). Smaller steps show them as one
+    /// point.
     async fn series(&self, range: Duration, step: Duration, filter: &WorkFilter) -> StorageResult<Vec<Point>>;
 
-    /// How fast the jobs of these queues were completed in the last `range`, in steps as in [`series`](Self::series). Queues in
-    /// which nothing was done are left out.
+    /// How fast the jobs of these queues were completed in the last `range`, in steps as in [`series`](Self::series).
+    /// Queues in which nothing was done are left out.
     async fn queue_rates(&self, queues: &[String], range: Duration, step: Duration) -> StorageResult<Vec<QueueRates>>;
 
     /// What was done in the last `range` whole minutes, by queue and kind.
@@ -42,13 +43,13 @@ pub trait History: Send + Sync + 'static {
     /// The same as [`rates`](Self::rates), without waits and runs. This takes a small part of the time.
     async fn outcomes(&self, range: Duration) -> StorageResult<Vec<KindRate>>;
 
-    /// Jobs that are under a lease now, of this queue or of all, at most `limit`. The earliest claims come first. Some of the jobs may be
-    /// prefetched: claimed, and not started yet.
+    /// Jobs that are under a lease now, of this queue or of all, at most `limit`. The earliest claims come first. Some
+    /// of the jobs may be prefetched: claimed, and not started yet.
     async fn leased(&self, queue: Option<&str>, limit: usize) -> StorageResult<Vec<LeasedJob>>;
 
-    /// What happened to jobs since an earlier call. It misses jobs whose rows are deleted at their end (`retain = "none"`), and
-    /// starts of attempts that ended between two calls. If hundreds of newer jobs exist, it also misses ends of jobs that are
-    /// kept for ever.
+    /// What happened to jobs since an earlier call. It misses jobs whose rows are deleted at their end (`retain =
+    /// "none"`), and starts of attempts that ended between two calls. If hundreds of newer jobs exist, it also misses
+    /// ends of jobs that are kept for ever.
     async fn events(&self, since: &EventsSince) -> StorageResult<Events>;
 }
 
@@ -75,7 +76,8 @@ pub trait Statistics: Send + Sync {
     /// Deletes rows of the history that are older than `keep`, at most `limit`. Returns how many.
     async fn prune_history(&self, keep: Duration, limit: usize) -> StorageResult<usize>;
 
-    /// Counts all jobs, if it is this worker's turn. Returns what it did, and the time until the next turn of any worker.
+    /// Counts all jobs, if it is this worker's turn. Returns what it did, and the time until the next turn of any
+    /// worker.
     async fn sample_jobs(&self) -> StorageResult<(Sampling, Duration)>;
 }
 

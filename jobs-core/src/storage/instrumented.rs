@@ -1,5 +1,5 @@
-//! A storage with a span around each operation. The span is `storage`, with the operation's name and its duration. The recorders
-//! of the worker get an event for each operation.
+//! A storage with a span around each operation. The span is `storage`, with the operation's name and its duration. The
+//! recorders of the worker get an event for each operation.
 
 use std::any::TypeId;
 use std::sync::Arc;
@@ -71,8 +71,8 @@ impl Answer for Loaded {
     }
 }
 
-/// Runs an operation in its own span and measures it. Without a recorder and a subscriber that is interested, this costs
-/// only the check of two flags.
+/// Runs an operation in its own span and measures it. Without a recorder and a subscriber that is interested, this
+/// costs only the check of two flags.
 async fn timed<T: Answer>(recorders: &Recorders, operation: &'static str, work: impl Future<Output = T>) -> T {
     let span = telemetry::storage_span(operation);
     if span.is_disabled() && recorders.is_empty() {

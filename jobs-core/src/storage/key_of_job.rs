@@ -22,8 +22,8 @@ pub struct KeyOfJob {
 }
 
 impl KeyOfJob {
-    /// The key, how long the job has it, and what an enqueue with the same key does. `rule`: that of the job's kind, if this program knows
-    /// the kind.
+    /// The key, how long the job has it, and what an enqueue with the same key does. `rule`: that of the job's kind, if
+    /// this program knows the kind.
     pub fn text(&self, rule: Option<Unique>) -> String {
         let Self { name, until_started, until, in_effect, .. } = self;
         let key = key_text(&self.key);

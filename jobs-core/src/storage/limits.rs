@@ -23,10 +23,11 @@ pub struct Admission {
     pub holds: Option<bool>,
     /// How many jobs the database has refused to make available. They were set apart or discarded.
     pub refused: usize,
-    /// How many jobs and keys admission leaves out for a while, because it has failed there. `worker doctor` says why. `None`: the pass did not look,
-    /// because it did not sweep.
+    /// How many jobs and keys admission leaves out for a while, because it has failed there. `worker doctor` says why.
+    /// `None`: the pass did not look, because it did not sweep.
     pub failures: Option<i64>,
-    /// The time until admission must look at a key again: the next token comes that a held job waits for, or a key that was left out is tried again.
+    /// The time until admission must look at a key again: the next token comes that a held job waits for, or a key that
+    /// was left out is tried again.
     pub next_token: Option<Duration>,
     /// Waiting jobs have expired. Only a sweep searches for them.
     pub expired: bool,
@@ -63,19 +64,21 @@ pub const MOST_ENDED: usize = 1000;
 /// What a database does for limits.
 #[async_trait]
 pub trait Limits: Send + Sync {
-    /// A pass of admission, for keys with a nudge: a transaction has freed a permit or inserted a job. With `sweeps`, it also checks keys whose jobs have
-    /// become due, and others, in turns. One session of the database admits at a time. If another one does, this returns at once.
+    /// A pass of admission, for keys with a nudge: a transaction has freed a permit or inserted a job. With `sweeps`,
+    /// it also checks keys whose jobs have become due, and others, in turns. One session of the database admits at a
+    /// time. If another one does, this returns at once.
     async fn admit(&self, sweeps: bool) -> StorageResult<Admission>;
 
-    /// Cancels waiting jobs that have expired, at most [`MOST_EXPIRED`]. They are kept for the time `keep`. If a worker has claimed such a job, the
-    /// worker cancels it.
+    /// Cancels waiting jobs that have expired, at most [`MOST_EXPIRED`]. They are kept for the time `keep`. If a worker
+    /// has claimed such a job, the worker cancels it.
     async fn expire(&self, keep: Duration) -> StorageResult<Vec<ExpiredJob>>;
 
-    /// Ends due jobs that do not wait if their limit is full ([`OnFull`](crate::OnFull)). They are discarded, or the oldest jobs of their key are
-    /// cancelled. It needs no lock of admission, because it skips as many jobs of each key as there are free permits or tokens.
+    /// Ends due jobs that do not wait if their limit is full ([`OnFull`](crate::OnFull)). They are discarded, or the
+    /// oldest jobs of their key are cancelled. It needs no lock of admission, because it skips as many jobs of each key
+    /// as there are free permits or tokens.
     async fn end_full(&self, retention: Retention) -> StorageResult<Vec<EndedByLimit>>;
 
-    /// Returns the time until the first held job of these queues and kinds is due, and zero if one is due. `None` if there is none.
-    /// Only workers that run until nothing is left ask for it.
+    /// Returns the time until the first held job of these queues and kinds is due, and zero if one is due. `None` if
+    /// there is none. Only workers that run until nothing is left ask for it.
     async fn next_held(&self, claim: &Claim) -> StorageResult<Option<Duration>>;
 }

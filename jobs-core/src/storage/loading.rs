@@ -11,8 +11,8 @@ use crate::handler::LoadedHandler;
 use crate::outcome::Handled;
 use crate::storage_error::StorageError;
 
-/// Loads the rows through a connection. Through a sync connection the future is ready at once. It may be called again, on another
-/// connection.
+/// Loads the rows through a connection. Through a sync connection the future is ready at once. It may be called again,
+/// on another connection.
 pub type LoadingBody =
     Arc<dyn for<'c> Fn(AnyConnection<'c>) -> BoxFuture<'c, Result<LoadedHandler, Handled>> + Send + Sync>;
 

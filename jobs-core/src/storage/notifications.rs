@@ -15,7 +15,8 @@ pub trait Notifications: Send + Sync {
     /// Stores whether the worker is idle, so that enqueues wake it only then.
     async fn set_idle(&self, worker: WorkerId, idle: bool) -> StorageResult<()>;
 
-    /// Listens for jobs in these queues on its own connection until `stop`. It notifies `wake` at each notification, and `admission` if a
-    /// job may have become held. It reconnects automatically. If a notification is lost, the worker finds the job at its next poll.
+    /// Listens for jobs in these queues on its own connection until `stop`. It notifies `wake` at each notification,
+    /// and `admission` if a job may have become held. It reconnects automatically. If a notification is lost, the
+    /// worker finds the job at its next poll.
     async fn listen(&self, queues: &[String], wake: Arc<Notify>, admission: Arc<Notify>, stop: CancellationToken);
 }

@@ -24,7 +24,8 @@ use crate::new_job::NewJob;
 /// The field of an entry of the audit that has the key.
 const FIELD: &str = "request";
 
-/// The key of a request (an idempotency key). A client that repeats the request sends the same key. The audit has the keys of the requests that were performed.
+/// The key of a request (an idempotency key). A client that repeats the request sends the same key. The audit has the
+/// keys of the requests that were performed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestKey {
     after: i64,
@@ -104,8 +105,8 @@ impl<T> Once<T> {
     }
 }
 
-/// Actions that would change more if they were performed twice, such as to enqueue jobs again. Each is performed once for a key, even
-/// if several processes ask for it at the same time. An action that changed nothing may be repeated.
+/// Actions that would change more if they were performed twice, such as to enqueue jobs again. Each is performed once
+/// for a key, even if several processes ask for it at the same time. An action that changed nothing may be repeated.
 #[async_trait]
 pub trait ActOnce: Send + Sync + 'static {
     /// [`Operator::act`](super::Operator::act), once.

@@ -74,9 +74,9 @@ pub struct Preview {
 /// The part of operations that workers do, too.
 #[async_trait]
 pub trait Operations: Send + Sync + 'static {
-    /// Does the next batch of an open operation that no other session works on: of this one, or of the oldest. It changes at
-    /// most `limit` jobs, in one transaction that also stores how far the operation is. So an operation continues after a crash,
-    /// and nothing is done twice. Returns `None` if there is none to do.
+    /// Does the next batch of an open operation that no other session works on: of this one, or of the oldest. It
+    /// changes at most `limit` jobs, in one transaction that also stores how far the operation is. So an operation
+    /// continues after a crash, and nothing is done twice. Returns `None` if there is none to do.
     async fn step_operation(
         &self,
         only: Option<OperationId>,

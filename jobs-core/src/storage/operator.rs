@@ -39,8 +39,8 @@ const MOST_PAGES: usize = 20;
 pub trait Operator:
     RuntimeSettings + History + Operations + Explain + ReadLimits + FlowControl + Doctor + ActOnce
 {
-    /// Jobs that match, newest first. It examines a bounded number of rows, so a page may be short or empty although there are
-    /// more. Then [`Page::searched_to`] is set.
+    /// Jobs that match, newest first. It examines a bounded number of rows, so a page may be short or empty although
+    /// there are more. Then [`Page::searched_to`] is set.
     async fn list(&self, filter: &JobFilter, paging: Paging) -> StorageResult<Page>;
 
     /// The newest jobs that match, at most `limit`. It reads as many pages as that takes.
@@ -60,12 +60,13 @@ pub trait Operator:
     /// How many jobs match. It examines a bounded number of rows.
     async fn count(&self, filter: &JobFilter) -> StorageResult<Count>;
 
-    /// How many jobs match in each of the states that the filter takes. It examines a bounded number of rows, with one statement
-    /// on PostgreSQL.
+    /// How many jobs match in each of the states that the filter takes. It examines a bounded number of rows, with one
+    /// statement on PostgreSQL.
     async fn count_by_state(&self, filter: &JobFilter) -> StorageResult<Vec<(JobState, Count)>>;
 
-    /// Applies the action to these jobs. Returns a result for each id, in this order. An id that is given twice gets the same
-    /// result twice. What was changed is written to the audit in the same transaction, at most a thousand jobs in each.
+    /// Applies the action to these jobs. Returns a result for each id, in this order. An id that is given twice gets
+    /// the same result twice. What was changed is written to the audit in the same transaction, at most a thousand jobs
+    /// in each.
     async fn act(&self, action: &Action, ids: &[JobId], actor: &str) -> StorageResult<Vec<Operated>>;
 
     /// What an action on all jobs that match would do now.
@@ -73,7 +74,8 @@ pub trait Operator:
         let filter = filter_for(action, filter).map_err(StorageError::Config)?;
         let count = self.count(&filter).await?;
         let mut page = self.list(&filter, Paging::newest(SAMPLE)).await?;
-        // A page examines a bounded number of jobs of each state. Many others may be newer than those that were counted.
+        // A page examines a bounded number of jobs of each state. Many others may be newer than those that were
+        // counted.
         for _ in 1..MOST_PAGES {
             let Some(before) = page.searched_to.filter(|_| page.jobs.is_empty() && count.jobs > 0) else { break };
             page = self.list(&filter, Paging::before(before, SAMPLE)).await?;
@@ -81,8 +83,8 @@ pub trait Operator:
         Ok(Preview { count, sample: page.jobs })
     }
 
-    /// Starts an action on all jobs that match and exist now. Workers do it in batches, and so does any program that calls
-    /// [`step_operation`](Operations::step_operation).
+    /// Starts an action on all jobs that match and exist now. Workers do it in batches, and so does any program that
+    /// calls [`step_operation`](Operations::step_operation).
     async fn start_operation(&self, action: &Action, filter: &JobFilter, actor: &str) -> StorageResult<OperationId>;
 
     /// The newest operations before this one.
@@ -91,12 +93,12 @@ pub trait Operator:
     /// One operation.
     async fn operation(&self, id: OperationId) -> StorageResult<Option<OperationRecord>>;
 
-    /// Ends an operation before it is done. Jobs that it has changed stay changed. Returns `false` if it has ended, or if there
-    /// is no such operation.
+    /// Ends an operation before it is done. Jobs that it has changed stay changed. Returns `false` if it has ended, or
+    /// if there is no such operation.
     async fn cancel_operation(&self, id: OperationId, actor: &str) -> StorageResult<bool>;
 
-    /// The newest failed attempts in groups, the largest groups first. A job that was cancelled counts with the attempts that failed
-    /// before.
+    /// The newest failed attempts in groups, the largest groups first. A job that was cancelled counts with the
+    /// attempts that failed before.
     async fn failures(&self, limit: usize) -> StorageResult<Failures>;
 
     /// What operators did, newest first, before this entry.
@@ -163,8 +165,8 @@ pub trait Operator:
         Ok(why(id, circumstances))
     }
 
-    /// Whether a plain session with this URL is read-only, because of a setting of the server, the database, the role or the URL. The sessions of
-    /// workers override this setting.
+    /// Whether a plain session with this URL is read-only, because of a setting of the server, the database, the role
+    /// or the URL. The sessions of workers override this setting.
     async fn is_read_only_by_default(&self) -> StorageResult<bool> {
         Ok(false)
     }
@@ -183,15 +185,15 @@ pub trait Operator:
     }
 
     /// Stops all claims of all workers from now on, until [`thaw`](Self::thaw). Returns `false` if the database was
-    /// frozen already; then the earlier `by` and `reason` stay. This and the other changes of the whole database are written to the
-    /// audit in the same transaction.
+    /// frozen already; then the earlier `by` and `reason` stay. This and the other changes of the whole database are
+    /// written to the audit in the same transaction.
     async fn freeze(&self, by: &str, reason: &str) -> StorageResult<bool>;
 
     /// Ends a freeze and wakes the workers. Returns `false` if there was none.
     async fn thaw(&self, actor: &str) -> StorageResult<bool>;
 
-    /// Sets the name of the environment that the database belongs to. `None` removes the name. Returns `false` if this was the name
-    /// already.
+    /// Sets the name of the environment that the database belongs to. `None` removes the name. Returns `false` if this
+    /// was the name already.
     async fn set_environment(&self, environment: Option<&str>, actor: &str) -> StorageResult<bool>;
 
     /// Cancels waiting and running jobs that were enqueued before this time, at most `limit` of each. Returns how many.
@@ -199,12 +201,13 @@ pub trait Operator:
     /// version. Each call that cancels jobs adds an entry with their ids to the audit.
     async fn cancel_enqueued_before(&self, time: DateTime<Utc>, limit: usize, actor: &str) -> StorageResult<usize>;
 
-    /// Moves the waiting jobs of these queues and kinds to an earlier time, all by the same span. The first of them is then due
-    /// now. Returns the span, which is zero if one is due already or none waits. For [`skip_time`](Self::skip_time).
+    /// Moves the waiting jobs of these queues and kinds to an earlier time, all by the same span. The first of them is
+    /// then due now. Returns the span, which is zero if one is due already or none waits. For
+    /// [`skip_time`](Self::skip_time).
     async fn bring_forward(&self, queues: &[String], kinds: &[String]) -> StorageResult<Duration>;
 
-    /// [`bring_forward`](Self::bring_forward) for a worker that skips time. Refuses it while another worker is alive, because that
-    /// one's jobs would run too early.
+    /// [`bring_forward`](Self::bring_forward) for a worker that skips time. Refuses it while another worker is alive,
+    /// because that one's jobs would run too early.
     async fn skip_time(&self, worker: WorkerId, queues: &[String], kinds: &[String]) -> StorageResult<Duration> {
         match self.workers().await?.into_iter().find(|other| other.alive && other.id != worker) {
             Some(WorkerRecord { host, pid, .. }) => Err(StorageError::Config(format!(

@@ -1,4 +1,5 @@
-//! Pages of a list of jobs, and counts. Both examine a bounded number of rows, so they answer fast however many jobs there are.
+//! Pages of a list of jobs, and counts. Both examine a bounded number of rows, so they answer fast however many jobs
+//! there are.
 
 use serde::Serialize;
 
@@ -52,8 +53,8 @@ impl Paging {
 pub struct Page {
     /// The jobs, newest first. It may be empty although there are more.
     pub jobs: Vec<JobRecord>,
-    /// The id to which the list has searched, if there may be more jobs behind it. Continue with `before` this id, or `after` it
-    /// if the page was asked for with `after` only.
+    /// The id to which the list has searched, if there may be more jobs behind it. Continue with `before` this id, or
+    /// `after` it if the page was asked for with `after` only.
     pub searched_to: Option<JobId>,
 }
 

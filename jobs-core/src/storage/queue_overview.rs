@@ -1,5 +1,5 @@
-//! The queues as every view shows them: their jobs, who serves them, and what operators have set. All views take the numbers from here,
-//! so that they agree.
+//! The queues as every view shows them: their jobs, who serves them, and what operators have set. All views take the
+//! numbers from here, so that they agree.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,8 @@ pub struct QueueOverview {
     pub jobs: QueueStats,
     /// How many live workers claim its jobs.
     pub workers: usize,
-    /// How many further live workers serve it and claim nothing: they drain, or an operator has asked them to be quiet or to stop.
+    /// How many further live workers serve it and claim nothing: they drain, or an operator has asked them to be quiet
+    /// or to stop.
     pub quiet: usize,
     /// How many of its jobs the workers that claim run at once, all together.
     pub total_slots: u64,

@@ -54,7 +54,8 @@ pub struct Beat {
 #[async_trait]
 pub trait Heartbeat: Send {
     /// Tells the database that the worker is alive, and whether it drains. If a worker that drains dies, a rescue
-    /// [releases](super::RescuePolicy::decide) its jobs. Returns `None` if it was declared dead: then all its leases are lost.
+    /// [releases](super::RescuePolicy::decide) its jobs. Returns `None` if it was declared dead: then all its leases
+    /// are lost.
     async fn beat(&mut self, drains: bool) -> StorageResult<Option<Beat>>;
 }
 
@@ -65,7 +66,8 @@ pub trait Registration: Send + Sync {
     async fn register(&self, worker: &WorkerInfo) -> StorageResult<()>;
 
     /// Stores what is enqueued when jobs of these kinds are discarded. Kinds without a rule get none. A discard, by a
-    /// [finish](super::Storage::finish) or a [rescue](super::Storage::rescue), enqueues that job in its own transaction.
+    /// [finish](super::Storage::finish) or a [rescue](super::Storage::rescue), enqueues that job in its own
+    /// transaction.
     async fn declare_discard_rules(&self, kinds: &[String], rules: &[DiscardRule]) -> StorageResult<()>;
 
     /// Removes the worker from the list. Its leases must be finished or released before that.

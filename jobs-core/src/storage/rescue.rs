@@ -46,10 +46,10 @@ impl RescuePolicy {
 
     /// Decides about a running job whose worker died.
     ///
-    /// A worker that was stopping was most probably killed because it took too long, and its jobs have not caused that. So the
-    /// job is released, as by the worker itself: neither an attempt nor a crash is counted. But a job may make its supervisor
-    /// stop and kill the worker each time, for example because it takes all memory. So this applies to the first
-    /// [`MOST_KILLS`] such deaths of a job, and a later one counts as a crash.
+    /// A worker that was stopping was most probably killed because it took too long, and its jobs have not caused that.
+    /// So the job is released, as by the worker itself: neither an attempt nor a crash is counted. But a job may make
+    /// its supervisor stop and kill the worker each time, for example because it takes all memory. So this applies to
+    /// the first [`MOST_KILLS`] such deaths of a job, and a later one counts as a crash.
     ///
     /// If the worker had several jobs, it is unknown which one caused
     /// the crash. So a job is discarded for its crashes only if it was the worker's only job. Otherwise it is
@@ -86,7 +86,8 @@ pub const NO_ATTEMPT_LEFT: &str = "no attempt is left";
 /// A part of the failure's text if the job is quarantined now.
 pub const RUNS_ALONE: &str = "; next time it runs alone";
 
-/// How often a job is released because its worker was killed while it was stopping. After that, such a death counts as a crash.
+/// How often a job is released because its worker was killed while it was stopping. After that, such a death counts as
+/// a crash.
 pub const MOST_KILLS: u16 = 25;
 /// A part of the text of such a release.
 pub const WAS_KILLED: &str = " was killed while it was stopping; the job was released, and no attempt was consumed";

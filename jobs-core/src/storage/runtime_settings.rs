@@ -143,16 +143,16 @@ pub trait RuntimeSettings: ScheduleSettings {
     /// The queues with settings, by name.
     async fn queues(&self) -> StorageResult<Vec<QueueSettings>>;
 
-    /// Pauses a queue: from now on no worker claims its jobs. Running jobs continue. Workers release its prefetched jobs
-    /// within a second. Returns `false` if it was paused already; then the earlier `by` and `reason` stay.
+    /// Pauses a queue: from now on no worker claims its jobs. Running jobs continue. Workers release its prefetched
+    /// jobs within a second. Returns `false` if it was paused already; then the earlier `by` and `reason` stay.
     async fn pause_queue(&self, name: &str, actor: &str, reason: Option<&str>) -> StorageResult<bool>;
 
     /// Ends the pause of a queue. Workers claim its jobs within a second. Returns `false` if it was not paused.
     async fn resume_queue(&self, name: &str, actor: &str) -> StorageResult<bool>;
 
-    /// Sets how many jobs of a queue each worker runs at once, at most [`MOST_SLOTS`]. `None`: as many as the worker was
-    /// started with. Workers follow within a second. Running jobs are never stopped, so a lower number is reached when
-    /// they end. Returns `false` if this was the number already.
+    /// Sets how many jobs of a queue each worker runs at once, at most [`MOST_SLOTS`]. `None`: as many as the worker
+    /// was started with. Workers follow within a second. Running jobs are never stopped, so a lower number is reached
+    /// when they end. Returns `false` if this was the number already.
     async fn set_slots(&self, queue: &str, slots: Option<u32>, actor: &str) -> StorageResult<bool>;
 
     /// How many jobs of a queue run now, including prefetched ones.
@@ -161,8 +161,8 @@ pub trait RuntimeSettings: ScheduleSettings {
     /// The kinds with settings, by name.
     async fn kinds(&self) -> StorageResult<Vec<KindSettings>>;
 
-    /// Pauses a kind: workers notice it within a second, and from then on claim none of its jobs. Running jobs continue.
-    /// Returns `false` if it was paused already; then the earlier `by` and `reason` stay.
+    /// Pauses a kind: workers notice it within a second, and from then on claim none of its jobs. Running jobs
+    /// continue. Returns `false` if it was paused already; then the earlier `by` and `reason` stay.
     async fn pause_kind(&self, name: &str, actor: &str, reason: Option<&str>) -> StorageResult<bool>;
 
     /// Ends the pause of a kind. Workers claim its jobs within a second. Returns `false` if it was not paused.
@@ -184,8 +184,8 @@ pub trait RuntimeSettings: ScheduleSettings {
     /// none.
     async fn unset_retention(&self, kind: Option<&str>, state: JobState, actor: &str) -> StorageResult<bool>;
 
-    /// Asks a worker to claim nothing more, or to stop. It reads this with its next heartbeat. A worker that was asked to
-    /// stop cannot be asked for less. Returns `false` if there is no such worker.
+    /// Asks a worker to claim nothing more, or to stop. It reads this with its next heartbeat. A worker that was asked
+    /// to stop cannot be asked for less. Returns `false` if there is no such worker.
     async fn ask_worker(&self, worker: WorkerId, asked: Asked, actor: &str) -> StorageResult<bool>;
 
     /// What a worker runs now, longest first.

@@ -55,7 +55,8 @@ impl From<InvalidJob> for ScheduleProblem {
 }
 
 impl NewSchedule {
-    /// Fails unless the schedule has a name and ticks, and its jobs can be enqueued. `options` are those of the kind, if the program knows it.
+    /// Fails unless the schedule has a name and ticks, and its jobs can be enqueued. `options` are those of the kind,
+    /// if the program knows it.
     pub fn validate(&self, options: &JobOptions) -> Result<(), ScheduleProblem> {
         check_name("schedule", &self.name).map_err(|problem| ScheduleProblem::new("name", problem))?;
         Schedule::parse(&self.expression, &self.timezone)?;

@@ -109,8 +109,8 @@ pub trait ScheduleSettings: Send + Sync + 'static {
     /// Adds a schedule. It starts now. Workers notice it within five seconds (a minute if there was none).
     async fn add_schedule(&self, schedule: &NewSchedule, actor: &str) -> StorageResult<Scheduled>;
 
-    /// Changes a schedule. Workers do not overwrite what an operator has changed. With another expression or time zone it
-    /// continues from now.
+    /// Changes a schedule. Workers do not overwrite what an operator has changed. With another expression or time zone
+    /// it continues from now.
     async fn change_schedule(&self, name: &str, change: &ScheduleChange, actor: &str) -> StorageResult<Scheduled>;
 
     /// Makes a changed schedule again as the code declares it. It continues from now.
@@ -125,8 +125,8 @@ pub trait ScheduleSettings: Send + Sync + 'static {
     /// Removes a schedule that an operator has added.
     async fn remove_schedule(&self, name: &str, actor: &str) -> StorageResult<Scheduled>;
 
-    /// Enqueues these jobs of a schedule outside its ticks: one for `trigger`, those of past ticks for `backfill`, which is
-    /// the `action`. Its last tick does not change. All jobs are enqueued, or none.
+    /// Enqueues these jobs of a schedule outside its ticks: one for `trigger`, those of past ticks for `backfill`,
+    /// which is the `action`. Its last tick does not change. All jobs are enqueued, or none.
     async fn enqueue_for_schedule(
         &self,
         name: &str,

@@ -84,10 +84,10 @@ pub struct DeclaredSchedule {
 /// Schedules as they are stored.
 #[async_trait]
 pub trait Schedules: Send + Sync {
-    /// Stores the schedules that the code declares. New ones start now, and changed ones continue from now. Others are not
-    /// changed, because a newer program may have declared them. What an operator has added or changed stays, and what the
-    /// code declares is stored beside it. Returns `false` if one could not be changed yet,
-    /// because another session has locked its row.
+    /// Stores the schedules that the code declares. New ones start now, and changed ones continue from now. Others are
+    /// not changed, because a newer program may have declared them. What an operator has added or changed stays, and
+    /// what the code declares is stored beside it. Returns `false` if one could not be changed yet, because another
+    /// session has locked its row.
     async fn declare_schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<bool>;
 
     /// All schedules, and the database's time.

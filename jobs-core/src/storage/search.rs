@@ -22,7 +22,8 @@ pub struct Found {
     pub jobs: Vec<JobRecord>,
     /// Whether there may be more.
     pub has_more: bool,
-    /// If set, jobs with a lower id were not examined, because there was no job of these kinds at the last count of all jobs.
+    /// If set, jobs with a lower id were not examined, because there was no job of these kinds at the last count of all
+    /// jobs.
     pub not_counted: Option<NotCounted>,
 }
 
@@ -58,8 +59,8 @@ impl Count {
 
 /// Reads pages from `start` until `start.limit` jobs are found. One page may be short although there are more jobs.
 ///
-/// If the last count found no job of these kinds, only jobs that may be newer than that count are examined. This does not apply if
-/// `start.before` is set. So with a wrong name of a kind, it does not search millions of jobs.
+/// If the last count found no job of these kinds, only jobs that may be newer than that count are examined. This does
+/// not apply if `start.before` is set. So with a wrong name of a kind, it does not search millions of jobs.
 pub async fn search(operator: &dyn Operator, filter: &JobFilter, start: Paging) -> StorageResult<Found> {
     let (mut paging, mut jobs) = (start, Vec::<JobRecord>::new());
     let is_from_newest = start.before.is_none() && start.after.is_none();

@@ -1,5 +1,5 @@
-//! A transactional attempt: its input, and how it ended. The attempts of a batch share one transaction. A single attempt is a batch of
-//! one job.
+//! A transactional attempt: its input, and how it ended. The attempts of a batch share one transaction. A single
+//! attempt is a batch of one job.
 
 use std::any::TypeId;
 use std::iter;
@@ -120,7 +120,8 @@ impl Transacted {
     }
 }
 
-/// A commit without a transition of this job would be an error of the storage. The finish that names the lease then finds out.
+/// A commit without a transition of this job would be an error of the storage. The finish that names the lease then
+/// finds out.
 fn committed(transition: Option<Transition>) -> Transacted<Transition> {
     let without = || Transacted::Unknown(StorageError::Unavailable("a commit without the job's transition".into()));
     transition.map_or_else(without, Transacted::Committed)

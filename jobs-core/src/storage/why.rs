@@ -94,7 +94,8 @@ pub enum Reason {
     NoWorker {
         /// How many workers are alive.
         alive: usize,
-        /// How many of them would serve it, and claim nothing: they drain, or an operator has asked them to be quiet or to stop.
+        /// How many of them would serve it, and claim nothing: they drain, or an operator has asked them to be quiet or
+        /// to stop.
         quiet: usize,
     },
     /// Live workers serve its queue, and none of them knows its kind.

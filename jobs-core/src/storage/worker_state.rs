@@ -10,13 +10,14 @@ impl WorkerRecord {
         self.alive && self.asked.is_none() && self.draining_at.is_none()
     }
 
-    /// How many jobs of a queue it runs at once: what an operator has `set` for the queue, else what it was started with. `None`: it is a
-    /// worker of an earlier version, which does not say so.
+    /// How many jobs of a queue it runs at once: what an operator has `set` for the queue, else what it was started
+    /// with. `None`: it is a worker of an earlier version, which does not say so.
     pub fn slots_of(&self, queue: &str, set: Option<u32>) -> Option<u32> {
         set.or_else(|| self.slots.get(queue).copied())
     }
 
-    /// `alive`, `draining` or `dead`. A worker that died while it was draining is `dead while draining`: its jobs will be released.
+    /// `alive`, `draining` or `dead`. A worker that died while it was draining is `dead while draining`: its jobs will
+    /// be released.
     pub fn life_text(&self) -> &'static str {
         match (self.alive, self.draining_at) {
             (true, None) => "alive",
@@ -26,7 +27,8 @@ impl WorkerRecord {
         }
     }
 
-    /// The same, and what an operator has asked of a live worker: `asked to be quiet by anna`, `draining, asked to stop by anna`.
+    /// The same, and what an operator has asked of a live worker: `asked to be quiet by anna`, `draining, asked to stop
+    /// by anna`.
     pub fn state_text(&self) -> String {
         let by = self.asked_by.as_deref().unwrap_or("somebody");
         let asked = match self.asked {

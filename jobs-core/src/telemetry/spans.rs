@@ -10,8 +10,8 @@ use crate::trace_context::{self, TraceRelation};
 /// A job that became due this long after its enqueue was delayed.
 const DELAYED: TimeDelta = TimeDelta::seconds(1);
 
-/// The fields `otel.*` are only filled in if a program connects spans with traces. They give the span the name and the kind that the
-/// messaging conventions of OpenTelemetry ask for.
+/// The fields `otel.*` are only filled in if a program connects spans with traces. They give the span the name and the
+/// kind that the messaging conventions of OpenTelemetry ask for.
 pub(crate) fn job_span(job: &ClaimedJob) -> Span {
     let span = info_span!(
         target: "diesel_jobs",

@@ -52,8 +52,8 @@ pub fn caught_blocking<T>(handler: impl FnOnce() -> Result<T, JobError>) -> Resu
     panics::caught_blocking(handler)
 }
 
-/// Runs a plain handler on a thread of its own, as a worker does, for at most this time. If the handler does not end, its
-/// thread continues.
+/// Runs a plain handler on a thread of its own, as a worker does, for at most this time. If the handler does not end,
+/// its thread continues.
 pub async fn on_a_thread_async(
     handler: impl FnOnce(JobContext) -> Handled + Send + 'static,
     ctx: JobContext,
@@ -72,9 +72,9 @@ pub async fn on_a_thread_async(
     Ok(within(limit, answered).await?.unwrap_or_else(|_| Err(thread_ended())))
 }
 
-/// Runs an async handler on a thread with a runtime of its own, and waits for it for at most this time. The caller may be on a
-/// runtime. Each thread that calls this keeps its thread and runtime for the next handler, because to create them takes longer
-/// than most handlers.
+/// Runs an async handler on a thread with a runtime of its own, and waits for it for at most this time. The caller may
+/// be on a runtime. Each thread that calls this keeps its thread and runtime for the next handler, because to create
+/// them takes longer than most handlers.
 pub fn on_a_thread(
     handler: impl FnOnce(JobContext) -> BoxFuture<'static, Handled> + Send + 'static,
     ctx: JobContext,

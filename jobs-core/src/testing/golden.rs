@@ -1,5 +1,5 @@
-//! Golden files: stored arguments of each version of a kind, kept beside the source code. A test decodes them, so it fails when a
-//! change of the arguments would make stored jobs undecodable.
+//! Golden files: stored arguments of each version of a kind, kept beside the source code. A test decodes them, so it
+//! fails when a change of the arguments would make stored jobs undecodable.
 
 use std::fmt::Debug;
 use std::fs;
@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use crate::handler::{Registered, Registration};
 use crate::testing::TestContext;
 
-/// Compares a job with the golden files of its kind below `root`, and writes the file of the current version if it is missing. On a
-/// machine with the environment variable `CI` it writes nothing.
+/// Compares a job with the golden files of its kind below `root`, and writes the file of the current version if it is
+/// missing. On a machine with the environment variable `CI` it writes nothing.
 ///
 /// # Errors
 ///
@@ -41,8 +41,8 @@ pub fn check_golden<J: Registered + PartialEq + Debug>(root: &Path, job: &J) -> 
     ))
 }
 
-/// Returns the file of a version: `jobs/golden/<kind>.v<version>.json`. Characters that a file system may not take are replaced by `%`
-/// and their number.
+/// Returns the file of a version: `jobs/golden/<kind>.v<version>.json`. Characters that a file system may not take are
+/// replaced by `%` and their number.
 fn path(root: &Path, registration: &Registration, kind: &str) -> PathBuf {
     let current = format!(".v{}", registration.version);
     let first = match registration.version {

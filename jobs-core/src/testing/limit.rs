@@ -1,4 +1,5 @@
-//! Time limits for handlers in tests. They are measured by a thread, because a test may have paused the clock of its runtime.
+//! Time limits for handlers in tests. They are measured by a thread, because a test may have paused the clock of its
+//! runtime.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -83,7 +84,8 @@ fn after(limit: Duration, then: impl FnOnce() + Send + 'static) -> Watched {
     Watched(key)
 }
 
-/// Runs a future for at most this time. The future is not dropped here, so that the caller can find out what it waits for.
+/// Runs a future for at most this time. The future is not dropped here, so that the caller can find out what it waits
+/// for.
 pub async fn within<T>(limit: Duration, future: impl Future<Output = T> + Unpin) -> Result<T, Expired> {
     let (is_over, over) = oneshot::channel();
     let _watch = after(limit, move || {
@@ -106,8 +108,8 @@ pub fn print_after(limit: Duration, message: impl FnOnce() -> String + Send + 's
     after(limit, move || eprintln!("{}", message()))
 }
 
-/// Calls a function that cannot be given up, because it borrows the connection of the test. If it does not end within this
-/// time, the message is printed.
+/// Calls a function that cannot be given up, because it borrows the connection of the test. If it does not end within
+/// this time, the message is printed.
 pub fn reported<T>(limit: Duration, message: impl FnOnce() -> String + Send + 'static, call: impl FnOnce() -> T) -> T {
     let _watched = print_after(limit, message);
     call()

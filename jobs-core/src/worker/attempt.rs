@@ -121,7 +121,8 @@ async fn on_this_task(
     ended
 }
 
-/// For handlers with their own time limit, and for plain functions whose rows were loaded. Such an attempt ends at the limit even if the handler never yields.
+/// For handlers with their own time limit, and for plain functions whose rows were loaded. Such an attempt ends at the
+/// limit even if the handler never yields.
 pub(super) async fn on_a_task_of_its_own(
     shared: &Shared,
     registration: &Registration,

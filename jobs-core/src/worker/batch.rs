@@ -1,6 +1,6 @@
-//! Runs the attempts of a batch: jobs of one kind whose handler is called once for all of them. As for any other job, the
-//! start of each job is checked separately, and so is its end. The finishes are written by the completer, or by the transaction of the batch
-//! ([`batch_transaction`](super::batch_transaction)). The batch occupies one slot.
+//! Runs the attempts of a batch: jobs of one kind whose handler is called once for all of them. As for any other job,
+//! the start of each job is checked separately, and so is its end. The finishes are written by the completer, or by the
+//! transaction of the batch ([`batch_transaction`](super::batch_transaction)). The batch occupies one slot.
 //!
 //! A batch takes the jobs of its kind that are prefetched. So a queue in which batches run prefetches for full batches
 //! (`Queue::expect_batches`). Then it may wait for more ([`gathering`](super::gathering)).
@@ -165,8 +165,8 @@ async fn ended(
     Called { ends: jobs.iter().map(end).collect(), slot }
 }
 
-/// For a call that ended without a result: the worker's own code panicked, or the runtime shuts down. After a panic the leases show
-/// whether a transaction was committed.
+/// For a call that ended without a result: the worker's own code panicked, or the runtime shuts down. After a panic the
+/// leases show whether a transaction was committed.
 fn without_result(registration: &Registration, error: &JoinError) -> Ended {
     match error.is_panic() && registration.connection.is_some() {
         true => Ended::Transacted(Transacted::Unknown(StorageError::Unavailable(error.to_string().into()))),

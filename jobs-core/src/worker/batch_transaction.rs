@@ -1,5 +1,6 @@
-//! Runs the handler of a batch inside one transaction, which also finishes its jobs. If leases were lost meanwhile, nothing is committed,
-//! and the handler runs again at once with the other jobs. This consumes no attempt. Each such run has fewer jobs, so it ends.
+//! Runs the handler of a batch inside one transaction, which also finishes its jobs. If leases were lost meanwhile,
+//! nothing is committed, and the handler runs again at once with the other jobs. This consumes no attempt. Each such
+//! run has fewer jobs, so it ends.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

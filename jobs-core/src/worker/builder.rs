@@ -102,9 +102,9 @@ impl WorkerBuilder {
         self
     }
 
-    /// Serves this queue with this many slots, each of which runs one of its jobs at a time in this worker. A limit over all workers is
-    /// [`Job::concurrency`](crate::Job::concurrency). If any queue is named, the worker serves only the named ones. Default: every queue that a
-    /// registered job goes to.
+    /// Serves this queue with this many slots, each of which runs one of its jobs at a time in this worker. A limit
+    /// over all workers is [`Job::concurrency`](crate::Job::concurrency). If any queue is named, the worker serves only
+    /// the named ones. Default: every queue that a registered job goes to.
     ///
     /// A queue that no job goes to by default is served, too: jobs may name it when they are enqueued, from code or
     /// SQL. The worker warns about such a queue at its start, unless the queue was [declared](Self::declare_queue).
@@ -144,8 +144,8 @@ impl WorkerBuilder {
         self
     }
 
-    /// How long running jobs may continue after the begin of a shutdown. Then they are released. Default: 8 s. Choose at least two
-    /// seconds less than the time after which your platform kills the process.
+    /// How long running jobs may continue after the begin of a shutdown. Then they are released. Default: 8 s. Choose
+    /// at least two seconds less than the time after which your platform kills the process.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
@@ -179,8 +179,8 @@ impl WorkerBuilder {
         self
     }
 
-    /// How long the history of the work is kept, from which charts are drawn. It has a few rows per hour, queue and kind.
-    /// Default: 30 days.
+    /// How long the history of the work is kept, from which charts are drawn. It has a few rows per hour, queue and
+    /// kind. Default: 30 days.
     pub fn keep_history(mut self, time: Duration) -> Self {
         self.keep_history = time;
         self

@@ -1,4 +1,5 @@
-//! Finds out whether lost leases were lost because operators have cancelled the jobs. It logs who has cancelled each job.
+//! Finds out whether lost leases were lost because operators have cancelled the jobs. It logs who has cancelled each
+//! job.
 
 use std::collections::HashMap;
 
@@ -8,8 +9,8 @@ use crate::job_id::JobId;
 use crate::telemetry;
 
 impl Shared {
-    /// Reads once what became of the jobs of these attempts, whose leases are lost. If the database does not answer, the leases
-    /// count as lost for an unknown reason.
+    /// Reads once what became of the jobs of these attempts, whose leases are lost. If the database does not answer,
+    /// the leases count as lost for an unknown reason.
     pub(crate) async fn find_cancelled(&self, lost: &[&JobContext]) {
         let unknown: HashMap<JobId, &JobContext> =
             lost.iter().filter(|ctx| !ctx.stop().is_cancelled_by_operator()).map(|ctx| (ctx.id(), *ctx)).collect();

@@ -1,8 +1,8 @@
 //! The completer: one per process. It writes finishes in batches. A batch contains the finishes that arrived while the
 //! batch before it was written, so a single finish does not wait. With many finishes on a fast disk, that would make
 //! many small batches, each with its own statement and commit. So after a large batch, the next one waits for more
-//! finishes. After a batch that has claimed jobs, the next one waits for these jobs, if they are short. Otherwise the jobs
-//! of one key would divide into several generations, each with its own statement.
+//! finishes. After a batch that has claimed jobs, the next one waits for these jobs, if they are short. Otherwise the
+//! jobs of one key would divide into several generations, each with its own statement.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -51,8 +51,8 @@ pub(super) async fn transact(storage: &dyn Storage, transaction: Transaction) ->
     }
 }
 
-/// Loads the rows of a handler until that ends without a conflict, or it was begun [`RUNS`] times. Its `abort` token ends it at
-/// any moment.
+/// Loads the rows of a handler until that ends without a conflict, or it was begun [`RUNS`] times. Its `abort` token
+/// ends it at any moment.
 pub(super) async fn load(storage: &dyn Storage, lease: Lease, loading: Loading) -> Loaded {
     let mut run = 1;
     loop {

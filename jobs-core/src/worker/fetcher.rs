@@ -157,7 +157,8 @@ impl Fetcher {
         Claim { bypass_limit, ..self.shared.next_claim() }
     }
 
-    /// Claims jobs and puts them into their queues. Returns how many. `of_all` says whether the claim is for all queues.
+    /// Claims jobs and puts them into their queues. Returns how many. `of_all` says whether the claim is for all
+    /// queues.
     async fn claim(&self, claim: &Claim, of_all: bool) -> StorageResult<usize> {
         let _claiming = self.shared.claiming.read().await;
         crash_point("claim");

@@ -1,5 +1,5 @@
-//! Batches that wait for more jobs. A claimed job that such a batch can take does not become prefetched: the batch gets it at once.
-//! Otherwise each free slot would begin a batch of its own.
+//! Batches that wait for more jobs. A claimed job that such a batch can take does not become prefetched: the batch gets
+//! it at once. Otherwise each free slot would begin a batch of its own.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::shutdown::WorkerHandle;
 use crate::handler::Handler;
 
-/// The claim loop waits for at most a few statements in a row, and each of them is given up after ten seconds. If it makes no
-/// step for this time and one poll interval, it is stuck.
+/// The claim loop waits for at most a few statements in a row, and each of them is given up after ten seconds. If it
+/// makes no step for this time and one poll interval, it is stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(60);
 
 /// One check of a worker's health.
@@ -74,8 +74,8 @@ impl WorkerHandle {
         }
     }
 
-    /// Whether the worker claims jobs: it has started, the database knows it and was reached by the last heartbeat, and it
-    /// does not drain. A [freeze](crate::Freeze) of the database passes: the worker is ready for the thaw.
+    /// Whether the worker claims jobs: it has started, the database knows it and was reached by the last heartbeat, and
+    /// it does not drain. A [freeze](crate::Freeze) of the database passes: the worker is ready for the thaw.
     pub fn readiness(&self) -> Vec<HealthCheck> {
         let shared = self.shared();
         let (health, draining) = (&shared.health, shared.phases.draining().is_cancelled());

@@ -1,9 +1,10 @@
 //! The heartbeat has its own thread and its own connection. So the worker keeps its leases when a handler blocks the
-//! runtime, and when the pool has no free connection. The listener runs on the same thread: a server keeps the notifications that a
-//! listener does not read, for all its databases, until it has no room for more and refuses every commit that sends one.
+//! runtime, and when the pool has no free connection. The listener runs on the same thread: a server keeps the
+//! notifications that a listener does not read, for all its databases, until it has no room for more and refuses every
+//! commit that sends one.
 //!
-//! A worker that begins to drain sends a heartbeat at once, because that heartbeat tells the database so. If the worker is killed
-//! before it has ended, its jobs are released.
+//! A worker that begins to drain sends a heartbeat at once, because that heartbeat tells the database so. If the worker
+//! is killed before it has ended, its jobs are released.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -90,8 +91,8 @@ impl Line {
         }
     }
 
-    /// The future of the worker may be dropped while jobs run. So one more heartbeat says that the worker drains, through a new
-    /// connection, because the last heartbeat may not have ended.
+    /// The future of the worker may be dropped while jobs run. So one more heartbeat says that the worker drains,
+    /// through a new connection, because the last heartbeat may not have ended.
     async fn say_last(&mut self, shared: &Shared) {
         let id = *shared.id.borrow();
         if self.drains != Some(id) && shared.leases.count() > 0 {

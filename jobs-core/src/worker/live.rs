@@ -1,4 +1,5 @@
-//! The settings of operators that this worker follows now. The settings watcher replaces them, and the other parts read them.
+//! The settings of operators that this worker follows now. The settings watcher replaces them, and the other parts read
+//! them.
 
 use std::sync::{Arc, PoisonError, RwLock};
 

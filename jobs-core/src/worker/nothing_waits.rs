@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::storage::Claim;
 
-/// For this long after a claim that found less than it wanted, no other job is believed to wait. A job that comes meanwhile is claimed as soon as
-/// the fetcher hears of it and a slot is free.
+/// For this long after a claim that found less than it wanted, no other job is believed to wait. A job that comes
+/// meanwhile is claimed as soon as the fetcher hears of it and a slot is free.
 const TRUSTED: Duration = Duration::from_millis(20);
 
 /// Whether other jobs wait for this worker, as far as the fetcher knows.

@@ -1,5 +1,6 @@
-//! Finishes that claim. A finish passes the permits of completed jobs on to held jobs. While no other job waits for this worker, the same statement
-//! claims those held jobs. So a key with a limit needs one round trip for each generation of its jobs, not a finish and a claim.
+//! Finishes that claim. A finish passes the permits of completed jobs on to held jobs. While no other job waits for
+//! this worker, the same statement claims those held jobs. So a key with a limit needs one round trip for each
+//! generation of its jobs, not a finish and a claim.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -15,7 +16,8 @@ use crate::storage::{Claim, Finished, StorageResult};
 const MOST_QUEUES: usize = 100;
 
 impl Shared {
-    /// Writes the finishes. Returns the answer, the releases of the jobs that were claimed and cannot run here, and how many jobs were claimed.
+    /// Writes the finishes. Returns the answer, the releases of the jobs that were claimed and cannot run here, and how
+    /// many jobs were claimed.
     pub(super) async fn finish_and_claim(&self, batch: &[Finish]) -> StorageResult<(Finished, Vec<Report>, usize)> {
         let Some(next) = self.next_for(batch) else {
             return Ok((self.storage.finish_and_pass_on(batch, None).await?, Vec::new(), 0));

@@ -26,8 +26,8 @@ impl Default for Phases {
 }
 
 impl Phases {
-    /// The worker claims no more jobs. It ends if it also drains. Otherwise an operator has asked it to be quiet, and it
-    /// continues with the jobs that run.
+    /// The worker claims no more jobs. It ends if it also drains. Otherwise an operator has asked it to be quiet, and
+    /// it continues with the jobs that run.
     pub(crate) fn quiet(&self) -> &CancellationToken {
         &self.quiet
     }

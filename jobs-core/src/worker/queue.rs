@@ -1,7 +1,7 @@
 //! One queue of a worker: its slots, and the prefetched jobs, which are claimed and wait for a slot.
 //!
-//! An operator may change the number of slots at any time. A running job is never stopped. So more slots may be busy than
-//! there are now, and then no job starts until enough have ended.
+//! An operator may change the number of slots at any time. A running job is never stopped. So more slots may be busy
+//! than there are now, and then no job starts until enough have ended.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -113,8 +113,8 @@ impl Queue {
         self.prefetched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a prefetched job. Returns the job if its queue or kind is paused. Claims bring jobs best first, and mostly worse ones than those
-    /// prefetched before. So the place of the new job is usually the last.
+    /// Adds a prefetched job. Returns the job if its queue or kind is paused. Claims bring jobs best first, and mostly
+    /// worse ones than those prefetched before. So the place of the new job is usually the last.
     pub(super) fn add_prefetched(&self, ctx: JobContext, now: Instant) -> Result<(), JobContext> {
         self.prefetch.claimed(ctx.claimed().args.len());
         let mut new = PrefetchedJob::new(ctx, now);
@@ -209,8 +209,8 @@ impl Queue {
         self.capacity_changed.notify_one();
     }
 
-    /// Removes and returns the best prefetched jobs of this kind for which `fits` returns `true`, at most `most`. They run in
-    /// a batch with a job that was removed before.
+    /// Removes and returns the best prefetched jobs of this kind for which `fits` returns `true`, at most `most`. They
+    /// run in a batch with a job that was removed before.
     pub(crate) fn take_kind(&self, kind: &str, most: usize, fits: impl Fn(&JobContext) -> bool) -> Vec<JobContext> {
         if most == 0 {
             return Vec::new();

@@ -73,8 +73,8 @@ impl Queues {
         })
     }
 
-    /// Puts claimed jobs into their queues. Returns the jobs whose queue is not served, and those that were paused after
-    /// the claim had begun.
+    /// Puts claimed jobs into their queues. Returns the jobs whose queue is not served, and those that were paused
+    /// after the claim had begun.
     pub(crate) fn push(&self, jobs: Vec<JobContext>) -> Vec<JobContext> {
         let now = Instant::now();
         let mut refused = Vec::new();

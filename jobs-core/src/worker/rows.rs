@@ -1,5 +1,5 @@
-//! Handlers that take rows and no connection. The worker loads the rows, gives the connection back, and then calls the handler. The
-//! attempt's time limit covers both. A database that fails meanwhile consumes no attempt.
+//! Handlers that take rows and no connection. The worker loads the rows, gives the connection back, and then calls the
+//! handler. The attempt's time limit covers both. A database that fails meanwhile consumes no attempt.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ use crate::handler::{LoadedHandler, Registration, RowHandler};
 use crate::panics;
 use crate::storage::{Loaded, Loading, Transacted};
 
-/// Loads the rows and runs the handler, until one of them or the attempt ends. Returns the slot, unless the handler still occupies it.
+/// Loads the rows and runs the handler, until one of them or the attempt ends. Returns the slot, unless the handler
+/// still occupies it.
 pub(super) async fn run(
     shared: &Shared,
     registration: &Registration,

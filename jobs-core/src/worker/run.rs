@@ -124,7 +124,8 @@ impl Worker {
         crash_point("deregister");
         let (id, left) = (*shared.id.borrow(), shared.leases.count());
         if left > 0 {
-            // Without its row, no other worker would know that it was stopping, and a rescue would count a crash on these jobs.
+            // Without its row, no other worker would know that it was stopping, and a rescue would count a crash on
+            // these jobs.
             telemetry::not_deregistered(left);
         } else if let Err(problem) = shared.storage.deregister(id).await {
             telemetry::refused("deregister", &problem);

@@ -67,7 +67,8 @@ async fn run(executor: Executor, mut slot: Slot, mut ctx: JobContext, mut compan
     }
 }
 
-/// Runs one job on this task, or on a separate task if its handler needs one. Runs it with its companions if its handler takes batches.
+/// Runs one job on this task, or on a separate task if its handler needs one. Runs it with its companions if its
+/// handler takes batches.
 async fn execute(executor: &Executor, slot: Slot, ctx: JobContext, companions: Vec<JobContext>) -> Option<Slot> {
     if let Some((registration, handler)) = batch::handler(&executor.shared, ctx.kind()) {
         let jobs = batch::gathered(executor, handler, &slot, ctx, companions).await;

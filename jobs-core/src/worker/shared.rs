@@ -48,8 +48,8 @@ pub(crate) struct Shared {
     /// Held for reading from the start of a claim until its leases are known here.
     pub(crate) claiming: tokio::sync::RwLock<()>,
     pub(super) nothing_waits: NothingWaits,
-    /// A claim failed, or a lease seems to be lost. So there may be valid leases that this process does not know. The reconciler
-    /// must search for them.
+    /// A claim failed, or a lease seems to be lost. So there may be valid leases that this process does not know. The
+    /// reconciler must search for them.
     pub(crate) needs_reconcile: AtomicBool,
     /// Warns about transactional handlers that found no connection.
     pub(crate) no_connection: RateLimitedWarning,

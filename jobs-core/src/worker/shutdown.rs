@@ -123,7 +123,8 @@ impl WorkerHandle {
         self.0.ask_to_stop();
     }
 
-    /// Ends the time limits of all attempts, those of later attempts, too. A test need not guess then how long a handler takes.
+    /// Ends the time limits of all attempts, those of later attempts, too. A test need not guess then how long a
+    /// handler takes.
     #[doc(hidden)]
     pub fn end_time_limits(&self) {
         self.0.phases.time_is_up().cancel();
@@ -139,7 +140,8 @@ impl WorkerHandle {
         self.0.leases.count()
     }
 
-    /// The number of connections to the database that are open in its pools. `None` if the database has no such connections: SQLite.
+    /// The number of connections to the database that are open in its pools. `None` if the database has no such
+    /// connections: SQLite.
     pub fn connections(&self) -> Option<usize> {
         self.0.storage.connections()
     }

@@ -1,5 +1,5 @@
-//! Plain functions run on threads of the blocking pool. A thread that has run one job continues with the next job of its
-//! queue. Therefore a short job costs no task, no wake-up and no thread switch, even if there are many.
+//! Plain functions run on threads of the blocking pool. A thread that has run one job continues with the next job of
+//! its queue. Therefore a short job costs no task, no wake-up and no thread switch, even if there are many.
 //!
 //! A function cannot be stopped. Its runner watches it from a task. When the time limit, the lease or the worker's
 //! grace period is over, the runner records the end of the attempt without the function. The slot stays with the

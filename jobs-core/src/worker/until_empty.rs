@@ -37,18 +37,19 @@ impl Worker {
 }
 
 impl UntilEmpty {
-    /// Ends with [`WorkerError::TooManyAttempts`] as soon as more than this many attempts were begun. Default: no limit. A job that
-    /// snoozes, or enqueues itself, for ever would otherwise keep a test running.
+    /// Ends with [`WorkerError::TooManyAttempts`] as soon as more than this many attempts were begun. Default: no
+    /// limit. A job that snoozes, or enqueues itself, for ever would otherwise keep a test running.
     pub fn limit(mut self, attempts: u64) -> Self {
         self.bounds.attempts = attempts;
         self
     }
 
-    /// Does not wait for delays and backoffs. This is for tests that have a database of their own. When no job is due, the
-    /// stored times of all jobs are moved back by the same span, so that the first job is due.
+    /// Does not wait for delays and backoffs. This is for tests that have a database of their own. When no job is due,
+    /// the stored times of all jobs are moved back by the same span, so that the first job is due.
     /// [`JobContext::now`](crate::JobContext::now) is later by the sum of these spans. Schedules are not affected.
     ///
-    /// Because this option changes stored times, it fails with [`WorkerError::Storage`] if another worker serves the database.
+    /// Because this option changes stored times, it fails with [`WorkerError::Storage`] if another worker serves the
+    /// database.
     ///
     /// Pass `database.operator`.
     pub fn skip_time(mut self, operator: Arc<dyn Operator>) -> Self {

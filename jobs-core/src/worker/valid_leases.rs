@@ -6,7 +6,8 @@ use crate::job_id::JobId;
 use crate::lease::{Lease, WorkerId};
 use crate::storage::{Storage, StorageResult};
 
-/// Returns those of these leases that are valid. They may belong to several ids of this process: it has a new id after it was declared dead.
+/// Returns those of these leases that are valid. They may belong to several ids of this process: it has a new id after
+/// it was declared dead.
 pub(super) async fn valid_leases(storage: &dyn Storage, leases: &[Lease]) -> StorageResult<HashSet<Lease>> {
     let mut jobs: HashMap<WorkerId, Vec<JobId>> = HashMap::new();
     for lease in leases {

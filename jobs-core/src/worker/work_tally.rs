@@ -1,6 +1,6 @@
-//! What this worker did since the history was written last, in memory. Each finished attempt calls it, so it writes nothing
-//! and does not wait for locks. The completer is one task. Threads that end transactional attempts take another part while
-//! one is in use.
+//! What this worker did since the history was written last, in memory. Each finished attempt calls it, so it writes
+//! nothing and does not wait for locks. The completer is one task. Threads that end transactional attempts take another
+//! part while one is in use.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,8 +16,8 @@ use crate::storage::{CrashedAttempt, EndedByLimit, ExpiredJob};
 /// How many parts there are, so that threads do not wait for each other.
 const PARTS: usize = 4;
 
-/// The most queues and kinds that a part distinguishes. Everyone who enqueues chooses names, and a rescue counts jobs of
-/// other programs, too.
+/// The most queues and kinds that a part distinguishes. Everyone who enqueues chooses names, and a rescue counts jobs
+/// of other programs, too.
 const MOST: usize = 500;
 
 /// Longer names are cut.

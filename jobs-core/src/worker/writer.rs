@@ -267,8 +267,8 @@ impl Writer {
         Ok(locked.map(|report| Report { may_be_settled: report.may_be_settled || repeated, ..report }).collect())
     }
 
-    /// The leases that are still valid although their jobs were not moved: another session has locked their rows. If the
-    /// database does not answer, returns the leases of all jobs that were not moved. The next try finds out.
+    /// The leases that are still valid although their jobs were not moved: another session has locked their rows. If
+    /// the database does not answer, returns the leases of all jobs that were not moved. The next try finds out.
     async fn still_valid(&self, batch: &[Finish], moved: &[JobId]) -> HashSet<Lease> {
         if moved.len() == batch.len() {
             return HashSet::new();

@@ -111,8 +111,8 @@ where
 }
 
 /// An expression of a query, or a value, for an argument of type `T`. It becomes the expression `E`.
-// `E` is a parameter and no associated type. With an associated type, the compiler would print an error about that type instead of the
-// message of this trait.
+// `E` is a parameter and no associated type. With an associated type, the compiler would print an error about that type
+// instead of the message of this trait.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not fit the argument of type `{T}`",
     label = "not of the argument's SQL type",

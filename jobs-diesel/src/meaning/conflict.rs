@@ -1,4 +1,5 @@
-//! Which errors of PostgreSQL are conflicts with another transaction. After such an error the same attempt may succeed at once.
+//! Which errors of PostgreSQL are conflicts with another transaction. After such an error the same attempt may succeed
+//! at once.
 
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
 use diesel_jobs_core::JobError;
@@ -6,8 +7,8 @@ use diesel_jobs_core::JobError;
 use super::is_deadlock;
 use crate::error::EnqueueError;
 
-/// Parts of the server's messages in English. Nothing else shows that a lock was not available. The first two also recognize an error that
-/// only repeats the message.
+/// Parts of the server's messages in English. Nothing else shows that a lock was not available. The first two also
+/// recognize an error that only repeats the message.
 const TEXTS: [(&str, &str); 4] = [
     ("could not serialize access", SERIALIZATION),
     ("deadlock detected", DEADLOCK),

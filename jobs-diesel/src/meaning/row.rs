@@ -6,9 +6,9 @@ use diesel_jobs_core::StorageError;
 /// The constraint that a finish violates if an earlier job with the same id has ended.
 const FINISHED_KEY: &str = "finished_pkey";
 
-/// Whether a row may be the cause: a duplicate key, a value that a constraint forbids, or an error that is none of those that are known.
-/// Diesel has no kind for a number out of range, for the name of a queue that is too long for a notification, and for what a
-/// trigger raises. Only rows that are found to be a cause are set apart.
+/// Whether a row may be the cause: a duplicate key, a value that a constraint forbids, or an error that is none of
+/// those that are known. Diesel has no kind for a number out of range, for the name of a queue that is too long for a
+/// notification, and for what a trigger raises. Only rows that are found to be a cause are set apart.
 pub(crate) fn may_be_the_cause(error: &StorageError) -> bool {
     use DatabaseErrorKind::{CheckViolation, NotNullViolation, UniqueViolation, Unknown};
     let StorageError::Refused(source) = error else { return false };

@@ -33,7 +33,8 @@ pub(crate) fn acted(action: &Action, mut jobs: Vec<i64>, actor: &str) -> Option<
     Some(AuditEntry { actor: actor.to_owned(), action: action.as_str(), target, detail })
 }
 
-/// The entry for an action on these jobs that a request with a key asked for, including the ids of jobs that were enqueued again.
+/// The entry for an action on these jobs that a request with a key asked for, including the ids of jobs that were
+/// enqueued again.
 pub(crate) fn acted_once(
     key: &RequestKey,
     action: &Action,

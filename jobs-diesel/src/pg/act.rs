@@ -30,8 +30,8 @@ pub(super) fn distinct(ids: &[JobId]) -> Vec<JobId> {
     ids.iter().copied().filter(|id| seen.insert(*id)).collect()
 }
 
-/// Runs the statement of an action. Returns the jobs that it has changed. All rows are read, because the first one comes before
-/// the statement is committed.
+/// Runs the statement of an action. Returns the jobs that it has changed. All rows are read, because the first one
+/// comes before the statement is committed.
 pub(super) async fn change(
     conn: &mut AsyncPgConnection,
     action: &Action,

@@ -8,7 +8,8 @@ pub(super) const TRY: &str = "pg_try_advisory_xact_lock(1785684595, ";
 pub(super) const QUARANTINED: &str = "0)";
 /// The second key for a rescan.
 pub(super) const RESCAN: &str = "5)";
-/// Waits until no other session does what a request with a key asks for. The lock is held until the end of the transaction.
+/// Waits until no other session does what a request with a key asks for. The lock is held until the end of the
+/// transaction.
 pub(super) const ONE_REQUEST: &str = "select pg_advisory_xact_lock(1785684595, 6)";
 /// From here on, second keys are places of the claim limit: four for each queue, at a multiple of this.
 pub(super) const PLACES: u32 = 8;

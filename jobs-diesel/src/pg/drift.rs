@@ -1,5 +1,5 @@
-//! Compares the schema with the one that a migration makes. The expected objects are in `expected_schema.jsonl`, which a test compares
-//! with a fresh migration.
+//! Compares the schema with the one that a migration makes. The expected objects are in `expected_schema.jsonl`, which
+//! a test compares with a fresh migration.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,8 @@ use diesel_jobs_core::storage::Finding;
 
 use super::queries::doctor::schema_objects::SchemaObject;
 
-/// The objects of the schema, one per line. After a change of the migrations run the test below with `UPDATE_EXPECTED=1`.
+/// The objects of the schema, one per line. After a change of the migrations run the test below with
+/// `UPDATE_EXPECTED=1`.
 const EXPECTED: &str = include_str!("expected_schema.jsonl");
 
 /// The objects that are missing, different or not ours.

@@ -92,7 +92,8 @@ where
                     let ids = insert_chunks(self, &[job]).await?;
                     return Ok(*ids.first().ok_or(diesel::result::Error::NotFound)?);
                 }
-                // `get_result` would return the first row. A server that shuts down may send that row and then not commit.
+                // `get_result` would return the first row. A server that shuts down may send that row and then not
+                // commit.
                 let rows: Vec<Inserted> = diesel_async::RunQueryDsl::load(EnqueueQuery::new(&job), self).await?;
                 let (id, _) = rows.first().ok_or(diesel::result::Error::NotFound)?;
                 Ok(Enqueued::new(JobId(*id)))

@@ -69,8 +69,8 @@ impl PgStorage {
         Ok(finished)
     }
 
-    /// Completes the jobs with limits, in a transaction of its own: if the server answers with an error, whatever it is, the cause may be a held job. Then
-    /// it moves no job, and `finish` does, which reads no held job.
+    /// Completes the jobs with limits, in a transaction of its own: if the server answers with an error, whatever it
+    /// is, the cause may be a held job. Then it moves no job, and `finish` does, which reads no held job.
     async fn pass_on(&self, batch: &[Finish], next: Option<&Claim>) -> StorageResult<Finished> {
         let Some(complete) = finish_batch::limited(batch) else { return Ok(Finished::default()) };
         match run!(self, "pass_on", conn => complete.complete_limited(next, conn)) {

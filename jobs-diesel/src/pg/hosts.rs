@@ -1,5 +1,5 @@
-//! The hosts of a URL. Each is tried with its share of the time: a host that accepts connections and then is silent must not keep the
-//! others from being tried. tokio-postgres limits only the time until a host accepts a connection.
+//! The hosts of a URL. Each is tried with its share of the time: a host that accepts connections and then is silent
+//! must not keep the others from being tried. tokio-postgres limits only the time until a host accepts a connection.
 
 use std::time::Duration;
 

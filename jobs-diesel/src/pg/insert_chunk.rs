@@ -1,5 +1,6 @@
-//! The statement for a chunk of jobs: the cheapest that can insert them. Sync and async connections have two traits with the same functions, so
-//! it is a macro, which uses the trait `RunQueryDsl` at its place. `[.await]` is for async ones.
+//! The statement for a chunk of jobs: the cheapest that can insert them. Sync and async connections have two traits
+//! with the same functions, so it is a macro, which uses the trait `RunQueryDsl` at its place. `[.await]` is for async
+//! ones.
 
 /// Returns the answers, in the order of the chunk.
 macro_rules! insert_chunk {

@@ -1,14 +1,15 @@
-//! The language of the server's messages. Only a message shows that a lock was not available, because Diesel does not pass on the SQLSTATE. So
-//! a worker's sessions get untranslated messages, if their role may set that: a superuser, or from PostgreSQL 15 on a role with the
-//! privilege `set` on the parameter `lc_messages`.
+//! The language of the server's messages. Only a message shows that a lock was not available, because Diesel does not
+//! pass on the SQLSTATE. So a worker's sessions get untranslated messages, if their role may set that: a superuser, or
+//! from PostgreSQL 15 on a role with the privilege `set` on the parameter `lc_messages`.
 
 use diesel::prelude::*;
 use diesel::sql_types::Text;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection as _};
 use diesel_jobs_core::storage::Finding;
 
-/// The statement that makes this session's messages untranslated, under a condition. It changes nothing if the role may not set that. The
-/// setting is no start-up option, because a server refuses the connection of a role that may not use an option.
+/// The statement that makes this session's messages untranslated, under a condition. It changes nothing if the role may
+/// not set that. The setting is no start-up option, because a server refuses the connection of a role that may not use
+/// an option.
 fn untranslated(condition: &str) -> String {
     format!(
         "do $$ begin
@@ -19,7 +20,8 @@ fn untranslated(condition: &str) -> String {
     )
 }
 
-/// For the worker's own sessions. If a pooler has dropped the settings of a session, other clients may use the session, too.
+/// For the worker's own sessions. If a pooler has dropped the settings of a session, other clients may use the session,
+/// too.
 pub(crate) fn of_own_session() -> String {
     untranslated("current_setting('plan_cache_mode') = 'force_generic_plan'")
 }
@@ -39,8 +41,8 @@ struct Spoken {
     repair: String,
 }
 
-/// Reports a session of the worker whose messages are translated nevertheless. The setting alone does not show it: the server's environment
-/// may name a language, too. The error is caught, so that it is not in the server's log.
+/// Reports a session of the worker whose messages are translated nevertheless. The setting alone does not show it: the
+/// server's environment may name a language, too. The error is caught, so that it is not in the server's log.
 pub(crate) async fn examine(conn: &mut AsyncPgConnection) -> QueryResult<Option<Finding>> {
     let spoken = conn.transaction(async |conn| {
         conn.batch_execute(

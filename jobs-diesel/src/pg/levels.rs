@@ -14,8 +14,8 @@
 //! late.
 //!
 //! A *full* claim, which found as many jobs as it wanted, stops in the middle of a level. For 50 ms the next claims
-//! resume at its last job instead of the floor. The floor is behind the clock by the lag. So the entries of all jobs that
-//! were claimed within the lag lie between the floor and that last job. The next claims do not read them again.
+//! resume at its last job instead of the floor. The floor is behind the clock by the lag. So the entries of all jobs
+//! that were claimed within the lag lie between the floor and that last job. The next claims do not read them again.
 //!
 //! Example: the clock is at 12:00:10, and the floor of a level at 12:00:08. A job that was enqueued at 12:00:03 is
 //! committed now. The next claim reads from 12:00:08 on and does not find it. The rescan reads up to 12:00:08, finds
@@ -124,9 +124,9 @@ impl Levels {
         now.duration_since(self.used) < FORGET_AFTER
     }
 
-    /// Whether a first rescan must be made before a claim for these kinds. Returns `true` once, once after each time that the
-    /// database's clock was set back, and once after a kind was added. The floors are above the jobs of kinds that earlier
-    /// claims did not ask for, so the levels are then discarded.
+    /// Whether a first rescan must be made before a claim for these kinds. Returns `true` once, once after each time
+    /// that the database's clock was set back, and once after a kind was added. The floors are above the jobs of kinds
+    /// that earlier claims did not ask for, so the levels are then discarded.
     pub(crate) fn begin(&mut self, kinds: &Arc<[String]>) -> bool {
         if !self.are_for(kinds) {
             if kinds.iter().any(|kind| !self.kinds.contains(kind)) {

@@ -36,8 +36,8 @@ pub(super) fn url(config: &Config, query: &str) -> String {
     format!("postgres://?{}", parameters.join("&"))
 }
 
-/// The same URL, with settings that make both ends notice a dead connection, and a limit for the time that each host may take. The
-/// original parameters come last, so they win.
+/// The same URL, with settings that make both ends notice a dead connection, and a limit for the time that each host
+/// may take. The original parameters come last, so they win.
 pub(super) fn with_keepalive(url: &str, config: &Config, keepalive: Keepalive, each_host: Duration) -> String {
     let typed = url.split_once('?').map_or("", |(_, query)| query);
     let options = match config.get_options() {

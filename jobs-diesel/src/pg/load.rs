@@ -95,7 +95,8 @@ async fn run(
     Ok(loaded)
 }
 
-/// The rows could not be read. If that is because of a conflict, or of a session that has gone stale, they can be read again at once.
+/// The rows could not be read. If that is because of a conflict, or of a session that has gone stale, they can be read
+/// again at once.
 fn failed(error: JobError, is_stale: impl FnOnce(Option<Stale>) -> bool) -> Loaded {
     match conflict::of_handler(&error) {
         Some(what) => Loaded::Conflict { what, error },

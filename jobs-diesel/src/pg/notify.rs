@@ -1,5 +1,6 @@
 //! `listen`: receives the notifications of enqueues, on its own connection. If a notification is lost, the worker finds
-//! the job at its next poll. It runs on a thread of its own, so it takes no connection from a pool: the pools belong to the main runtime.
+//! the job at its next poll. It runs on a thread of its own, so it takes no connection from a pool: the pools belong to
+//! the main runtime.
 
 use std::collections::HashSet;
 use std::time::Duration;

@@ -1,7 +1,9 @@
-//! A step of an operation: the next jobs, the action on them, and the note how far the operation is, in one transaction.
+//! A step of an operation: the next jobs, the action on them, and the note how far the operation is, in one
+//! transaction.
 //!
-//! A job that another transaction has locked is waited for, for [`LONGEST_WAIT_FOR_LOCKS`]. Then the operation continues and says which jobs it
-//! has left out. Meanwhile the step holds no lock of a job, only that of the operation.
+//! A job that another transaction has locked is waited for, for [`LONGEST_WAIT_FOR_LOCKS`]. Then the operation
+//! continues and says which jobs it has left out. Meanwhile the step holds no lock of a job, only that of the
+//! operation.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -28,8 +30,8 @@ use crate::operation::record::left_out;
 const AGAIN: Duration = Duration::from_millis(50);
 
 impl PgStorage {
-    /// One step. If the database refuses the batch because of one of its jobs, the jobs are done one by one, and that one is left
-    /// out.
+    /// One step. If the database refuses the batch because of one of its jobs, the jobs are done one by one, and that
+    /// one is left out.
     pub(super) async fn step(&self, only: Option<OperationId>, limit: usize) -> StorageResult<Option<OperationRecord>> {
         let refused = |answer: &StorageResult<_>| matches!(answer, Err(StorageError::Refused(_)));
         let mut answer = run!(self, "step_operation", conn => step(conn, only, limit));
@@ -102,7 +104,8 @@ async fn step(
 
 /// Acts on these jobs. Returns how many it has changed, and those that others hold locked.
 ///
-/// While it waits for jobs of others it holds none: two operations on the same jobs would otherwise wait for each other.
+/// While it waits for jobs of others it holds none: two operations on the same jobs would otherwise wait for each
+/// other.
 async fn act_on(
     conn: &mut AsyncPgConnection,
     action: &Action,

@@ -1,5 +1,5 @@
-//! [`EnqueueConnection`] for a shared reference to a connection. diesel-async sends the statements of several such references without waiting
-//! for the answers in between.
+//! [`EnqueueConnection`] for a shared reference to a connection. diesel-async sends the statements of several such
+//! references without waiting for the answers in between.
 
 use diesel::OptionalExtension as _;
 use diesel_async::{AsyncPgConnection, RunQueryDsl as _};

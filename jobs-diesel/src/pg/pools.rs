@@ -61,7 +61,8 @@ pub(super) fn no_connection(error: PoolError<ConnectionError>) -> StorageError {
 }
 
 impl PgStorage {
-    /// Closes the idle connections that are used no longer, in every pool. The worker's own statements call this again and again.
+    /// Closes the idle connections that are used no longer, in every pool. The worker's own statements call this again
+    /// and again.
     pub(super) fn sweep(&self) {
         let (rotation, now) = (self.connector.rotation(), Instant::now());
         if !rotation.is_sweep_due(now) {

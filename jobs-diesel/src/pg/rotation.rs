@@ -1,8 +1,9 @@
-//! When a connection of a pool is used no longer. All pools of one storage ask here, before they hand a connection out again.
+//! When a connection of a pool is used no longer. All pools of one storage ask here, before they hand a connection out
+//! again.
 //!
 //! - It has reached its age. So the memory of its server process is freed, and connections spread over servers again.
-//! - Its session, or an older or equally old one, has gone stale ([`Stale`]). A change that makes one session stale makes all stale that
-//!   are open at that time, so all of them are closed. They are one *generation*.
+//! - Its session, or an older or equally old one, has gone stale ([`Stale`]). A change that makes one session stale
+//!   makes all stale that are open at that time, so all of them are closed. They are one *generation*.
 //!
 //! Nothing is asked of the server, so that a job costs no round trip more.
 
@@ -13,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use super::stale::Stale;
 
-/// The age that no connection of a pool exceeds, unless it is in use. Each has its own, between four fifths of this and all of it, so that
-/// connections that were opened together are not closed together.
+/// The age that no connection of a pool exceeds, unless it is in use. Each has its own, between four fifths of this and
+/// all of it, so that connections that were opened together are not closed together.
 pub(super) const LIFETIME: Duration = Duration::from_secs(30 * 60);
 
 /// If even a new session does not find or may not use something, this is no reason to close sessions for this long.
@@ -108,8 +109,9 @@ impl Rotation {
         !pooled.is_unusable && pooled.generation == self.generation() && now < pooled.closes_at
     }
 
-    /// Decides what follows from an error on a connection. Returns whether the work should be done again on another one, because this one
-    /// and all older ones have gone stale. A new session cannot be stale, so this comes to an end.
+    /// Decides what follows from an error on a connection. Returns whether the work should be done again on another
+    /// one, because this one and all older ones have gone stale. A new session cannot be stale, so this comes to an
+    /// end.
     pub(super) fn is_stale<C>(&self, pooled: &mut Pooled<C>, stale: Option<Stale>) -> bool {
         let Some(stale) = stale else { return false };
         if pooled.is_new {
@@ -136,7 +138,8 @@ impl Rotation {
         self.state.no_suspicion.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the idle connections must be looked through now: a generation has ended, or the last time is long ago. Says so once.
+    /// Whether the idle connections must be looked through now: a generation has ended, or the last time is long ago.
+    /// Says so once.
     pub(super) fn is_sweep_due(&self, now: Instant) -> bool {
         let generation = self.generation();
         let mut swept = self.state.swept.lock().unwrap_or_else(PoisonError::into_inner);

@@ -44,8 +44,9 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The settings with which each end of a connection detects that the other end is gone. A host that fails suddenly sends
-/// nothing. Without these settings, a server keeps the session of such a host for two hours, with the rows that it locked.
+/// The settings with which each end of a connection detects that the other end is gone. A host that fails suddenly
+/// sends nothing. Without these settings, a server keeps the session of such a host for two hours, with the rows that
+/// it locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Keepalive {
     /// Silence before the first probe.
@@ -60,8 +61,8 @@ pub(crate) struct Keepalive {
 }
 
 impl Keepalive {
-    /// The idle time and all probes together take as long as the lease. So an outage that is shorter than the lease closes
-    /// no connection.
+    /// The idle time and all probes together take as long as the lease. So an outage that is shorter than the lease
+    /// closes no connection.
     fn within(lease: Duration) -> Self {
         let seconds = |share: u32| Duration::from_secs((lease / share).as_secs().clamp(1, 3600));
         Self {

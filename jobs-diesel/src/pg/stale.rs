@@ -1,5 +1,6 @@
-//! Which errors say that a session has gone stale: it was opened before something changed, and a new session would not have the error.
-//! Diesel has an error kind only for one of them. The others are recognized by the server's messages in the C locale.
+//! Which errors say that a session has gone stale: it was opened before something changed, and a new session would not
+//! have the error. Diesel has an error kind only for one of them. The others are recognized by the server's messages in
+//! the C locale.
 
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
 use diesel_jobs_core::JobError;
@@ -11,8 +12,8 @@ pub(super) enum Stale {
     Standby,
     /// It keeps what the database has no more, such as the plan of a statement whose result type has changed.
     Outdated,
-    /// It does not find, or may not use, what a new session perhaps would: the `search_path` may have been altered, or the role. The
-    /// mistake may also be the application's.
+    /// It does not find, or may not use, what a new session perhaps would: the `search_path` may have been altered, or
+    /// the role. The mistake may also be the application's.
     Perhaps,
 }
 
@@ -55,8 +56,8 @@ pub(super) fn of_statement(error: &DieselError) -> Option<Stale> {
     }
 }
 
-/// What an error says that occurred in the transaction of a handler. This transaction has begun on a primary. `None` also if the handler
-/// has decided itself what should follow.
+/// What an error says that occurred in the transaction of a handler. This transaction has begun on a primary. `None`
+/// also if the handler has decided itself what should follow.
 pub(super) fn of_transaction(error: &JobError) -> Option<Stale> {
     if error.says_what_follows() {
         return None;

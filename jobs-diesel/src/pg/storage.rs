@@ -258,6 +258,7 @@ impl Notifications for PgStorage {
     }
 }
 
-/// The job's id, queue and kind, whether it was released because its worker was killed, and whether it was discarded; what was woken. Then three facts: whether quarantined jobs are due,
-/// whether rows were left behind, whether the rescue was held off.
+/// The job's id, queue and kind, whether it was released because its worker was killed, and whether it was discarded;
+/// what was woken. Then three facts: whether quarantined jobs are due, whether rows were left behind, whether the
+/// rescue was held off.
 type RescuedRow = (Option<i64>, Option<String>, Option<String>, Option<bool>, Option<bool>, i64, bool, bool, bool);

@@ -1,9 +1,9 @@
 //! `transact`: a handler inside the transaction that finishes its job, or all jobs of its batch.
 //!
-//! The finish is the transaction's last statement. It locks the rows of `jobs.running` only then, so that a rescue never
-//! waits for a handler. It names the leases, so that a handler that was too slow rolls back. It is sent in one message
-//! with the `COMMIT` ([`end`]). The `BEGIN` has its own round trip. If it were sent together with the handler's first
-//! statement and refused, that statement would commit by itself.
+//! The finish is the transaction's last statement. It locks the rows of `jobs.running` only then, so that a rescue
+//! never waits for a handler. It names the leases, so that a handler that was too slow rolls back. It is sent in one
+//! message with the `COMMIT` ([`end`]). The `BEGIN` has its own round trip. If it were sent together with the handler's
+//! first statement and refused, that statement would commit by itself.
 
 #[cfg(feature = "postgres-sync")]
 mod blocking;
@@ -76,7 +76,8 @@ impl Rollback {
     }
 }
 
-/// `is_stale` decides what follows for the connection, as [`Rotation::is_stale`](super::rotation::Rotation::is_stale) does.
+/// `is_stale` decides what follows for the connection, as [`Rotation::is_stale`](super::rotation::Rotation::is_stale)
+/// does.
 fn transacted(ended: Result<Vec<Finish>, Rollback>, is_stale: impl FnOnce(Option<Stale>) -> bool) -> Transacted {
     match ended {
         Ok(finishes) => Transacted::committed(finishes),
@@ -113,9 +114,9 @@ fn transacted(ended: Result<Vec<Finish>, Rollback>, is_stale: impl FnOnce(Option
 /// the finish is a write. All other settings keep the application's defaults. The application name shows in
 /// `pg_stat_activity` which job holds a lock. [`UNNAMED`] removes it.
 ///
-/// The name is set by a query in a transaction of its own. `pg_stat_statements` makes one entry of all names only for a query. A query
-/// inside the handler's transaction would take its snapshot before the handler's first statement, which may be a `lock table` or
-/// a `set transaction`.
+/// The name is set by a query in a transaction of its own. `pg_stat_statements` makes one entry of all names only for a
+/// query. A query inside the handler's transaction would take its snapshot before the handler's first statement, which
+/// may be a `lock table` or a `set transaction`.
 fn begin(storage: &PgStorage, jobs: &[JobContext]) -> String {
     let name = storage.connector.application_name();
     let harmless: String =

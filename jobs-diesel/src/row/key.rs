@@ -10,11 +10,12 @@ use serde_json::Value;
 use super::Row;
 use crate::enqueue_each::ColumnArgument;
 
-/// The primary key of a row of `T`, as a job stores it. `#[job]` makes it the field of a parameter `Ref<T>`. It is made from a
-/// reference to the row, or from the value of the key: `(&user).into()`, `7.into()`.
+/// The primary key of a row of `T`, as a job stores it. `#[job]` makes it the field of a parameter `Ref<T>`. It is made
+/// from a reference to the row, or from the value of the key: `(&user).into()`, `7.into()`.
 ///
-/// It contains the JSON of the key instead of a `T::PrimaryKey`, so it needs no bound on `T`. If `T` is not a [`Row`], the
-/// compiler then reports one error, at the place where the row is loaded. With a bound it would report one for each trait of the job.
+/// It contains the JSON of the key instead of a `T::PrimaryKey`, so it needs no bound on `T`. If `T` is not a [`Row`],
+/// the compiler then reports one error, at the place where the row is loaded. With a bound it would report one for each
+/// trait of the job.
 pub struct Key<T> {
     /// Or why the key cannot be stored.
     json: Result<Value, String>,

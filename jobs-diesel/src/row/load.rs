@@ -30,8 +30,8 @@ use super::query::{self, RowQuery};
     note = "derive Diesel's `Identifiable`, `Queryable` and `Selectable` for `{T}`, for the database of this connection"
 )]
 pub trait LoadRow<T> {
-    /// Loads the row, or `None` if there is none. `lock` takes the row's lock `FOR NO KEY UPDATE` first and waits for it. SQLite has no
-    /// row locks: a handler's transaction has the only right to write there.
+    /// Loads the row, or `None` if there is none. `lock` takes the row's lock `FOR NO KEY UPDATE` first and waits for
+    /// it. SQLite has no row locks: a handler's transaction has the only right to write there.
     ///
     /// # Errors
     ///
@@ -45,11 +45,13 @@ pub trait LoadRow<T> {
     note = "derive Diesel's `Identifiable`, `Queryable` and `Selectable` for `{T}`, for the database of this connection"
 )]
 pub trait AsyncLoadRow<T> {
-    /// Loads the row, or `None` if there is none. `lock` takes the row's lock `FOR NO KEY UPDATE` first and waits for it.
+    /// Loads the row, or `None` if there is none. `lock` takes the row's lock `FOR NO KEY UPDATE` first and waits for
+    /// it.
     fn load_row<'c>(&'c mut self, key: &Key<T>, lock: bool) -> BoxFuture<'c, QueryResult<Option<T>>>;
 }
 
-// Each impl has `do_not_recommend`, so that the compiler prints the message of the trait and not the first of Diesel's traits that is missing.
+// Each impl has `do_not_recommend`, so that the compiler prints the message of the trait and not the first of Diesel's
+// traits that is missing.
 macro_rules! load_row {
     ($feature:literal, $connection:ty, $backend:ty) => {
         #[cfg(feature = $feature)]

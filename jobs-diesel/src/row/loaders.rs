@@ -1,6 +1,7 @@
-//! Finds out through which connections the rows of a type can be loaded, for handlers that take no connection. The compiler
-//! decides this by method resolution. `(&Loadable::<T>::NEW).through_sqlite()` calls [`ThroughSqlite`] if that trait is
-//! implemented for `Loadable<T>`. Otherwise it calls [`NotThroughSqlite`], which is implemented for the reference.
+//! Finds out through which connections the rows of a type can be loaded, for handlers that take no connection. The
+//! compiler decides this by method resolution. `(&Loadable::<T>::NEW).through_sqlite()` calls [`ThroughSqlite`] if that
+//! trait is implemented for `Loadable<T>`. Otherwise it calls [`NotThroughSqlite`], which is implemented for the
+//! reference.
 
 use std::any::TypeId;
 use std::fmt;

@@ -16,7 +16,8 @@ pub(super) type RowQuery<T, DB> =
 /// Selects a row of `T` that the query `Q` returns.
 pub(super) type FreeRowQuery<T, Q, DB> = Lockable<Select<Limit<Q>, AsSelect<T, DB>>>;
 
-/// How a query locks its rows. SQLite has no row locks and ignores it: a handler's transaction is the only one that writes there.
+/// How a query locks its rows. SQLite has no row locks and ignores it: a handler's transaction is the only one that
+/// writes there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RowLock {
@@ -30,8 +31,8 @@ pub enum RowLock {
     NoWait,
 }
 
-/// A query that locks its rows, if it is asked to. Diesel has `for_no_key_update` for a query of a known table. The trait behind it
-/// takes a type that is private, so generic code cannot use it.
+/// A query that locks its rows, if it is asked to. Diesel has `for_no_key_update` for a query of a known table. The
+/// trait behind it takes a type that is private, so generic code cannot use it.
 #[derive(Debug)]
 pub(super) struct Lockable<Q> {
     query: Q,

@@ -23,9 +23,10 @@ use super::query::{self, FreeRowQuery};
 /// How long a job waits if no row is free.
 const SNOOZE: Duration = Duration::from_secs(5);
 
-/// As a parameter of a job: a row of one of your tables that no other attempt has, such as a coupon or a licence. The worker selects and locks
-/// it inside the transaction of the handler, so the handler also takes the connection. The lock ends with the transaction. If the
-/// handler deletes or changes the row, that counts only if the job completes. If no row is free, the job snoozes for 5 s.
+/// As a parameter of a job: a row of one of your tables that no other attempt has, such as a coupon or a licence. The
+/// worker selects and locks it inside the transaction of the handler, so the handler also takes the connection. The
+/// lock ends with the transaction. If the handler deletes or changes the row, that counts only if the job completes. If
+/// no row is free, the job snoozes for 5 s.
 ///
 /// ```
 /// # use diesel_jobs_storage as diesel_jobs;

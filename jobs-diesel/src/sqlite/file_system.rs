@@ -1,11 +1,11 @@
-//! Where the file is. SQLite's locks, and the memory that its write-ahead log shares between processes, work only on a file system
-//! of this machine. Elsewhere two processes may write at once and destroy the file.
+//! Where the file is. SQLite's locks, and the memory that its write-ahead log shares between processes, work only on a
+//! file system of this machine. Elsewhere two processes may write at once and destroy the file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The kinds of file systems that keep their files on this machine, as Linux names them. Those of other machines cannot be listed:
-/// everybody may write one.
+/// The kinds of file systems that keep their files on this machine, as Linux names them. Those of other machines cannot
+/// be listed: everybody may write one.
 const LOCAL: [&str; 28] = [
     "aufs",
     "bcachefs",

@@ -72,7 +72,8 @@ where
     }
 }
 
-/// Keeps the arguments in a temporary table, reads a few at a time, and inserts their jobs. The caller's transaction is open.
+/// Keeps the arguments in a temporary table, reads a few at a time, and inserts their jobs. The caller's transaction is
+/// open.
 fn insert_kept<C, Q>(conn: &mut C, jobs: &JobsOfRows, rows: Rows<Q>) -> Result<usize, EnqueueError>
 where
     C: LoadConnection<Backend = Sqlite>,

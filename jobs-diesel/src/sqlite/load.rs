@@ -1,5 +1,5 @@
-//! `load`: the rows of a handler that takes no connection. They are read in one transaction of the reader, so they wait for no handler
-//! that writes.
+//! `load`: the rows of a handler that takes no connection. They are read in one transaction of the reader, so they wait
+//! for no handler that writes.
 
 use std::sync::Arc;
 

@@ -49,7 +49,8 @@ impl Migrator for SqliteMigrator {
     }
 }
 
-/// Runs this with a longer wait for other transactions. Several processes of a deployment migrate at once, and SQLite lets them pass in no order.
+/// Runs this with a longer wait for other transactions. Several processes of a deployment migrate at once, and SQLite
+/// lets them pass in no order.
 fn patiently<T>(
     conn: &mut SqliteConnection,
     migrate: impl FnOnce(&mut SqliteConnection) -> Result<T, MigrateError>,

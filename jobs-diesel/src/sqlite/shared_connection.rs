@@ -56,7 +56,8 @@ impl SharedConnection {
         Some(Checkout { shared: self, conn: state.idle.take(), opened: state.opened })
     }
 
-    /// Runs `work` with the connection. Fails with `Unavailable` if the connection was not free within [`BUSY_TIMEOUT`].
+    /// Runs `work` with the connection. Fails with `Unavailable` if the connection was not free within
+    /// [`BUSY_TIMEOUT`].
     pub(super) async fn run<T, F>(self: &Arc<Self>, work: F) -> StorageResult<T>
     where
         T: Send + 'static,

@@ -178,8 +178,8 @@ impl<C: TestConnection> Attempts<'_, C> {
         }
     }
 
-    /// The job that is enqueued if this transition discards the job. The stored rules are not used: a test that changed them in
-    /// its transaction would make other tests wait.
+    /// The job that is enqueued if this transition discards the job. The stored rules are not used: a test that changed
+    /// them in its transaction would make other tests wait.
     fn follower(&self, ctx: &JobContext, transition: &Transition) -> StorageResult<Option<NewJob>> {
         let Transition::Discard { failure, .. } = transition else { return Ok(None) };
         let rule = self.registry.discard_rules().iter().find(|rule| rule.kind == ctx.kind());

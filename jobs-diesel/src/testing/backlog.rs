@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::{DateTime, Utc};
 use diesel_jobs_core::{JobId, JobRecord};
 
-/// The jobs that a drain can run. A drain reads all waiting jobs once. After each attempt it reads only the new jobs and the
-/// job of the attempt. So its time grows with the number of jobs and not with the square of this number.
+/// The jobs that a drain can run. A drain reads all waiting jobs once. After each attempt it reads only the new jobs
+/// and the job of the attempt. So its time grows with the number of jobs and not with the square of this number.
 #[derive(Default)]
 pub(super) struct Backlog {
     in_order: BTreeMap<Place, JobRecord>,

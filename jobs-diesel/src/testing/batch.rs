@@ -1,5 +1,6 @@
-//! Batch handlers in tests: with a batch of one job. If the handler takes the connection, its savepoint is rolled back after an error of
-//! the whole batch, and not after the error of a job. A worker treats its transaction in the same way.
+//! Batch handlers in tests: with a batch of one job. If the handler takes the connection, its savepoint is rolled back
+//! after an error of the whole batch, and not after the error of a job. A worker treats its transaction in the same
+//! way.
 
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 use std::time::Duration;

@@ -122,10 +122,10 @@ impl<'c, C: TestConnection> Drain<'c, C> {
         self
     }
 
-    /// Runs the jobs. Sync connections return a `Result`, async ones a future of it. Failed jobs are in the
-    /// report. The result is an error in three cases: the database failed, a job takes a state or a connection that the drain
-    /// does not have, or a handler exceeded its time limit. Such a handler probably uses another connection, and waits there for a
-    /// lock of this connection's transaction.
+    /// Runs the jobs. Sync connections return a `Result`, async ones a future of it. Failed jobs are in the report. The
+    /// result is an error in three cases: the database failed, a job takes a state or a connection that the drain does
+    /// not have, or a handler exceeded its time limit. Such a handler probably uses another connection, and waits there
+    /// for a lock of this connection's transaction.
     pub fn run(self) -> C::Answer<'c, StorageResult<DrainReport>> {
         let Self { conn, plan } = self;
         C::answer(Box::pin(async move { attempts::run(plan, conn).await }))

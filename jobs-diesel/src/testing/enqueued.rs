@@ -60,8 +60,9 @@ impl<J: Registered> Enqueued<J> {
     }
 }
 
-/// Returns the waiting jobs of kind `J` that this connection sees, in the order of their ids. Jobs of earlier versions are
-/// included, with upgraded arguments. Sync connections return a `Result`, async ones a future of it. Fails if the database fails, or if arguments cannot be decoded.
+/// Returns the waiting jobs of kind `J` that this connection sees, in the order of their ids. Jobs of earlier versions
+/// are included, with upgraded arguments. Sync connections return a `Result`, async ones a future of it. Fails if the
+/// database fails, or if arguments cannot be decoded.
 ///
 /// Write `enqueued::<SendWelcome, _>(&mut conn)`.
 pub fn enqueued<J, C>(conn: &mut C) -> <C::Connection as TestConnection>::Answer<'_, StorageResult<Vec<Enqueued<J>>>>

@@ -32,8 +32,8 @@ impl<J: Registered> std::fmt::Debug for Perform<J> {
     }
 }
 
-/// Calls the handler of this job once, with a real context. The arguments are encoded and decoded, as those of a stored job
-/// are. The job is not stored, so `ctx.complete_in` has nothing to complete.
+/// Calls the handler of this job once, with a real context. The arguments are encoded and decoded, as those of a stored
+/// job are. The job is not stored, so `ctx.complete_in` has nothing to complete.
 pub fn perform<J: Registered>(job: J) -> Perform<J> {
     let (states, layers) = (States::default(), Layers::default());
     Perform { job, attempt: 1, states, layers, now: Utc::now(), run_at: None, time_limit: None }
@@ -65,8 +65,8 @@ impl<J: Registered + IntoNewJob> Perform<J> {
         self
     }
 
-    /// Sets the time that [`JobContext::run_at`] returns. For a job with `cron`, this is the time of its tick. Default: the
-    /// time that [`JobContext::now`] returns.
+    /// Sets the time that [`JobContext::run_at`] returns. For a job with `cron`, this is the time of its tick. Default:
+    /// the time that [`JobContext::now`] returns.
     pub fn run_at(mut self, run_at: DateTime<Utc>) -> Self {
         self.run_at = Some(run_at);
         self
@@ -78,10 +78,10 @@ impl<J: Registered + IntoNewJob> Perform<J> {
         self
     }
 
-    /// Runs the handler. A transactional handler gets this connection. It runs in a savepoint, which is rolled back if the
-    /// handler fails. Sync connections return the handler's outcome, async ones a future of it. A panic, arguments that
-    /// cannot be encoded, a missing state and an exceeded time limit are errors. A handler that exceeds the limit probably
-    /// uses another connection, and waits there for a lock of this connection's transaction.
+    /// Runs the handler. A transactional handler gets this connection. It runs in a savepoint, which is rolled back if
+    /// the handler fails. Sync connections return the handler's outcome, async ones a future of it. A panic, arguments
+    /// that cannot be encoded, a missing state and an exceeded time limit are errors. A handler that exceeds the limit
+    /// probably uses another connection, and waits there for a lock of this connection's transaction.
     pub fn on<C>(self, conn: &mut C) -> <C::Connection as TestConnection>::Answer<'_, Handled>
     where
         C: AsTestConnection,

@@ -1,5 +1,5 @@
-//! The databases of tests on a PostgreSQL server. A test has its own copy of a template, or shares a database with other tests.
-//! Both are made once for each state of the migrations.
+//! The databases of tests on a PostgreSQL server. A test has its own copy of a template, or shares a database with
+//! other tests. Both are made once for each state of the migrations.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -38,8 +38,9 @@ pub(super) async fn drop(server: &str, name: &str) -> StorageResult<()> {
     admin.batch_execute(&format!("drop database if exists {name} with (force)")).await.map_err(storage_error)
 }
 
-/// Returns the name of a database with these tables, and creates it if it is missing. Other tests may need it at the same time.
-/// So this holds an advisory lock of the session, and the database gets its name when its tables are complete.
+/// Returns the name of a database with these tables, and creates it if it is missing. Other tests may need it at the
+/// same time. So this holds an advisory lock of the session, and the database gets its name when its tables are
+/// complete.
 async fn filled(
     admin: &mut AsyncPgConnection,
     server: &str,

@@ -126,8 +126,8 @@ impl DrainReport {
         self.count::<J>(|transition| matches!(transition, Transition::Discard { .. }))
     }
 
-    /// Panics with the report unless the attempts of jobs of this kind (with those of earlier versions) ended like this, in the order in
-    /// which they ran.
+    /// Panics with the report unless the attempts of jobs of this kind (with those of earlier versions) ended like
+    /// this, in the order in which they ran.
     ///
     /// ```text
     /// use diesel_jobs::testing::Ended::{Completed, Retried};

@@ -1,5 +1,5 @@
-//! Handlers that take rows and no connection. The rows are loaded through the test's connection, in a savepoint. Then the
-//! handler is called like a handler without rows.
+//! Handlers that take rows and no connection. The rows are loaded through the test's connection, in a savepoint. Then
+//! the handler is called like a handler without rows.
 
 use std::time::Duration;
 

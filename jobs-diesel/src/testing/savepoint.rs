@@ -1,5 +1,5 @@
-//! Runs a transactional handler, or loads a handler's rows, inside the transaction of a test. This happens in a savepoint,
-//! which is rolled back if the handler fails.
+//! Runs a transactional handler, or loads a handler's rows, inside the transaction of a test. This happens in a
+//! savepoint, which is rolled back if the handler fails.
 
 use diesel_jobs_core::JobError;
 use diesel_jobs_core::testing::calls;

@@ -49,7 +49,8 @@ pub struct Migrations(pub(super) Vec<UserMigration>);
             the test, under `#[test]`"
 )]
 pub trait TestSession: TestConnection {
-    /// Opens a connection to a database with these tables and those of `diesel-jobs`, and begins the transaction of the test.
+    /// Opens a connection to a database with these tables and those of `diesel-jobs`, and begins the transaction of the
+    /// test.
     #[doc(hidden)]
     async fn open(migrations: Migrations) -> StorageResult<Self>;
 }

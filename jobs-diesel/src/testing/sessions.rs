@@ -1,5 +1,5 @@
-//! The connections that `#[diesel_jobs::test]` opens. On SQLite each test has a database in memory. On PostgreSQL all tests
-//! with the same migrations share a database, where each is in a transaction of its own.
+//! The connections that `#[diesel_jobs::test]` opens. On SQLite each test has a database in memory. On PostgreSQL all
+//! tests with the same migrations share a database, where each is in a transaction of its own.
 
 use async_trait::async_trait;
 use diesel_jobs_core::StorageError;

@@ -63,11 +63,12 @@ pub trait TestConnection: Send + Sized + 'static {
     /// Enqueues a job.
     async fn add(&mut self, job: NewJob) -> StorageResult<()>;
 
-    /// Writes the finish of an attempt, without the rules for discarded jobs that a worker may have stored. Returns `false` if the job was no longer running.
+    /// Writes the finish of an attempt, without the rules for discarded jobs that a worker may have stored. Returns
+    /// `false` if the job was no longer running.
     async fn finish(&mut self, finish: Finish) -> StorageResult<bool>;
 
-    /// Checks what is enqueued. `assert_enqueued!` and `refute_enqueued!` call it. `fail` panics with a message. It is a function of the
-    /// macros' output, so that the panic has the place of the assertion, on async connections, too.
+    /// Checks what is enqueued. `assert_enqueued!` and `refute_enqueued!` call it. `fail` panics with a message. It is
+    /// a function of the macros' output, so that the panic has the place of the assertion, on async connections, too.
     fn check<'c, J>(&'c mut self, expectation: Expectation<'c, J>, fail: fn(&str)) -> Self::Answer<'c, ()>
     where
         J: Registered + Send + 'c,

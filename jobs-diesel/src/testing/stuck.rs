@@ -1,5 +1,5 @@
-//! Handlers that do not end within their time limit. Usually such a handler uses its own connection and waits for a lock
-//! of the test's transaction. The test waits for the handler at the same time.
+//! Handlers that do not end within their time limit. Usually such a handler uses its own connection and waits for a
+//! lock of the test's transaction. The test waits for the handler at the same time.
 
 use std::time::Duration;
 

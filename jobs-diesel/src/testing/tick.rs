@@ -5,12 +5,12 @@ use diesel_jobs_core::{IntoNewJob, Registered};
 
 use super::perform::{Perform, perform};
 
-/// Calls the handler of a job with `cron` as [`perform`] does, at a tick of its schedule: `ctx.run_at()` and `ctx.now()` return
-/// its time. The time is written as `"2026-03-01 02:00"`, with seconds if needed, by the clock of the schedule's time zone, or as
-/// `"2026-03-01T02:00:00Z"`.
+/// Calls the handler of a job with `cron` as [`perform`] does, at a tick of its schedule: `ctx.run_at()` and
+/// `ctx.now()` return its time. The time is written as `"2026-03-01 02:00"`, with seconds if needed, by the clock of
+/// the schedule's time zone, or as `"2026-03-01T02:00:00Z"`.
 ///
-/// Panics if the schedule has no tick at this time, so a test with `tick` also tests the expression of `cron`. For any other time use
-/// [`Perform::run_at`].
+/// Panics if the schedule has no tick at this time, so a test with `tick` also tests the expression of `cron`. For any
+/// other time use [`Perform::run_at`].
 #[track_caller]
 pub fn tick<J: Registered + IntoNewJob>(job: J, at: &str) -> Perform<J> {
     match time_of(&J::REGISTRATION, at) {

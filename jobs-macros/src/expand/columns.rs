@@ -5,10 +5,11 @@ use quote::{format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::{Ident, Visibility};
 
-/// Generates the function for a type with these arguments: their names and types. Without arguments there is nothing to select.
+/// Generates the function for a type with these arguments: their names and types. Without arguments there is nothing to
+/// select.
 ///
-/// The types of the expressions are generic, so that the compiler checks whether a query can provide an argument only where the
-/// function is called.
+/// The types of the expressions are generic, so that the compiler checks whether a query can provide an argument only
+/// where the function is called.
 pub(crate) fn constructor(
     private: &TokenStream,
     name: &Ident,
@@ -29,7 +30,8 @@ pub(crate) fn constructor(
     let bounds: Vec<TokenStream> = arguments.iter().zip(&expressions).map(bound).collect();
     quote_spanned! {Span::mixed_site()=>
         impl #name {
-            /// A job for each row of a query, with arguments from expressions of that query: see `EnqueueEach::enqueue_each`.
+            /// A job for each row of a query, with arguments from expressions of that query: see
+            /// `EnqueueEach::enqueue_each`.
             #[allow(dead_code, clippy::too_many_arguments, clippy::type_complexity)]
             #vis fn columns<#(#generics: #bounds,)* #(#expressions),*>(
                 #(#fields: #generics),*

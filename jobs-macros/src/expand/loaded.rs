@@ -66,8 +66,8 @@ struct Row<'f> {
 }
 
 impl Row<'_> {
-    /// The name of the function that returns the row's loaders. Macro hygiene does not apply to items, so this is a name that
-    /// users do not write.
+    /// The name of the function that returns the row's loaders. Macro hygiene does not apply to items, so this is a
+    /// name that users do not write.
     fn name(&self) -> Ident {
         format_ident!("__diesel_jobs_row_{}", self.position, span = Span::mixed_site())
     }

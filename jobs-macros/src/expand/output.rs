@@ -9,8 +9,8 @@ use crate::validate::Plan;
 
 /// Generates the function, if the return type may have an output that can be named here.
 ///
-/// The type of the output is generic, and the compiler infers it. So the compiler checks whether the output can be read only
-/// where the function is called.
+/// The type of the output is generic, and the compiler infers it. So the compiler checks whether the output can be read
+/// only where the function is called.
 pub(crate) fn reader(private: &TokenStream, function: &Function, Plan { name, .. }: &Plan) -> TokenStream {
     let ReturnType::Type(_, returned) = &function.sig.output else { return TokenStream::new() };
     if has_no_output(returned) || !can_be_named(returned.to_token_stream()) {

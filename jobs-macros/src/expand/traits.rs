@@ -1,5 +1,5 @@
-//! Generates `Debug`, `Clone` and `PartialEq` for the struct of a function's arguments. Each exists if all arguments have it.
-//! `argument_traits` in `diesel-jobs-core` explains how.
+//! Generates `Debug`, `Clone` and `PartialEq` for the struct of a function's arguments. Each exists if all arguments
+//! have it. `argument_traits` in `diesel-jobs-core` explains how.
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote_spanned;

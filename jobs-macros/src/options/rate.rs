@@ -8,7 +8,8 @@ use super::concurrency::{arguments, is};
 use super::on_full::{self, OnFull};
 use super::values::{duration, literal, stored_name};
 
-/// The most starts, the largest burst, the longest time, and the most starts in a second. `diesel_jobs_core` has the same at run time.
+/// The most starts, the largest burst, the longest time, and the most starts in a second. `diesel_jobs_core` has the
+/// same at run time.
 const MOST: u32 = 1_000_000;
 const MOST_BURST: u32 = 10_000;
 /// The longest time until all tokens of a key are there.

@@ -1,4 +1,5 @@
-//! Parses `unique(by(user_id), within = "5m", until = "started", on_conflict = "replace(args)")` and `debounce(quiet = "5s", max = "1m", by(doc_id))`.
+//! Parses `unique(by(user_id), within = "5m", until = "started", on_conflict = "replace(args)")` and `debounce(quiet =
+//! "5s", max = "1m", by(doc_id))`.
 
 use std::time::Duration;
 

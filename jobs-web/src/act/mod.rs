@@ -71,8 +71,8 @@ pub(crate) trait Act: Send + Sync {
     /// The right that it needs.
     fn right(&self) -> Action;
 
-    /// Whether a form that is sent twice would change more than a form that is sent once. Then the form has a key, so that
-    /// the action is performed once.
+    /// Whether a form that is sent twice would change more than a form that is sent once. Then the form has a key, so
+    /// that the action is performed once.
     fn is_cumulative(&self) -> bool {
         false
     }
@@ -107,7 +107,8 @@ impl Form {
         self.0.iter().filter(move |(field, _)| field == name).map(|(_, value)| value.as_str())
     }
 
-    /// The reason for the action. `None` while the form is shown first (`is_asked`), because its fields are not filled in yet.
+    /// The reason for the action. `None` while the form is shown first (`is_asked`), because its fields are not filled
+    /// in yet.
     fn reason(&self, is_asked: bool) -> Result<Option<String>, Failure> {
         let reason = self.given("reason").filter(|_| !is_asked);
         if let Some(reason) = &reason {
@@ -145,8 +146,8 @@ fn done_before(entry: &AuditRecord, links: Vec<(String, String)>) -> Done {
     })
 }
 
-/// Reads which action a form asks for. `is_asked`: the page that asks for confirmation is shown. Its fields are not filled
-/// in yet, or have a mistake.
+/// Reads which action a form asks for. `is_asked`: the page that asks for confirmation is shown. Its fields are not
+/// filled in yet, or have a mistake.
 pub(crate) fn read(form: &Form, is_asked: bool) -> Result<Box<dyn Act>, Failure> {
     let action = form.get("action");
     if let Some(verb) = Verb::named(action) {

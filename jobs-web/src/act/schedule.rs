@@ -97,7 +97,8 @@ impl OnSchedule {
         }
     }
 
-    /// Enqueues jobs of the schedule. If the form has a key that was used before, it enqueues none, and returns the answer of the page.
+    /// Enqueues jobs of the schedule. If the form has a key that was used before, it enqueues none, and returns the
+    /// answer of the page.
     async fn enqueue(
         &self,
         site: &Site,

@@ -1,4 +1,5 @@
-//! Adds a schedule, changes when one ticks, goes back to what the code declares, and removes what an operator has added.
+//! Adds a schedule, changes when one ticks, goes back to what the code declares, and removes what an operator has
+//! added.
 
 use async_trait::async_trait;
 use diesel_jobs_core::storage::{
@@ -34,7 +35,8 @@ impl Verb {
     }
 }
 
-/// A change of a schedule, with the values of the form. The values are checked when the change is made. Then a mistake is shown in the form.
+/// A change of a schedule, with the values of the form. The values are checked when the change is made. Then a mistake
+/// is shown in the form.
 #[derive(Debug)]
 pub(crate) struct OnSchedule {
     verb: Verb,

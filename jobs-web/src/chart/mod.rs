@@ -1,5 +1,6 @@
-//! Charts as inline SVG. The picture is stretched to the available width. The labels are text beside it, so they stay readable on a
-//! phone. Sizes and positions are attributes, because the Content-Security-Policy of the pages allows no inline style.
+//! Charts as inline SVG. The picture is stretched to the available width. The labels are text beside it, so they stay
+//! readable on a phone. Sizes and positions are attributes, because the Content-Security-Policy of the pages allows no
+//! inline style.
 
 mod scale;
 

@@ -65,8 +65,8 @@ pub(crate) fn first_line(text: &str) -> String {
     }
 }
 
-/// How many jobs are in each tab. If a filter needs more than the row of a job, only the open tab is counted. A count of each
-/// state would take too long.
+/// How many jobs are in each tab. If a filter needs more than the row of a job, only the open tab is counted. A count
+/// of each state would take too long.
 async fn numbers(site: &Site, filter: &Filter, stored: &JobFilter) -> Result<Vec<(Option<JobState>, Count)>, Failure> {
     let operator = site.operator();
     let all = filter.with_state(None).to_storage()?;

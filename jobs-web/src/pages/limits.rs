@@ -1,5 +1,5 @@
-//! The limits: how many jobs wait for each, what operators have set, which keys are full, and which jobs have their permits. Also the
-//! rates whose tokens jobs wait for, and the halted sequences.
+//! The limits: how many jobs wait for each, what operators have set, which keys are full, and which jobs have their
+//! permits. Also the rates whose tokens jobs wait for, and the halted sequences.
 
 use std::collections::BTreeMap;
 

@@ -24,7 +24,8 @@ struct OperationsPage {
     older: Option<String>,
 }
 
-/// How far an operation is, in per cent. An operation goes from the lowest to the highest id, so the share of the ids is known.
+/// How far an operation is, in per cent. An operation goes from the lowest to the highest id, so the share of the ids
+/// is known.
 fn share(operation: &OperationRecord) -> i64 {
     if operation.finished_at.is_some() {
         return 100;

@@ -79,7 +79,8 @@ pub(super) enum Chosen {
 }
 
 impl ActArgs {
-    /// The jobs. Fails if it is not clear which ones are meant: a command must not act on all jobs because an option was forgotten.
+    /// The jobs. Fails if it is not clear which ones are meant: a command must not act on all jobs because an option
+    /// was forgotten.
     pub(super) fn chosen(&self, command: &str) -> Result<Chosen, CliError> {
         let Jobs { ids, filter, all } = &self.jobs;
         let filter = filter.filter()?;

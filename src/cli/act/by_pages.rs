@@ -1,4 +1,5 @@
-//! An action on the newest jobs that match, up to a limit: page by page. It is no operation, because an operation has no limit.
+//! An action on the newest jobs that match, up to a limit: page by page. It is no operation, because an operation has
+//! no limit.
 
 use diesel_jobs_core::JobId;
 use diesel_jobs_core::storage::{Action, BETWEEN_STEPS, JobFilter, MAX_PAGE, Operator, Paging, StorageResult};

@@ -15,8 +15,8 @@ const AGAIN: Duration = Duration::from_millis(250);
 /// After this time without an answer the command gives up.
 const GIVE_UP: Duration = Duration::from_secs(30);
 
-/// Does the operation in batches of at most `batch` jobs, until it has ended or the user interrupts the command. Returns it as it is
-/// then.
+/// Does the operation in batches of at most `batch` jobs, until it has ended or the user interrupts the command.
+/// Returns it as it is then.
 pub(in super::super) async fn drive(
     operator: &dyn Operator,
     id: OperationId,

@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::super::progress::Progress;
 use super::super::signals::Signals;
 
-/// Waits for one batch. Returns its result, and whether the user has interrupted the command. `None`: the user does not wait for the
-/// batch. It is done or not, as a whole.
+/// Waits for one batch. Returns its result, and whether the user has interrupted the command. `None`: the user does not
+/// wait for the batch. It is done or not, as a whole.
 pub(in super::super) async fn batch<T>(
     work: impl Future<Output = T>,
     progress: &Progress,

@@ -34,8 +34,8 @@ pub(in super::super) async fn act(
     let filter = filter_for(action, &plan.filter).map_err(CliError::usage)?;
     let preview = operator.preview(action, &filter).await?;
     let report = Report::new(action, &filter, &preview);
-    // Without any job, no operation is stored. A count examines a bounded number of jobs, and `search` relies on the last count of
-    // all jobs, which may have missed some. So this reads all pages up to the first job.
+    // Without any job, no operation is stored. A count examines a bounded number of jobs, and `search` relies on the
+    // last count of all jobs, which may have missed some. So this reads all pages up to the first job.
     if preview.count.jobs == 0 && (preview.count.is_exact || operator.list_all(&filter, 1).await?.is_empty()) {
         let exit = report.nothing(app, how.dry_run)?;
         kinds::warn_of_unknown(filter.kinds.iter().map(String::as_str));

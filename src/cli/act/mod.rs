@@ -1,4 +1,5 @@
-//! `retry`, `cancel` and the other commands that act on jobs: on some that are named by their ids, or on all that match a filter.
+//! `retry`, `cancel` and the other commands that act on jobs: on some that are named by their ids, or on all that match
+//! a filter.
 
 pub(super) mod answer;
 pub(super) mod args;

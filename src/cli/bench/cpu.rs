@@ -34,8 +34,8 @@ pub(super) struct Busy {
 }
 
 impl Cpu {
-    /// `process` is the PID of a server process on the server's machine. If the server runs on another machine,
-    /// this machine has no such process, or the command line of the process does not contain "postgres". Then the server's
+    /// `process` is the PID of a server process on the server's machine. If the server runs on another machine, this
+    /// machine has no such process, or the command line of the process does not contain "postgres". Then the server's
     /// counters are not read.
     pub(super) fn of(process: Option<u32>) -> Self {
         let is_postgres = |pid: &u32| {

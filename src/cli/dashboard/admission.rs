@@ -1,8 +1,8 @@
 //! Who may use the dashboard that the bundled worker serves.
 //!
 //! With a token: a request with this password (HTTP basic authentication). Without a token: every connection to this
-//! machine's loopback address, by one of its own names. The check of the name prevents DNS rebinding.
-//! Otherwise a page of another site could let its own name point to 127.0.0.1. A browser would then take it for the dashboard's site.
+//! machine's loopback address, by one of its own names. The check of the name prevents DNS rebinding. Otherwise a page
+//! of another site could let its own name point to 127.0.0.1. A browser would then take it for the dashboard's site.
 
 use std::sync::Arc;
 

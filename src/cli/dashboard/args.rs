@@ -14,11 +14,12 @@ pub(in super::super) struct DashboardArgs {
     /// Only show pages, and change nothing
     #[arg(long)]
     pub(super) read_only: bool,
-    /// Show the arguments of kinds that this program does not contain, including secret ones: it does not know which are secret
+    /// Show the arguments of kinds that this program does not contain, including secret ones: it does not know which
+    /// are secret
     #[arg(long)]
     pub(super) show_arguments_of_unknown_kinds: bool,
-    /// Listen at an address that other machines can reach. Needs a token in JOBS_DASHBOARD_TOKEN, and should have a proxy with TLS
-    /// before it
+    /// Listen at an address that other machines can reach. Needs a token in JOBS_DASHBOARD_TOKEN, and should have a
+    /// proxy with TLS before it
     #[arg(long)]
     pub(super) allow_remote: bool,
     /// The path of the dashboard as browsers see it, if a proxy serves it below one, such as /admin/jobs

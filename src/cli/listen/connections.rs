@@ -29,8 +29,8 @@ const MOST_HEADERS: usize = 64;
 pub(super) struct Connections(VecDeque<AbortHandle>);
 
 impl Connections {
-    /// Answers the request of this connection. If there are too many connections, the oldest is closed: an honest client is
-    /// answered within milliseconds.
+    /// Answers the request of this connection. If there are too many connections, the oldest is closed: an honest
+    /// client is answered within milliseconds.
     pub(super) fn serve(&mut self, stream: TcpStream, answers: Arc<Answers>) {
         self.0.retain(|open| !open.is_finished());
         while self.0.len() >= MOST_CONNECTIONS {

@@ -1,5 +1,5 @@
-//! The gauges of the whole database, for `/metrics`. They are read in the background while metrics are requested, and not by
-//! the requests, so more requests do not mean more statements.
+//! The gauges of the whole database, for `/metrics`. They are read in the background while metrics are requested, and
+//! not by the requests, so more requests do not mean more statements.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};

@@ -1,5 +1,6 @@
-//! `run --listen`: a small HTTP server for probes and metrics. It has a thread and a runtime of its own, so that handlers that
-//! block do not stop its answers. A request sends no statement to the database, so requests put no load on the database.
+//! `run --listen`: a small HTTP server for probes and metrics. It has a thread and a runtime of its own, so that
+//! handlers that block do not stop its answers. A request sends no statement to the database, so requests put no load
+//! on the database.
 
 mod answer;
 mod connections;

@@ -12,8 +12,8 @@ use super::super::who::{Named, Pausing, Who};
 pub(in super::super) enum QueuesAction {
     /// Print the queues that have jobs, a pause, other settings or a live worker; the default
     ///
-    /// SLOTS counts the workers that claim: not those that drain or were asked to be quiet or to stop. RUNNING may be higher, because jobs that a
-    /// worker has prefetched, or continues with, count as running.
+    /// SLOTS counts the workers that claim: not those that drain or were asked to be quiet or to stop. RUNNING may be
+    /// higher, because jobs that a worker has prefetched, or continues with, count as running.
     List,
     /// Stop claims from a queue until `resume`; its running jobs continue, and jobs can still be enqueued
     Pause(Pausing),
@@ -27,8 +27,8 @@ pub(in super::super) enum QueuesAction {
     Drain(DrainArgs),
     /// Delete the waiting jobs of a queue; jobs that run or have ended stay
     ///
-    /// Scheduled, retrying and held jobs are deleted, too. This cannot be undone. The command prints how many jobs there are, and asks for
-    /// the name of the queue.
+    /// Scheduled, retrying and held jobs are deleted, too. This cannot be undone. The command prints how many jobs
+    /// there are, and asks for the name of the queue.
     Purge(PurgeArgs),
 }
 

@@ -46,7 +46,8 @@ pub(super) async fn queues(app: &App<'_>, action: &QueuesAction) -> Result<Exit,
     Ok(Exit::Fine)
 }
 
-/// Prints the settings of the queue after the command. Warns if no live worker serves it, because the name may be wrong.
+/// Prints the settings of the queue after the command. Warns if no live worker serves it, because the name may be
+/// wrong.
 async fn say(app: &App<'_>, database: &Database, name: &str, changed: bool) -> Result<(), CliError> {
     let known = database.operator.queues().await?.into_iter().find(|queue| queue.name == name);
     let queue = known.unwrap_or_else(|| QueueSettings { name: name.to_owned(), paused: None, slots: None });

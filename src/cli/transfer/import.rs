@@ -195,7 +195,8 @@ async fn enqueue(
     }
 }
 
-/// Imports a batch in one transaction. If the database refuses it, its jobs are imported one by one, to find the wrong line.
+/// Imports a batch in one transaction. If the database refuses it, its jobs are imported one by one, to find the wrong
+/// line.
 async fn store(operator: &dyn Operator, batch: &Batch, actor: &str, imported: &mut Imported) -> Result<(), CliError> {
     let (first, last) = (batch.lines.first().copied().unwrap_or(1), batch.lines.last().copied().unwrap_or(1));
     match operator.import(&batch.jobs, actor).await {

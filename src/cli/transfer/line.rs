@@ -56,7 +56,8 @@ pub(super) fn write(job: &JobRecord, args: &Arguments) -> serde_json::Result<Str
     serde_json::to_string(&line).map(|line| line + "\n")
 }
 
-/// A job as `import` reads it. Only `kind` and `args` are needed. A field with a wrong name is refused, because it would be lost.
+/// A job as `import` reads it. Only `kind` and `args` are needed. A field with a wrong name is refused, because it
+/// would be lost.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Read<'a> {
@@ -120,7 +121,8 @@ pub(super) fn read(line: &[u8], others: Others) -> Result<Option<NewJob>, String
         ));
     }
     let args = read.args.get();
-    // More than the syntax: a value that is nested too deeply, or has half of a character, could not be read by a handler.
+    // More than the syntax: a value that is nested too deeply, or has half of a character, could not be read by a
+    // handler.
     serde_json::from_str::<serde_json::Value>(args).map_err(|problem| format!("args: {}", said(&problem)))?;
     let mut job = NewJob::raw(read.kind, args);
     job.queue = read.queue.map_or(job.queue, Into::into);

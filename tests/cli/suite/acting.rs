@@ -1,4 +1,5 @@
-//! The commands that act on jobs: by ids and by filters, with a preview and a question, in batches, interrupted and resumed.
+//! The commands that act on jobs: by ids and by filters, with a preview and a question, in batches, interrupted and
+//! resumed.
 
 use std::time::Duration;
 
@@ -8,7 +9,8 @@ use serde_json::{Value, json};
 
 use crate::support::{Db, Prepared, Run, Terminal, until, worker};
 
-/// The jobs of an operation that is interrupted. In batches of one job, with the pauses between them, they take over three minutes.
+/// The jobs of an operation that is interrupted. In batches of one job, with the pauses between them, they take over
+/// three minutes.
 const MANY: u64 = 8000;
 
 fn greet() -> Greet {

@@ -1,5 +1,5 @@
-//! A standby: commands that read work, and commands that write tell why they cannot. A worker on a primary that becomes a standby goes on
-//! with the new primary.
+//! A standby: commands that read work, and commands that write tell why they cannot. A worker on a primary that becomes
+//! a standby goes on with the new primary.
 
 use std::process::Command;
 

@@ -1,9 +1,9 @@
 //! Test databases in memory, if the machine has room.
 //!
 //! A test creates a database of about 300 files and drops it. On ext4 these two take up to half of the tests' processor
-//! time: the file system does not reuse the inode of a file that was deleted within the last minute, and each new file is
-//! searched a place past all of these. So `template1`, and what is cloned from it, is in a tablespace in `/dev/shm`. All
-//! else, such as the WAL, is on the disk.
+//! time: the file system does not reuse the inode of a file that was deleted within the last minute, and each new file
+//! is searched a place past all of these. So `template1`, and what is cloned from it, is in a tablespace in `/dev/shm`.
+//! All else, such as the WAL, is on the disk.
 
 use std::{
     fs::{self, DirBuilder},

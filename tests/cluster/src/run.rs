@@ -16,8 +16,8 @@ pub fn cargo(root: &Path) -> Command {
     command
 }
 
-/// Returns a command for a program, without the variables by which cargo describes this program's package. The build script of `ring` runs
-/// again when they change, and everything that depends on `ring` would be compiled again.
+/// Returns a command for a program, without the variables by which cargo describes this program's package. The build
+/// script of `ring` runs again when they change, and everything that depends on `ring` would be compiled again.
 pub fn command(program: &Path) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os().filter(|(name, _)| describes_package(&name.to_string_lossy())) {

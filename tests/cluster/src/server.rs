@@ -92,8 +92,9 @@ impl Server {
         self
     }
 
-    /// Speaks German in the databases that are set to `lc_messages = 'C.UTF-8'`. This needs no locale of the machine, only a server that
-    /// was built with translations. With `C`, which is the default of the tests' servers, messages are not translated.
+    /// Speaks German in the databases that are set to `lc_messages = 'C.UTF-8'`. This needs no locale of the machine,
+    /// only a server that was built with translations. With `C`, which is the default of the tests' servers, messages
+    /// are not translated.
     pub fn in_german(mut self) -> Self {
         self.environment.push(("LANGUAGE".to_owned(), "de".to_owned()));
         self

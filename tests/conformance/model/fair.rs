@@ -8,7 +8,8 @@ use super::state::ModelState;
 use super::step::{Flow, LimitKey};
 
 impl ModelState {
-    /// Of these jobs, which are in the usual order, as many as there are free permits: each time the first one of the next tenant.
+    /// Of these jobs, which are in the usual order, as many as there are free permits: each time the first one of the
+    /// next tenant.
     pub(super) fn in_turns(&mut self, limit: LimitKey, in_order: &[JobId]) -> Vec<JobId> {
         let mut waiting: BTreeMap<&'static str, VecDeque<JobId>> = BTreeMap::new();
         for id in in_order {

@@ -83,7 +83,8 @@ impl ModelState {
         (limit.2 as usize).saturating_sub(self.with_permit(limit).len())
     }
 
-    /// The job that has the permit, if it is held, else the one with the lowest id. A job that may not start stops those behind it.
+    /// The job that has the permit, if it is held, else the one with the lowest id. A job that may not start stops
+    /// those behind it.
     fn next_in_sequence(&self, key: &str) -> Option<JobId> {
         let of_key = |job: &Job| job.held && matches!(job.flow, Flow::Sequence(own, _) if own == key);
         let mut held = self.jobs.iter().filter(|(_, job)| of_key(job));
@@ -122,7 +123,8 @@ impl ModelState {
             if waits && user == User::Replaced {
                 (job.args, job.priority) = (args, new.priority);
                 (job.run_at, job.run_at_is_exact) = (run_at, false);
-                // A job that was admitted and is scheduled again gives its permit back. In a sequence it keeps its turn.
+                // A job that was admitted and is scheduled again gives its permit back. In a sequence it keeps its
+                // turn.
                 job.held |= is_later && job.flow != Flow::Free;
                 return Enqueued::replaced(holder);
             }
@@ -190,7 +192,8 @@ impl<F: Fixture> World<'_, F> {
         agree("how many are admitted", &self.model.admit(), &admitted)
     }
 
-    /// Compares the permits and the unique keys: how many there are, and the sum of the ids of their jobs. A halted permit counts thrice.
+    /// Compares the permits and the unique keys: how many there are, and the sum of the ids of their jobs. A halted
+    /// permit counts thrice.
     pub(super) async fn compare_flow(&mut self) -> Result<(), Divergence> {
         let limited = self.model.jobs.iter().filter(|(_, job)| job.has_limit_permit()).map(|(id, _)| id.0);
         let turns = self.model.turns.values().map(|turn| if turn.halted { 3 * turn.job.0 } else { turn.job.0 });

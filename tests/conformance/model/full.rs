@@ -1,4 +1,5 @@
-//! Jobs that do not wait although their limit is full: they are discarded, or the oldest jobs of their key are cancelled.
+//! Jobs that do not wait although their limit is full: they are discarded, or the oldest jobs of their key are
+//! cancelled.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +36,8 @@ impl ModelState {
         ended
     }
 
-    /// The oldest jobs of a limit, waiting or started, behind as many newer ones as may run at once. One job is left in any case.
+    /// The oldest jobs of a limit, waiting or started, behind as many newer ones as may run at once. One job is left in
+    /// any case.
     fn oldest(&self, limit: LimitKey) -> Vec<JobId> {
         let started = self.with_permit(limit);
         let left = (self.free(limit) + started.len()).max(1);
@@ -60,7 +62,8 @@ impl ModelState {
 }
 
 impl<F: Fixture> World<'_, F> {
-    /// The pass of admission comes first, as in a worker: it puts jobs that have become due into the order of admission.
+    /// The pass of admission comes first, as in a worker: it puts jobs that have become due into the order of
+    /// admission.
     pub(super) async fn end_full(&mut self) -> Result<(), Divergence> {
         self.admit().await?;
         let retention = Retention::default();

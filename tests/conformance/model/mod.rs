@@ -1,5 +1,5 @@
-//! Random sequences of operations, on a storage and on a small model of it. After any steps in any order, both must be in the
-//! same state.
+//! Random sequences of operations, on a storage and on a small model of it. After any steps in any order, both must be
+//! in the same state.
 //!
 //! [`strategy`] generates sequences of [`step`]s. [`world`] runs them on both, and compares all jobs after each step.
 //! If they differ, the sequence is shortened as far as possible and printed. Correct the error, and add the sequence to

@@ -27,7 +27,8 @@ pub(super) enum Step {
     Finish(Vec<(Pick, End)>),
     /// The same between passes of admission. It may pass permits on, and claim the jobs that get them.
     FinishAndPassOn(Vec<(Pick, End)>, Option<Ask>),
-    /// A transactional handler of one job or of a batch, on one of the available connections. Without the flag it fails.
+    /// A transactional handler of one job or of a batch, on one of the available connections. Without the flag it
+    /// fails.
     Transact(Vec<(Pick, End)>, usize, bool),
     /// A completion in a transaction of the application, which commits if the flag is set.
     CompleteIn(Pick, bool),

@@ -105,8 +105,8 @@ fn new() -> impl Strategy<Value = New> {
     let unique = weighted(0.2, select(User::ALL.to_vec()));
     (queue(), kind, priority, when, 1..4_u16, large, flow(), unique).prop_map(
         |(queue, kind, priority, when, max_attempts, large, flow, unique)| New {
-            // A pass takes paused jobs out of the turns of their tenants, and leaves some turns to the next pass. The model has no passes. So either all
-            // jobs with tenants are paused, or none.
+            // A pass takes paused jobs out of the turns of their tenants, and leaves some turns to the next pass. The
+            // model has no passes. So either all jobs with tenants are paused, or none.
             queue: if matches!(flow, Flow::Fair(..)) { "default" } else { queue },
             kind,
             priority,

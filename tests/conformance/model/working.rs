@@ -29,7 +29,8 @@ impl<F: Fixture> World<'_, F> {
             }
         }
         agree("how many answers came back", &new.len(), &answers.len())?;
-        // A bulk inserts jobs with and without a limit apart from each other, and unique jobs in the order of their keys.
+        // A bulk inserts jobs with and without a limit apart from each other, and unique jobs in the order of their
+        // keys.
         let mut last = [self.ids.last().copied(); 2];
         for ((answer, new), args) in answers.into_iter().zip(new).zip(args) {
             let id = answer.id();
@@ -121,7 +122,8 @@ impl<F: Fixture> World<'_, F> {
         self.finish_batch(batch, None).await.map(drop)
     }
 
-    /// A finish that passes permits on. Together with the passes of admission before and after it, it admits the same jobs as those passes alone.
+    /// A finish that passes permits on. Together with the passes of admission before and after it, it admits the same
+    /// jobs as those passes alone.
     pub(super) async fn finish_and_pass_on(
         &mut self,
         batch: &[(Pick, End)],

@@ -1,4 +1,5 @@
-//! What fails in a pass of admission: at one key, or for one job. It stops no other key and no other job, and the doctor sees it.
+//! What fails in a pass of admission: at one key, or for one job. It stops no other key and no other job, and the
+//! doctor sees it.
 
 use std::time::Duration;
 
@@ -144,7 +145,8 @@ fn an_error_that_may_pass_stops_one_job() {
             let findings = found(db, "admission").await;
             assert_eq!(findings.len(), 2, "{findings:?}");
             assert!(findings[0].what.contains(&format!("not now ({code})")), "{findings:?}");
-            // It is tried again, and fails again, in a subtransaction of its own: the pass keeps the floors of the other keys.
+            // It is tried again, and fails again, in a subtransaction of its own: the pass keeps the floors of the
+            // other keys.
             wait_a_minute(&f).await;
             execute(&f, "insert into jobs.admission_floor (number, floors) values (1, '[]')").await;
             assert_eq!(db.storage.admit(true).await.unwrap().admitted, 0, "{code}");
@@ -221,7 +223,8 @@ fn a_pass_that_is_cancelled_or_refused_at_its_commit_is_followed_by_a_careful_on
     let deferred = "create function refuse() returns trigger language plpgsql as $$ begin
              if new.kind = 'b' then raise exception 'not now' using errcode = '55000'; end if; return null; end $$;
          create constraint trigger refuse after insert on jobs.ready deferrable initially deferred for each row execute function refuse()";
-    // No handler of an exception catches this code, wherever it comes from: it is that of a statement that took too long.
+    // No handler of an exception catches this code, wherever it comes from: it is that of a statement that took too
+    // long.
     for fault in [deferred.to_owned(), raises("kind = 'b'", "insert on jobs.ready", "57014")] {
         run::<Postgres, _>(async |f: Postgres| {
             let db = f.database();

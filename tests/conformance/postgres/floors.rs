@@ -60,8 +60,8 @@ fn a_pass_begins_to_read_where_the_last_one_found_jobs() {
     });
 }
 
-/// A transaction that commits late brings a job with an earlier time, and another one a job with a higher priority. Their nudges say so. Without
-/// that, the jobs would wait until a sweep finds a free permit.
+/// A transaction that commits late brings a job with an earlier time, and another one a job with a higher priority.
+/// Their nudges say so. Without that, the jobs would wait until a sweep finds a free permit.
 #[test]
 fn jobs_that_come_below_a_floor_lower_it() {
     run::<Postgres, _>(async |f: Postgres| {

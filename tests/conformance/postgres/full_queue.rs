@@ -1,5 +1,6 @@
-//! The server's queue of notifications, while a session that listens stays in a transaction. All databases of a server share the queue, so
-//! each test has a server of its own. The queue can be made small from PostgreSQL 17 on. Before, only a part of its 8 GB is filled.
+//! The server's queue of notifications, while a session that listens stays in a transaction. All databases of a server
+//! share the queue, so each test has a server of its own. The queue can be made small from PostgreSQL 17 on. Before,
+//! only a part of its 8 GB is filled.
 
 use std::mem::ManuallyDrop;
 use std::path::PathBuf;

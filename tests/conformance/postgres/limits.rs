@@ -78,7 +78,8 @@ fn admission_needs_a_snapshot_per_statement() {
     });
 }
 
-/// The statement of the finish does not see the held job, which is committed before the finish is. So it must say that a permit is free.
+/// The statement of the finish does not see the held job, which is committed before the finish is. So it must say that
+/// a permit is free.
 #[test]
 fn a_finish_nudges_also_if_no_job_seems_to_be_held() {
     run::<Postgres, _>(async |f: Postgres| {
@@ -340,7 +341,8 @@ fn a_pass_beside_many_jobs_that_may_not_start_is_short() {
             }
             drop(db);
             let each = (entries_read(&f).await - before) / 4;
-            // It reads 2,000 entries, or some thousands more if it was due for a sweep. Without an index it would read all.
+            // It reads 2,000 entries, or some thousands more if it was due for a sweep. Without an index it would read
+            // all.
             assert!(each < 50_000, "a pass reads {each} entries");
         }
         check(&f).await;

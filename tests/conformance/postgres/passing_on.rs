@@ -1,4 +1,5 @@
-//! A finish passes the permits of completed jobs on to the next held jobs of their keys, and does nothing else that admission would not do.
+//! A finish passes the permits of completed jobs on to the next held jobs of their keys, and does nothing else that
+//! admission would not do.
 
 use std::time::Duration;
 

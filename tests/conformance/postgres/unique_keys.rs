@@ -113,7 +113,8 @@ fn a_finish_does_not_wait_for_an_enqueue_that_takes_the_key() {
     });
 }
 
-/// A key is released and taken again while a bulk waits, so the order of the keys is lost. The bulk then takes them one by one.
+/// A key is released and taken again while a bulk waits, so the order of the keys is lost. The bulk then takes them one
+/// by one.
 #[test]
 fn a_bulk_begins_again_after_a_deadlock() {
     run::<Postgres, _>(async |f: Postgres| {
@@ -123,7 +124,8 @@ fn a_bulk_begins_again_after_a_deadlock() {
         late.batch_execute(&format!("begin; select from jobs.ready where id = {} for update", first[0])).await.unwrap();
         let bulk = tokio::spawn(async move { enqueue_all(&mut bulk, (0..4).map(user)).await });
         one_waits(&f).await;
-        // The bulk has the keys of users 2 and 3. The other session gives up the key of user 1, and waits for that of user 2.
+        // The bulk has the keys of users 2 and 3. The other session gives up the key of user 1, and waits for that of
+        // user 2.
         let release =
             format!("set deadlock_timeout = '1 h'; begin; delete from jobs.unique_key where job_id = {}", first[1]);
         other.batch_execute(&release).await.unwrap();
@@ -212,7 +214,8 @@ fn a_job_that_sql_enqueues_runs_again() {
     });
 }
 
-/// What the session of an application executes costs the same with all settings of the planner. Compiling a statement takes longer than an enqueue.
+/// What the session of an application executes costs the same with all settings of the planner. Compiling a statement
+/// takes longer than an enqueue.
 #[test]
 fn no_statement_of_an_enqueue_in_sql_is_compiled() {
     run::<Postgres, _>(async |f: Postgres| {
@@ -220,7 +223,8 @@ fn no_statement_of_an_enqueue_in_sql_is_compiled() {
         let version = client.number("select current_setting('server_version_num')::bigint as number").await;
         let loaded = "select count(*) as number from pg_settings where name = 'pg_stat_statements.track'";
         if version < 150_000 || client.number(loaded).await == 0 {
-            // Only this extension tells, from PostgreSQL 15 on, and where the server has loaded it: that of most tests has.
+            // Only this extension tells, from PostgreSQL 15 on, and where the server has loaded it: that of most tests
+            // has.
             return;
         }
         client.execute("create extension if not exists pg_stat_statements").await.unwrap();

@@ -98,7 +98,8 @@ impl Db {
         Database::open(&self.url, HANDLERS).await.unwrap()
     }
 
-    /// Opens the database again as another role of the server, for the workers. The test's own statements keep the tests' role.
+    /// Opens the database again as another role of the server, for the workers. The test's own statements keep the
+    /// tests' role.
     pub async fn open_as(&mut self, role: &str) {
         let (_, place) = self.url.split_once('@').expect("the tests' URL names its role");
         self.database = Database::open(&format!("postgres://{role}@{place}"), HANDLERS).await.unwrap();
@@ -163,8 +164,8 @@ impl Db {
         self.show(id).await.1
     }
 
-    /// Makes the last heartbeat of the worker of this process an hour old. So nobody waits for the end of a dead worker's
-    /// lease.
+    /// Makes the last heartbeat of the worker of this process an hour old. So nobody waits for the end of a dead
+    /// worker's lease.
     pub async fn age_worker(&self, pid: u32) {
         let hour = if self.is_postgres() { "interval '1 hour'" } else { "3600000000" };
         self.execute(&format!("update jobs.worker set heartbeat_at = heartbeat_at - {hour} where pid = {pid}")).await;

@@ -22,7 +22,8 @@ pub use process::{Ended, Process};
 pub use rounds::Rounds;
 pub use worker::Running;
 
-/// The time limit of each wait in a test. It only keeps a test from hanging. Busy machines need much longer than quiet ones.
+/// The time limit of each wait in a test. It only keeps a test from hanging. Busy machines need much longer than quiet
+/// ones.
 pub const LIMIT: Duration = Duration::from_secs(120);
 
 /// The time limit of a whole test.

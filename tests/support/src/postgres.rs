@@ -60,8 +60,9 @@ fn new_name() -> String {
     format!("jobs_test_{}", Uuid::now_v7().simple())
 }
 
-/// Finds or creates the template. Returns the clauses that name it. Its name is made from a hash of its content. So later
-/// runs find it, and no run finds one with another schema. It is created under another name and then renamed, so no other run sees an incomplete one.
+/// Finds or creates the template. Returns the clauses that name it. Its name is made from a hash of its content. So
+/// later runs find it, and no run finds one with another schema. It is created under another name and then renamed, so
+/// no other run sees an incomplete one.
 async fn template() -> String {
     let mut hasher = DefaultHasher::new();
     APPLICATION.hash(&mut hasher);

@@ -1,5 +1,5 @@
-//! Counts what a worker does with its storage. A test that waits for further rounds of a service does not depend on how long a
-//! round takes.
+//! Counts what a worker does with its storage. A test that waits for further rounds of a service does not depend on how
+//! long a round takes.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -37,8 +37,8 @@ impl Rounds {
         until(&format!("{rounds} rounds of {operation}"), async || (ended() >= enough).then_some(())).await;
     }
 
-    /// Waits until the worker follows what an operator has set. The first read may have begun before. When the third one has ended, the
-    /// worker follows the second one.
+    /// Waits until the worker follows what an operator has set. The first read may have begun before. When the third
+    /// one has ended, the worker follows the second one.
     pub async fn settings(&self) {
         self.more("overrides", 3).await;
     }

@@ -1,4 +1,5 @@
-//! One trace goes from an HTTP request through a job to the job that its handler enqueues, and arrives at an OTLP receiver.
+//! One trace goes from an HTTP request through a job to the job that its handler enqueues, and arrives at an OTLP
+//! receiver.
 
 use std::io::Write as _;
 use std::net::{TcpListener, TcpStream};

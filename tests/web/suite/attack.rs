@@ -1,4 +1,5 @@
-//! What an attacker sends: odd paths, headers that proxies set, other methods, too much of everything, and many event streams.
+//! What an attacker sends: odd paths, headers that proxies set, other methods, too much of everything, and many event
+//! streams.
 
 use axum::http::{Method, StatusCode};
 use diesel_jobs::{JobState, NewJob};

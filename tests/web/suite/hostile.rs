@@ -84,7 +84,8 @@ pub(crate) fn strings() -> Vec<String> {
     strings
 }
 
-/// Enqueues jobs with five of the strings each: kind, queue, tag, argument, and the text of a failure, which SQL inserts.
+/// Enqueues jobs with five of the strings each: kind, queue, tag, argument, and the text of a failure, which SQL
+/// inserts.
 pub(crate) async fn plant(db: &Db) {
     let jobs: Vec<NewJob> = strings()
         .chunks(5)

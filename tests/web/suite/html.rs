@@ -143,8 +143,8 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// Parses a page. Panics if it contains an element, an attribute or an address that the dashboard does not write: then a text of a
-    /// job was not escaped.
+    /// Parses a page. Panics if it contains an element, an attribute or an address that the dashboard does not write:
+    /// then a text of a job was not escaped.
     pub(crate) fn parse(html: &str) -> Self {
         let mut page = Self { elements: Vec::new(), text: String::new() };
         // The places of the open elements.

@@ -1,5 +1,5 @@
-//! The dashboard, tested on both databases: every page under a prefix, who may do what, hostile texts, and a real browser.
-//! Run these tests with `cargo xtask test`.
+//! The dashboard, tested on both databases: every page under a prefix, who may do what, hostile texts, and a real
+//! browser. Run these tests with `cargo xtask test`.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expects by panicking")]
 
 mod attack;

@@ -1,5 +1,5 @@
-//! Pictures of the pages, with a database that looks like one in use. `cargo xtask screenshots` puts those of the guide into the
-//! documentation; every run leaves all of them under `target/screenshots`.
+//! Pictures of the pages, with a database that looks like one in use. `cargo xtask screenshots` puts those of the guide
+//! into the documentation; every run leaves all of them under `target/screenshots`.
 
 use std::fs;
 use std::path::PathBuf;

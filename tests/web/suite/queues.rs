@@ -1,5 +1,5 @@
-//! What the pages say about queues that need an operator: paused queues, queues that no worker serves, and queues that are drained without
-//! workers.
+//! What the pages say about queues that need an operator: paused queues, queues that no worker serves, and queues that
+//! are drained without workers.
 
 use diesel_jobs::{JobState, NewJob};
 use support::{Db, Running, until};

@@ -1,4 +1,5 @@
-//! Finishes that claim the jobs to which they pass permits on: how many claims they save, and how soon other jobs have their turn.
+//! Finishes that claim the jobs to which they pass permits on: how many claims they save, and how soon other jobs have
+//! their turn.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -51,7 +52,8 @@ async fn the_jobs_of_a_key_need_few_claims(db: Db) {
     assert!(claims < 200, "{claims} claims for 200 generations of two jobs");
 }
 
-/// The jobs of the key have taken both slots of the worker again and again. They do not go on while others wait that were due before them.
+/// The jobs of the key have taken both slots of the worker again and again. They do not go on while others wait that
+/// were due before them.
 async fn other_jobs_that_wait_come_before_the_next_jobs_of_a_key(db: Db) {
     const STARTED: &str = "select count(*) as number from jobs.job where kind = 'long' and attempt > 0";
     db.conn().await.enqueue_all((0..200).map(|_| Long {})).await;

@@ -41,8 +41,8 @@ fn on_sqlite_a_job_of_another_process_is_picked_up_within_10_ms_at_p50() {
     measure("SQLite, another process", Db::sqlite(), (10, 50), async |conn| conn.execute(INSERT).await);
 }
 
-/// A transaction enqueues before a worker becomes idle, and commits four seconds afterwards. It notifies no worker. The worker searches again
-/// when it has been idle for twice as long as at its last search.
+/// A transaction enqueues before a worker becomes idle, and commits four seconds afterwards. It notifies no worker. The
+/// worker searches again when it has been idle for twice as long as at its last search.
 #[test]
 fn a_commit_after_the_last_look_is_found_within_twelve_seconds() {
     let _alone = alone();

@@ -1,5 +1,5 @@
-//! Waits that a worker ends early: for the word that a job was cancelled, for a notification of plain SQL, for more jobs of
-//! a batch, for the next poll.
+//! Waits that a worker ends early: for the word that a job was cancelled, for a notification of plain SQL, for more
+//! jobs of a batch, for the next poll.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
-//! Batch handlers that take the connection: their writes and the ends of all their jobs are committed together or not at all.
+//! Batch handlers that take the connection: their writes and the ends of all their jobs are committed together or not
+//! at all.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -121,7 +121,8 @@ async fn start_waiting(db: &Db) -> (Running, Events, Arc<Rounds>, JobId) {
 async fn a_call_gets_at_most_so_many_jobs_in_their_order(db: Db) {
     let ids = enqueue(&db, (1..=10).map(|number| index(number, ""))).await;
     let (worker, mut events) = start(&db, 1);
-    // The first claim is for one full batch. The worker may prefetch few jobs after that, and they do not wait for others.
+    // The first claim is for one full batch. The worker may prefetch few jobs after that, and they do not wait for
+    // others.
     events.expect("1 2 3 4").await;
     let mut calls = Vec::new();
     while calls.iter().map(Vec::len).sum::<usize>() < 6 {

@@ -1,4 +1,5 @@
-//! A worker that finds jobs all the time is not notified of each of them. Otherwise the enqueues would wait for one another.
+//! A worker that finds jobs all the time is not notified of each of them. Otherwise the enqueues would wait for one
+//! another.
 
 use std::time::Duration;
 
@@ -13,7 +14,8 @@ async fn held(ctx: &JobContext, State(probe): State<Probe>) {
 
 const IDLE: &str = "select count(*) as number from jobs.worker where idle";
 
-/// Whether the flag is cleared depends on claims that bring jobs, and not on how fast jobs are enqueued: some always wait.
+/// Whether the flag is cleared depends on claims that bring jobs, and not on how fast jobs are enqueued: some always
+/// wait.
 async fn a_worker_that_always_has_jobs_clears_its_idle_flag_and_sets_it_again(db: Db) {
     let (probe, mut events) = Probe::new();
     let mut conn = db.conn().await;

@@ -18,8 +18,9 @@ async fn held(ctx: &JobContext, State(probe): State<Probe>) {
 #[job(queue = "aside")]
 async fn aside() {}
 
-/// Changes every row as a step of an hour does, and back. Both happen around a rescue, so that no heartbeat comes between the step and the
-/// rescue: that heartbeat would not notice a step here, because the clock has not really stepped.
+/// Changes every row as a step of an hour does, and back. Both happen around a rescue, so that no heartbeat comes
+/// between the step and the rescue: that heartbeat would not notice a step here, because the clock has not really
+/// stepped.
 const STEP: [&str; 2] = [
     "update jobs.worker set heartbeat_at = heartbeat_at - interval '1 hour'",
     "update jobs.worker set heartbeat_at = heartbeat_at + interval '1 hour' where heartbeat_at < now() - interval '30 minutes'",

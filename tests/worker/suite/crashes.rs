@@ -1,5 +1,5 @@
-//! Workers that die, that are suspended for too long, or that are only busy: real processes and real signals. The tests do not wait for
-//! the ends of leases, they move the times of heartbeats.
+//! Workers that die, that are suspended for too long, or that are only busy: real processes and real signals. The tests
+//! do not wait for the ends of leases, they move the times of heartbeats.
 
 use diesel_jobs::{FailureKind, JobId, JobState};
 use support::{Db, LIMIT, Process, until};
@@ -77,8 +77,8 @@ async fn start_with_blocked_threads(db: &Db) -> (Process, Vec<JobId>, String) {
     (busy, ids, until_there)
 }
 
-/// A listener that does not read fills the buffers of its connection. Its server process then waits for it, and the server keeps all
-/// notifications that were sent since.
+/// A listener that does not read fills the buffers of its connection. Its server process then waits for it, and the
+/// server keeps all notifications that were sent since.
 async fn notifications_are_read_while_handlers_block_every_thread(db: Db) {
     const LISTENER: &str = "from pg_stat_activity where datname = current_database() and query = 'listen jobs'";
     let (busy, _, until_there) = start_with_blocked_threads(&db).await;

@@ -1,5 +1,5 @@
-//! Workers that are killed while they stop: real processes and real signals. The tests do not wait for the ends of leases, they move the times
-//! of heartbeats.
+//! Workers that are killed while they stop: real processes and real signals. The tests do not wait for the ends of
+//! leases, they move the times of heartbeats.
 
 use std::time::Duration;
 

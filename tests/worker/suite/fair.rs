@@ -48,7 +48,8 @@ async fn a_retry_waits_for_its_tenants_turn(db: Db) {
     run(&db, &starts, &ids).await;
     let all = starts.all();
     assert_eq!(all.len(), 7, "{all:?}");
-    // Two failures of the tenant 1, and jobs of the tenant 2 between them. The last retry may come due after all others.
+    // Two failures of the tenant 1, and jobs of the tenant 2 between them. The last retry may come due after all
+    // others.
     assert_eq!(all[..4], [1, 2, 1, 2], "{all:?}");
 }
 

@@ -78,7 +78,8 @@ async fn held(ctx: &JobContext, State(probe): State<Probe>) {
     probe.pass().await;
 }
 
-/// Prefetched jobs go back behind a long job. An idle worker would be notified of them. This one is busy, and must search for them itself.
+/// Prefetched jobs go back behind a long job. An idle worker would be notified of them. This one is busy, and must
+/// search for them itself.
 async fn released_prefetched_jobs_do_not_wait_for_the_periodic_rescan(db: Db) {
     let (probe, mut events) = Probe::new();
     let storage = Lossy::losing(&db, 0, 0);

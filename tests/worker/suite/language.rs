@@ -1,4 +1,5 @@
-//! A server that translates its messages decides nothing differently, whether the worker's role may change the language or not.
+//! A server that translates its messages decides nothing differently, whether the worker's role may change the language
+//! or not.
 
 use diesel::PgConnection;
 use diesel::connection::SimpleConnection as _;
@@ -54,7 +55,8 @@ async fn harmless() -> Result<(), JobError> {
     Ok(())
 }
 
-/// Three kinds of rows that no statement can move: a number at its limit, a date, and what the trigger of `jobs.ready` refuses.
+/// Three kinds of rows that no statement can move: a number at its limit, a date, and what the trigger of `jobs.ready`
+/// refuses.
 async fn rows_that_cannot_be_moved_stop_no_queue(db: Db) {
     let db = translated_for_good(db).await;
     db.execute("insert into jobs.ready (kind, args, lease) values ('harmless', '{}', 2147483647)").await;

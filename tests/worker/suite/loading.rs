@@ -1,4 +1,5 @@
-//! The connection through which the worker loads rows, on PostgreSQL: when it goes back to its pool, and what happens if it fails.
+//! The connection through which the worker loads rows, on PostgreSQL: when it goes back to its pool, and what happens
+//! if it fails.
 
 use std::time::Duration;
 

@@ -40,7 +40,8 @@ fn hangs(commits: bool, ctx: &JobContext, State(probe): State<Probe>, State(url)
     Ok(())
 }
 
-/// Enqueues other jobs. They must end while the row is locked, and no statement may fail because it has waited for the lock.
+/// Enqueues other jobs. They must end while the row is locked, and no statement may fail because it has waited for the
+/// lock.
 async fn nobody_else_waits(db: &Db, rounds: &Rounds) {
     db.conn().await.enqueue_all((0..OTHERS).map(|_| Quick {})).await;
     db.await_number(
@@ -140,9 +141,9 @@ async fn keep_busy(db: &Db) {
 }
 
 async fn a_long_lock_on_the_workers_row_is_logged(db: Db) {
-    // The heartbeat also updates this row. With this lease it does not wait for the lock during the test. The worker serves
-    // one queue, so that each claim finds jobs. With a second, empty queue, claims without jobs would show that the worker is
-    // not busy.
+    // The heartbeat also updates this row. With this lease it does not wait for the lock during the test. The worker
+    // serves one queue, so that each claim finds jobs. With a second, empty queue, claims without jobs would show that
+    // the worker is not busy.
     let args = ["run", "--queues", "default", "--lease", "60s"];
     let mut worker = Process::worker(env!("CARGO_BIN_EXE_worker-app"), db.url(), args);
     worker.await_line("worker started");

@@ -39,7 +39,8 @@ pub(crate) struct Lossy {
     pub(crate) refused: Vec<JobId>,
     /// How many it has refused.
     pub(crate) refused_so_far: Arc<AtomicUsize>,
-    /// Before the reply of the first poll without jobs arrives, this statement is executed, and the rescanner makes a rescan.
+    /// Before the reply of the first poll without jobs arrives, this statement is executed, and the rescanner makes a
+    /// rescan.
     pub(crate) after_empty_poll: Mutex<Option<(Conn, &'static str)>>,
     /// Notified when the transaction of an attempt has ended, or it is decided that it will not be committed.
     pub(crate) transacted: Arc<Notify>,

@@ -93,8 +93,8 @@ fn jobs_that_a_finish_has_claimed_run_although_its_answer_was_lost() {
     });
 }
 
-/// A job that was enqueued an hour ago becomes visible, below the scan floor. The rescanner finds it before the rescan of the worker that wants
-/// to end.
+/// A job that was enqueued an hour ago becomes visible, below the scan floor. The rescanner finds it before the rescan
+/// of the worker that wants to end.
 #[test]
 fn a_worker_that_runs_until_nothing_is_left_runs_what_its_rescanner_has_found() {
     support::run(Db::postgres(), async |db| {
@@ -121,8 +121,8 @@ async fn outcomes_that_the_database_refuses_for_good_discard_their_jobs_and_hold
     // Its end is written although those beside it are refused.
     db.await_state(well, JobState::Completed).await;
     loop {
-        // Other jobs can be written, which shows that the refusals are caused by the jobs themselves. Their ends do not wait for those
-        // that are refused.
+        // Other jobs can be written, which shows that the refusals are caused by the jobs themselves. Their ends do not
+        // wait for those that are refused.
         let others = db.conn().await.enqueue_all([Once {}]).await;
         db.await_state(others[0], JobState::Completed).await;
         ran += 1;

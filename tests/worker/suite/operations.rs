@@ -19,7 +19,8 @@ async fn an_operation_survives_its_workers_and_changes_each_job_once(db: Db) {
     }
 }
 
-/// Kills the workers of an operation after its first steps. Returns how many it has killed before the operation had ended.
+/// Kills the workers of an operation after its first steps. Returns how many it has killed before the operation had
+/// ended.
 async fn operation_with_kills(db: &Db) -> usize {
     const JOBS: usize = 6_000;
     let ids = db.conn().await.enqueue_all((0..JOBS).map(|_| Unserved {})).await;

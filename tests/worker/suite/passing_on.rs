@@ -43,7 +43,8 @@ fn finishes_claim_the_next_jobs_of_their_key() {
     });
 }
 
-/// The jobs of the key have taken both slots of the worker again and again. They do not go on while others wait that were due before them.
+/// The jobs of the key have taken both slots of the worker again and again. They do not go on while others wait that
+/// were due before them.
 #[test]
 fn other_jobs_that_wait_come_before_the_next_jobs_of_a_key() {
     support::run(Db::postgres(), async |db| {

@@ -56,8 +56,8 @@ async fn four_workers_together_keep_to_the_rate(db: Db) {
     let workers: Vec<Running> =
         (0..4).map(|_| Running::start(db.worker(registry![Call]).state(starts.clone()))).collect();
     db.await_number(0, "select count(*) as number from jobs.job where state <> 'completed'").await;
-    // Fifty at once, and 500 in each second since the first token. The rate is that of the admissions, whose times the jobs have: starts
-    // follow them, and may gather. An admission may follow its token late, and is never before it.
+    // Fifty at once, and 500 in each second since the first token. The rate is that of the admissions, whose times the
+    // jobs have: starts follow them, and may gather. An admission may follow its token late, and is never before it.
     let jobs = db.database().operator.list_all(&JobFilter::default(), 2000).await.unwrap();
     let mut admitted: Vec<i64> = jobs.into_iter().map(|job| job.run_at.timestamp_micros()).collect();
     admitted.sort_unstable();

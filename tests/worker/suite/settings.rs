@@ -70,7 +70,8 @@ async fn jobs_of_a_paused_kind_are_passed_over_and_found_after_the_resume(db: Db
     assert!(operator.pause_kind("quick", "ada", None).await.unwrap());
     rounds.settings().await;
     let waiting = db.conn().await.enqueue_all((0..50).map(|_| Quick {})).await;
-    // As if they were enqueued long ago. Other jobs continue, so the scan floors are above the jobs that are passed over.
+    // As if they were enqueued long ago. Other jobs continue, so the scan floors are above the jobs that are passed
+    // over.
     let (ready, long) = match db.is_postgres() {
         true => ("jobs.ready", "interval '1 hour'"),
         false => ("jobs.job", "3600000000"),

@@ -69,8 +69,8 @@ async fn each_verb_has_a_span_with_its_time(db: Db) {
     let run = tokio::task::spawn_blocking(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let _guard = subscriber::set_default(tracing_subscriber::registry().with(listening));
-        // Other tests run on other threads without a subscriber, and one that is the first to reach a span would switch it off. Beside a
-        // second subscriber, the subscribers of all threads are asked.
+        // Other tests run on other threads without a subscriber, and one that is the first to reach a span would switch
+        // it off. Beside a second subscriber, the subscribers of all threads are asked.
         let _second = tracing::Dispatch::new(tracing_subscriber::registry());
         tracing::callsite::rebuild_interest_cache();
         runtime.block_on(async {

@@ -1,5 +1,5 @@
-//! Sessions of the worker's pools that have gone stale, because something was changed after they were opened. They are closed, and the
-//! same attempts run again in new ones.
+//! Sessions of the worker's pools that have gone stale, because something was changed after they were opened. They are
+//! closed, and the same attempts run again in new ones.
 
 use std::io::Write as _;
 use std::time::Duration;

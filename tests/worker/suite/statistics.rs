@@ -1,5 +1,5 @@
-//! `pg_stat_statements` has one entry for each statement of ours, however many jobs run. The server keeps a limited number of entries, so an
-//! entry per job would push out those of the application.
+//! `pg_stat_statements` has one entry for each statement of ours, however many jobs run. The server keeps a limited
+//! number of entries, so an entry per job would push out those of the application.
 
 use diesel::PgConnection;
 use diesel::connection::SimpleConnection as _;

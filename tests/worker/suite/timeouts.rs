@@ -51,8 +51,8 @@ async fn quick(ctx: &JobContext, State(probe): State<Probe>) {
     probe.say(ctx, "quick");
 }
 
-/// Runs a job of a queue with a free slot. A claim is for all queues with free slots, so the claim of this job would bring the jobs of
-/// any other queue if it had one.
+/// Runs a job of a queue with a free slot. A claim is for all queues with free slots, so the claim of this job would
+/// bring the jobs of any other queue if it had one.
 async fn one_more_claim(db: &Db, events: &mut Events, queue: &str) {
     let id = db.enqueue(Quick {}.queue(queue)).await;
     assert_eq!(events.expect("quick").await.job, id);

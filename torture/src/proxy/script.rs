@@ -1,4 +1,5 @@
-//! Determines which statements a session runs, and to which of them a reply belongs. It is pure: it depends only on the messages.
+//! Determines which statements a session runs, and to which of them a reply belongs. It is pure: it depends only on the
+//! messages.
 //!
 //! Every simple query and every sync closes a *unit*. The server commits there, and answers with one `ReadyForQuery`.
 

@@ -33,7 +33,8 @@ impl Fixture<'_> {
         self.rests(limit, limit).await
     }
 
-    /// The same, but for mutants it gives up when the number of open jobs has not changed for longer than any job takes, even after a kill.
+    /// The same, but for mutants it gives up when the number of open jobs has not changed for longer than any job
+    /// takes, even after a kill.
     pub(super) async fn at_rest_or_stuck(&self, limit: Duration) -> Result<bool> {
         match self.mutant() {
             Some(_) => self.rests(limit, STUCK).await,

@@ -1,8 +1,8 @@
-//! Batches: jobs run together in one transaction. Meanwhile workers are killed at any moment, and one is suspended until its jobs run elsewhere. Commits
-//! and replies to commits are lost, and an operator cancels jobs that run.
+//! Batches: jobs run together in one transaction. Meanwhile workers are killed at any moment, and one is suspended
+//! until its jobs run elsewhere. Commits and replies to commits are lost, and an operator cancels jobs that run.
 //!
-//! The effect of each job is there once, if and only if the job has completed, whatever happens to the others of its batch. A job that fails, is
-//! cancelled or loses its lease leaves no effect.
+//! The effect of each job is there once, if and only if the job has completed, whatever happens to the others of its
+//! batch. A job that fails, is cancelled or loses its lease leaves no effect.
 
 use std::collections::HashSet;
 use std::time::Duration;

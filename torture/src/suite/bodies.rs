@@ -4,9 +4,9 @@ use anyhow::Result;
 use tokio_postgres::Client;
 use torture::history::CRASH;
 
-/// The number of keys whose handlers have overlapped, and of those whose handlers have overlapped beyond the limit. Attempts without
-/// an end, of suspended workers, and during a crash of the server do not count: their leases were lost. So was that of a running job that newer jobs
-/// have cancelled.
+/// The number of keys whose handlers have overlapped, and of those whose handlers have overlapped beyond the limit.
+/// Attempts without an end, of suspended workers, and during a crash of the server do not count: their leases were
+/// lost. So was that of a running job that newer jobs have cancelled.
 pub(super) async fn overlapping(conn: &Client) -> Result<(i64, i64)> {
     let sql = format!(
         "with body as (

@@ -1,6 +1,6 @@
-//! Cancelled futures: handlers are dropped at each of their polls. There are three causes: the time limit, the stop of the
-//! worker, and an operator who cancels the job. That happens during statements, savepoints and commits, with
-//! few connections for all handlers.
+//! Cancelled futures: handlers are dropped at each of their polls. There are three causes: the time limit, the stop of
+//! the worker, and an operator who cancels the job. That happens during statements, savepoints and commits, with few
+//! connections for all handlers.
 //!
 //! No connection returns to its pool inside a transaction. So what later jobs write on it is kept, and what dropped
 //! handlers wrote is not. No slot is lost, and each attempt counts once.

@@ -1,9 +1,9 @@
-//! Failover: the standby takes over from the primary, which comes back as a standby. For a while, connections still lead to the old
-//! primary. It answers what is read, and refuses what is written. Then new connections lead to the new primary, and those to the old one
-//! stay open.
+//! Failover: the standby takes over from the primary, which comes back as a standby. For a while, connections still
+//! lead to the old primary. It answers what is read, and refuses what is written. Then new connections lead to the new
+//! primary, and those to the old one stay open.
 //!
-//! No worker ends, and nothing that was acknowledged is lost. No attempt is consumed because a server takes no writes. Jobs end again
-//! within seconds after new connections lead to the new primary.
+//! No worker ends, and nothing that was acknowledged is lost. No attempt is consumed because a server takes no writes.
+//! Jobs end again within seconds after new connections lead to the new primary.
 
 use std::fs;
 use std::time::Duration;

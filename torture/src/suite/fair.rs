@@ -1,8 +1,9 @@
-//! Tenants: twenty wait for the same limit, and one of them has a hundred times the jobs of each other one. Meanwhile workers are killed and the server
-//! crashes.
+//! Tenants: twenty wait for the same limit, and one of them has a hundred times the jobs of each other one. Meanwhile
+//! workers are killed and the server crashes.
 //!
-//! While a job of a tenant waits, no other tenant has more than one admission more than this tenant. So each job is admitted within a bounded number of
-//! admissions, however many jobs the large tenant has. What holds for limits holds here, too: see `limits`.
+//! While a job of a tenant waits, no other tenant has more than one admission more than this tenant. So each job is
+//! admitted within a bounded number of admissions, however many jobs the large tenant has. What holds for limits holds
+//! here, too: see `limits`.
 
 mod turns;
 
@@ -108,7 +109,8 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     Ok(run)
 }
 
-/// Enqueues the jobs of the small tenants, some at a time. Returns since when each job was known to wait, by its number, and the record.
+/// Enqueues the jobs of the small tenants, some at a time. Returns since when each job was known to wait, by its
+/// number, and the record.
 async fn enqueue(url: String, seed: u64, large: usize) -> Result<(BTreeMap<i64, DateTime<Utc>>, Vec<Enqueued>)> {
     let mut rng = StdRng::seed_from_u64(seed.wrapping_add(1));
     let mut application = Application::new(url.clone());

@@ -223,8 +223,8 @@ impl<'c> Fixture<'c> {
         Size { jobs: self.jobs.unwrap_or(size.jobs), ..size }
     }
 
-    /// How long to wait for what must happen at last. A run whose times are not judged only guards against waiting for ever, but a mutant may
-    /// never do it.
+    /// How long to wait for what must happen at last. A run whose times are not judged only guards against waiting for
+    /// ever, but a mutant may never do it.
     pub(super) fn patience(&self, limit: Duration) -> Duration {
         if self.untimed && self.mutant.is_none() { limit.max(FOR_EVER) } else { limit }
     }

@@ -1,7 +1,8 @@
-//! Hurried deploys: all workers are asked to stop, and killed before their grace period is over, as by a supervisor that gives them less time.
-//! Meanwhile jobs are enqueued, and replacements start.
+//! Hurried deploys: all workers are asked to stop, and killed before their grace period is over, as by a supervisor
+//! that gives them less time. Meanwhile jobs are enqueued, and replacements start.
 //!
-//! Nothing is lost, nothing is done twice, and no attempt is consumed: each worker has said in the database that it stops.
+//! Nothing is lost, nothing is done twice, and no attempt is consumed: each worker has said in the database that it
+//! stops.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -63,7 +64,8 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     Ok(run)
 }
 
-/// Asks the worker to stop, waits until it has said so in the database, and kills it a while later. A worker without jobs may have ended.
+/// Asks the worker to stop, waits until it has said so in the database, and kills it a while later. A worker without
+/// jobs may have ended.
 async fn kill_while_it_stops(mut worker: Process, conn: Arc<Client>, rest: Duration) -> Result<()> {
     let pid = worker.id();
     fault(&conn, "asked to stop", Some(pid)).await?;

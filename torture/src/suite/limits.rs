@@ -1,8 +1,9 @@
 //! Limits: all jobs have limits, while workers are killed and suspended, and the server crashes.
 //!
-//! After every commit, no key has more jobs available or running than its limit allows, and exactly these jobs have a permit.
-//! No permit stays free while a job waits for it. Only nudges report free permits here: the sweep over the keys and the
-//! notifications are switched off. A tenth of the jobs has two limits. At the end no job is held, and no permit or nudge is left.
+//! After every commit, no key has more jobs available or running than its limit allows, and exactly these jobs have a
+//! permit. No permit stays free while a job waits for it. Only nudges report free permits here: the sweep over the keys
+//! and the notifications are switched off. A tenth of the jobs has two limits. At the end no job is held, and no permit
+//! or nudge is left.
 
 mod couples;
 
@@ -33,10 +34,11 @@ const CALM_MILLIS: std::ops::Range<u64> = 50..450;
 const KILLS_PER_CRASH: usize = 8;
 /// The jobs of the worker that is suspended.
 const ZOMBIES_JOBS: i64 = 16;
-/// How long a permit may stay free while a job waits for it. Hints within a process may be lost, but there is a pass of admission each second.
+/// How long a permit may stay free while a job waits for it. Hints within a process may be lost, but there is a pass of
+/// admission each second.
 const FREE: Duration = Duration::from_millis(1_500);
-/// Then, without a load and without faults, jobs are enqueued for this time at about the time at which the permit that they need gets free. Admission
-/// is quick then, so that it often comes between a finish and its commit.
+/// Then, without a load and without faults, jobs are enqueued for this time at about the time at which the permit that
+/// they need gets free. Admission is quick then, so that it often comes between a finish and its commit.
 const CALM: Duration = Duration::from_secs(5);
 /// Passes of admission do not search the keys in turns.
 pub(super) const NO_SWEEP: (&str, &str) =

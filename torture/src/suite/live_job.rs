@@ -1,5 +1,5 @@
-//! A live job is not rescued: handlers block every thread of the runtime for five leases. The machine is busy with other
-//! work, and another worker searches for dead workers.
+//! A live job is not rescued: handlers block every thread of the runtime for five leases. The machine is busy with
+//! other work, and another worker searches for dead workers.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! Mixed versions, as during a deployment. Jobs of kinds that the older workers do not know come before jobs of kinds that
-//! they know. Other jobs have arguments that they cannot decode. A worker of the newer version is killed while only older workers
-//! can rescue its jobs.
+//! Mixed versions, as during a deployment. Jobs of kinds that the older workers do not know come before jobs of kinds
+//! that they know. Other jobs have arguments that they cannot decode. A worker of the newer version is killed while
+//! only older workers can rescue its jobs.
 //!
 //! The older workers do not touch jobs of unknown kinds, and are not delayed by them. An attempt with arguments that
 //! they cannot decode fails and is recorded. The newer workers run such jobs.

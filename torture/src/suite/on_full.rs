@@ -1,9 +1,10 @@
-//! Jobs that do not wait: a job that finds its limit full is discarded, or cancels the oldest job of its key. Workers are killed, one is suspended
-//! until its jobs run elsewhere, and the server crashes.
+//! Jobs that do not wait: a job that finds its limit full is discarded, or cancels the oldest job of its key. Workers
+//! are killed, one is suspended until its jobs run elsewhere, and the server crashes.
 //!
-//! Each job ends once: as its handler says, or by its own rule. A job that has started is not discarded because its limit is full, and the newest job of a key
-//! is not cancelled. Jobs that never find their limit full, and jobs without such a rule, end as their handlers say. No job waits before its
-//! first attempt beside a full limit, if it must be discarded. What holds for limits holds here, too: see `limits`.
+//! Each job ends once: as its handler says, or by its own rule. A job that has started is not discarded because its
+//! limit is full, and the newest job of a key is not cancelled. Jobs that never find their limit full, and jobs without
+//! such a rule, end as their handlers say. No job waits before its first attempt beside a full limit, if it must be
+//! discarded. What holds for limits holds here, too: see `limits`.
 
 mod ends;
 mod with_room;

@@ -17,8 +17,8 @@ use super::run::Run;
 use super::steady::{expect_prompt, share_done, steady, waits};
 
 /// The number of jobs at the steady rate while the transactions are open, and the number that is inserted and deleted
-/// just before, in thousands. The first claims step over what was deleted: about ten jobs wait for that. The jobs are so
-/// many that these are less than one in a hundred.
+/// just before, in thousands. The first claims step over what was deleted: about ten jobs wait for that. The jobs are
+/// so many that these are less than one in a hundred.
 const SHORT: Size = Size { jobs: 1_500, faults: 100 };
 const LONG: Size = Size { jobs: 300_000, faults: 300 };
 const BASELINE: i64 = 300;

@@ -24,8 +24,8 @@ use explained::Explained;
 /// The number of jobs under each of the statistics, and the number of other jobs of either sort, in thousands.
 const SHORT: Size = Size { jobs: 60, faults: 100 };
 const LONG: Size = Size { jobs: 2_000, faults: 1_000 };
-/// The limits for the pages of a claim, and for each job beyond the first few. Each row is deleted from one table and its
-/// index, and inserted into another.
+/// The limits for the pages of a claim, and for each job beyond the first few. Each row is deleted from one table and
+/// its index, and inserted into another.
 const PAGES: u64 = 200;
 const FEW: u64 = 8;
 const PAGES_EACH: u64 = 20;

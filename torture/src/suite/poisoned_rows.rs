@@ -1,5 +1,5 @@
-//! Poisoned rows: SQL inserts rows that cannot be moved to another table, or that the product would never write. Examples
-//! are numbers at their maximum, repeated ids, dates in the first and the last year, and kinds of a megabyte.
+//! Poisoned rows: SQL inserts rows that cannot be moved to another table, or that the product would never write.
+//! Examples are numbers at their maximum, repeated ids, dates in the first and the last year, and kinds of a megabyte.
 //! Meanwhile jobs are enqueued at a steady rate.
 //!
 //! Each such row is moved to `jobs.dead_letter`, or its job ends with its own attempts, or it waits and delays no other

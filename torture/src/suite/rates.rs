@@ -1,9 +1,10 @@
 //! Rates: all jobs have a rate, while workers are killed and the server crashes.
 //!
-//! In any period, no key has more admissions than its burst plus the tokens of this period. Each admission moves the time at which the key has
-//! all its tokens again forward by one token. This time is never further away than the burst. A trigger records both in the transaction that admits,
-//! so a crash that loses an admission loses its record, too. No token stays unused while a job waits for it, although
-//! sweeps and notifications are switched off. At the end no job is held, and no permit or nudge is left.
+//! In any period, no key has more admissions than its burst plus the tokens of this period. Each admission moves the
+//! time at which the key has all its tokens again forward by one token. This time is never further away than the burst.
+//! A trigger records both in the transaction that admits, so a crash that loses an admission loses its record, too. No
+//! token stays unused while a job waits for it, although sweeps and notifications are switched off. At the end no job
+//! is held, and no permit or nudge is left.
 
 use std::time::Duration;
 

@@ -1,7 +1,9 @@
-//! Sequences: all jobs are in sequences, while workers are killed and suspended, the server crashes, and transactions commit late.
+//! Sequences: all jobs are in sequences, while workers are killed and suspended, the server crashes, and transactions
+//! commit late.
 //!
-//! A job starts after the one before it has ended, in the order of the ids. A halted sequence waits until it is skipped. A job
-//! that waits for its next attempt keeps its permit. At the end all jobs have ended, and no permit or nudge is left.
+//! A job starts after the one before it has ended, in the order of the ids. A halted sequence waits until it is
+//! skipped. A job that waits for its next attempt keeps its permit. At the end all jobs have ended, and no permit or
+//! nudge is left.
 
 mod order;
 mod skipping;
@@ -45,8 +47,8 @@ const ZOMBIES_JOBS: i64 = 16;
 /// The range of job numbers of one producer.
 const EACH: i64 = 1_000_000;
 
-/// How long the next job of a sequence may wait for a pass of admission. Without a nudge it would wait for ever, so the time can be long
-/// enough for a machine on which all workers are just starting.
+/// How long the next job of a sequence may wait for a pass of admission. Without a nudge it would wait for ever, so the
+/// time can be long enough for a machine on which all workers are just starting.
 const FREE: Duration = Duration::from_secs(8);
 /// Passes of admission do not search the sequences in turns.
 const NO_SWEEP: (&str, &str) = (

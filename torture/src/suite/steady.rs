@@ -64,8 +64,8 @@ pub(super) fn expect_times(run: &mut Run, what: &str, waits: &[f64], before: &[f
     });
 }
 
-/// Returns the part of a processor that the server's processes for this database use, after the workers have settled. A run
-/// whose times are not judged does not wait for it.
+/// Returns the part of a processor that the server's processes for this database use, after the workers have settled. A
+/// run whose times are not judged does not wait for it.
 pub(super) async fn server_load(fixture: &Fixture<'_>, settle: Duration, watched: Duration) -> Result<f64> {
     if fixture.untimed {
         return Ok(0.0);

@@ -1,4 +1,5 @@
-//! A worker that is suspended while its finishes are on the way, until its jobs run elsewhere. Then the stale finishes arrive.
+//! A worker that is suspended while its finishes are on the way, until its jobs run elsewhere. Then the stale finishes
+//! arrive.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,7 +30,8 @@ pub(super) struct Suspended {
 }
 
 impl Suspended {
-    /// Starts it, enqueues these jobs, and suspends it when its first finish is on the way. No other worker may run yet.
+    /// Starts it, enqueues these jobs, and suspends it when its first finish is on the way. No other worker may run
+    /// yet.
     pub(super) async fn with(fixture: &Fixture<'_>, conn: &Client, works: Vec<Work>) -> Result<Self> {
         let line = Proxy::start(fixture.upstream()).await?;
         let held = line.hold(FINISH);

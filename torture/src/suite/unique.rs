@@ -1,9 +1,10 @@
-//! Unique jobs: many connections enqueue jobs with few keys, one by one and in bulk. Their transactions commit late or not at all. Meanwhile
-//! workers are killed and the server crashes.
+//! Unique jobs: many connections enqueue jobs with few keys, one by one and in bulk. Their transactions commit late or
+//! not at all. Meanwhile workers are killed and the server crashes.
 //!
-//! At every moment at most one job has a key. No enqueue fails, except with its connection. What was rolled back never runs. A job that
-//! was replaced or debounced runs with the newest arguments, and no debounced job waits for longer than it may. A job that runs again starts
-//! after the one before it has ended. At the end every key is free, and no row of a key and no permit is left.
+//! At every moment at most one job has a key. No enqueue fails, except with its connection. What was rolled back never
+//! runs. A job that was replaced or debounced runs with the newest arguments, and no debounced job waits for longer
+//! than it may. A job that runs again starts after the one before it has ended. At the end every key is free, and no
+//! row of a key and no permit is left.
 
 mod rivals;
 mod told;
@@ -132,8 +133,9 @@ fn excerpt(log: &str, error: &str) -> Option<String> {
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-/// All jobs have ended, so each key must be free for a new job. This job then also takes the rows that are left of keys of which a
-/// rollback has kept the end of their job from deleting them. That happens only to rules whose enqueue gives the key of a running job to another.
+/// All jobs have ended, so each key must be free for a new job. This job then also takes the rows that are left of keys
+/// of which a rollback has kept the end of their job from deleting them. That happens only to rules whose enqueue gives
+/// the key of a running job to another.
 async fn every_key_is_free(fixture: &Fixture<'_>, told: &mut Told) -> Result<Vec<String>> {
     let left = "select count(*) from jobs.unique_key where key ~ 'keep|replace'";
     let left = number(&fixture.connect().await?, left).await?;

@@ -12,8 +12,8 @@ use torture::cluster::connect;
 
 use super::fixture::Fixture;
 
-/// The shortest pause between two looks. A look that takes long is followed by a longer one, so that looks cost the server a quarter of a
-/// processor at most.
+/// The shortest pause between two looks. A look that takes long is followed by a longer one, so that looks cost the
+/// server a quarter of a processor at most.
 const PAUSE: Duration = Duration::from_millis(10);
 const PAUSES_PER_LOOK: u32 = 3;
 /// The most complaints that are kept.
@@ -36,8 +36,9 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// `look` is a query of three texts: what is wrong, of which key, and details. Each row is something that must never be seen. There
-    /// are two exceptions: `free` (a job waits for a free permit) and `waits` (a job waits). They may be seen with the same details for the time `free`.
+    /// `look` is a query of three texts: what is wrong, of which key, and details. Each row is something that must
+    /// never be seen. There are two exceptions: `free` (a job waits for a free permit) and `waits` (a job waits). They
+    /// may be seen with the same details for the time `free`.
     pub(super) fn start(fixture: &Fixture<'_>, look: impl Into<String>, free: Duration) -> Self {
         let stop = CancellationToken::new();
         let free = fixture.patience(free);

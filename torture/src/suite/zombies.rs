@@ -1,8 +1,8 @@
 //! Zombies: workers that are suspended for three leases, and then continue with what they were about to write.
 //!
-//! The four moments of the suspension are: in a handler, in the transaction of a handler, after a finish was sent, and after
-//! a commit was sent. A proxy delays finishes and commits until other workers run the jobs or have run them.
-//! No stale write is accepted. A commit whose finish came in time is no stale write.
+//! The four moments of the suspension are: in a handler, in the transaction of a handler, after a finish was sent, and
+//! after a commit was sent. A proxy delays finishes and commits until other workers run the jobs or have run them. No
+//! stale write is accepted. A commit whose finish came in time is no stale write.
 
 use std::time::Duration;
 

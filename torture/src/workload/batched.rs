@@ -1,4 +1,5 @@
-//! Jobs that run in batches: one call of a handler and one transaction for several jobs. Each of them writes its effect and ends by itself.
+//! Jobs that run in batches: one call of a handler and one transaction for several jobs. Each of them writes its effect
+//! and ends by itself.
 
 use std::time::Duration;
 
@@ -89,8 +90,8 @@ impl Batch {
         Ok(())
     }
 
-    /// Those that write their effect: it must be kept if they complete, and rolled back if the whole batch fails. What the others write would be
-    /// committed, too.
+    /// Those that write their effect: it must be kept if they complete, and rolled back if the whole batch fails. What
+    /// the others write would be committed, too.
     fn writers(&self) -> Vec<&(Work, JobContext)> {
         let writes = |(_, end): &(&(Work, JobContext), &What)| self.is_spoilt || **end == What::Ok;
         self.members.iter().zip(&self.ends).filter(writes).map(|(member, _)| member).collect()

@@ -19,7 +19,8 @@ const WAIT: Duration = Duration::from_millis(150);
 
 const RULE: Unique = Unique::new().by(&["key"]);
 
-/// What a rule does, and how long a job keeps its key. A key begins with the name of its rule, so no two rules have a key in common.
+/// What a rule does, and how long a job keeps its key. A key begins with the name of its rule, so no two rules have a
+/// key in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keeping {
     /// The job that is there stays as it is, until it has ended.

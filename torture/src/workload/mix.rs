@@ -52,8 +52,8 @@ pub struct Mix {
     pub millis: u64,
     /// The largest bulk.
     pub bulk: usize,
-    /// Whether all jobs have limits. Half of them share [`BUSY_KEYS`] keys of the limit `busy`, two at once. The others are
-    /// pairs: two jobs with a key of their own, one at once.
+    /// Whether all jobs have limits. Half of them share [`BUSY_KEYS`] keys of the limit `busy`, two at once. The others
+    /// are pairs: two jobs with a key of their own, one at once.
     pub limits: bool,
     /// Whether all jobs have a rate, with [`RATE_KEYS`] keys.
     pub rates: bool,

@@ -1,4 +1,5 @@
-//! Runs failed tests once more, each alone on the machine. One that passes then is flaky: a defect of the test, or a race in the product.
+//! Runs failed tests once more, each alone on the machine. One that passes then is flaky: a defect of the test, or a
+//! race in the product.
 
 use super::{
     output,

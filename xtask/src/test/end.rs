@@ -11,7 +11,8 @@ use anyhow::{Context as _, Result};
 /// How often a program is asked whether it has ended.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Returns how it ended, or `None` if it was killed after the limit. Calls `look` from time to time, and once after the end.
+/// Returns how it ended, or `None` if it was killed after the limit. Calls `look` from time to time, and once after the
+/// end.
 pub(super) fn wait(mut child: Child, limit: Duration, mut look: impl FnMut()) -> Result<Option<ExitStatus>> {
     let until = Instant::now() + limit;
     while Instant::now() < until {

@@ -65,8 +65,8 @@ impl Times {
         self.rest = rest.to_owned();
     }
 
-    /// Returns how long each test took, if this many ran at a time. The test harness starts them in the order of their names, and the next
-    /// one when one of them has ended.
+    /// Returns how long each test took, if this many ran at a time. The test harness starts them in the order of their
+    /// names, and the next one when one of them has ended.
     pub(super) fn each(self, at_a_time: usize) -> Vec<(Duration, String)> {
         let mut ends: Vec<Duration> = self.ends.values().copied().collect();
         ends.sort_unstable();

@@ -1,5 +1,5 @@
-//! A test program with everything that cargo starts it with. Cargo passes each one to `cargo xtask record`, which writes it to a file and
-//! does not run it.
+//! A test program with everything that cargo starts it with. Cargo passes each one to `cargo xtask record`, which
+//! writes it to a file and does not run it.
 
 use std::{
     env,

@@ -1,7 +1,7 @@
 //! Runs one test program.
 //!
-//! The output of a program is printed whole when the program ends. A program that takes too long is killed with all its descendants, and
-//! counts as failed.
+//! The output of a program is printed whole when the program ends. A program that takes too long is killed with all its
+//! descendants, and counts as failed.
 
 use std::{
     fs::{self, File},

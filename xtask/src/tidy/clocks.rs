@@ -2,12 +2,12 @@
 
 use super::file::{File, code};
 
-/// A pause of this many milliseconds lets a clock go on, such as past the end of a lease of one millisecond. A longer one does no harm, and the
-/// test is right on every machine.
+/// A pause of this many milliseconds lets a clock go on, such as past the end of a lease of one millisecond. A longer
+/// one does no harm, and the test is right on every machine.
 const TICK: u64 = 20;
 
-/// Forbids bounds of elapsed time, and pauses right before an assertion, unless a comment on the line or above it gives the reason. Programs
-/// that measure may have both.
+/// Forbids bounds of elapsed time, and pauses right before an assertion, unless a comment on the line or above it gives
+/// the reason. Programs that measure may have both.
 pub(super) fn no_clocks(files: &[File]) -> Vec<String> {
     files.iter().filter(|file| file.is_rust() && is_of_the_gate(&file.path)).flat_map(complaints).collect()
 }

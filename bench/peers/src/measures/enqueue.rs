@@ -27,8 +27,8 @@ const WINDOWS: usize = 3;
 const WARM_UP: Duration = Duration::from_millis(200);
 /// A worker that has started no handler for this long has taken all the jobs it can.
 const CALM: Duration = Duration::from_secs(1);
-/// A system that takes longer to fill its worker, or to answer the last calls of a window, is left out. So a system that
-/// never answers does not stop the round.
+/// A system that takes longer to fill its worker, or to answer the last calls of a window, is left out. So a system
+/// that never answers does not stop the round.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// A system whose worker is busy.

@@ -1,5 +1,5 @@
-//! `apalis-postgres`, with the settings of its own example. Handlers run on the runtime. `NOTIFY` wakes the worker; if a
-//! notification is missed, a timer does. Three settings differ: the batches are as large as is useful, the timer is
+//! `apalis-postgres`, with the settings of its own example. Handlers run on the runtime. `NOTIFY` wakes the worker; if
+//! a notification is missed, a timer does. Three settings differ: the batches are as large as is useful, the timer is
 //! shorter, and there is no lock per task.
 
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The time from the commit of an enqueue to the first line of the handler, in an idle worker: in another process, and in the process that
-//! enqueues.
+//! The time from the commit of an enqueue to the first line of the handler, in an idle worker: in another process, and
+//! in the process that enqueues.
 
 use std::collections::HashMap;
 

@@ -6,8 +6,8 @@ use diesel_jobs::prelude::*;
 use crate::schema::{agents, tickets};
 
 /// Gives the ticket to the agent who has got the fewest. The handler takes the connection, so it is transactional: the
-/// agent's count, the ticket's agent and the job's completion are committed together. A plain `fn` runs on a thread that
-/// may block, as Diesel's own connection does.
+/// agent's count, the ticket's agent and the job's completion are committed together. A plain `fn` runs on a thread
+/// that may block, as Diesel's own connection does.
 #[job(queue = "desk", max_attempts = 10)]
 pub fn assign(conn: &mut PgConnection, ticket_id: i64) -> QueryResult<()> {
     let fewest = agents::table.order((agents::assigned, agents::id)).select(agents::id);

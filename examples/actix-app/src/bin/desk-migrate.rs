@@ -1,4 +1,5 @@
-//! Applies the migrations of the jobs, and then those of the desk. Like `worker migrate` and `diesel migration run`, in one program.
+//! Applies the migrations of the jobs, and then those of the desk. Like `worker migrate` and `diesel migration run`, in
+//! one program.
 
 use actix_app::MIGRATIONS;
 use anyhow::{Context as _, anyhow};

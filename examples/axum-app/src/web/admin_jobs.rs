@@ -1,7 +1,7 @@
 //! `/admin/jobs`: the dashboard of the jobs, for the shop's operators.
 //!
-//! A proxy before the shop signs operators in. It adds their name in `X-Operator`, and a secret in `X-Proxy-Secret`, which shows that the
-//! request came through it. An application with sessions would check them here instead.
+//! A proxy before the shop signs operators in. It adds their name in `X-Operator`, and a secret in `X-Proxy-Secret`,
+//! which shows that the request came through it. An application with sessions would check them here instead.
 
 use std::sync::Arc;
 

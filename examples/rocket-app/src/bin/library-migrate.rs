@@ -1,4 +1,5 @@
-//! Applies the migrations of the jobs, and then those of the library. Like `worker migrate` and `diesel migration run`, in one program.
+//! Applies the migrations of the jobs, and then those of the library. Like `worker migrate` and `diesel migration run`,
+//! in one program.
 
 use anyhow::{Context as _, anyhow};
 use diesel_async::{AsyncConnection as _, AsyncMigrationHarness, AsyncPgConnection};

@@ -1,5 +1,5 @@
-//! The library's web server. On SIGTERM or Ctrl-C it accepts no new connections, completes the requests in progress, stops
-//! its worker if it has one, and exits with code 0.
+//! The library's web server. On SIGTERM or Ctrl-C it accepts no new connections, completes the requests in progress,
+//! stops its worker if it has one, and exits with code 0.
 
 use std::io::IsTerminal as _;
 use std::time::Duration;

@@ -103,8 +103,9 @@ impl Fetcher {
         }
     }
 
-    /// The time until the first job is due, held jobs included. If a held job is due, it is admitted now, or its limit waits for
-    /// another job. The held jobs are asked for first: one that is admitted meanwhile is in the second answer.
+    /// The time until the first job is due, held jobs included. If a held job is due, it is admitted now, or its limit
+    /// waits for another job. The held jobs are asked for first: one that is admitted meanwhile is in the second
+    /// answer.
     async fn next_of_all(&self, wanted: &Claim) -> StorageResult<Option<Duration>> {
         let held = self.shared.storage.next_held(wanted).await?;
         if held.is_some_and(|held| held.is_zero()) {
@@ -127,8 +128,9 @@ impl Fetcher {
         }
     }
 
-    /// Claims and polls found no job, but they do not find stragglers. So a rescan must confirm that no job is left. Another rescan of
-    /// this worker may have found a straggler since the poll, and then this rescan does not find it. So another poll must confirm it.
+    /// Claims and polls found no job, but they do not find stragglers. So a rescan must confirm that no job is left.
+    /// Another rescan of this worker may have found a straggler since the poll, and then this rescan does not find it.
+    /// So another poll must confirm it.
     async fn end_if_nothing_is_left(&mut self, wanted: &Claim) {
         let left = match self.shared.storage.rescan(wanted, RescanReason::Requested).await {
             Ok(Rescanned::Nothing) => self.next_of_all(wanted).await.map(|due| due.is_some()),
@@ -146,8 +148,8 @@ impl Fetcher {
         }
     }
 
-    /// The same as [`wait_for_reason`](Self::wait_for_reason) after a claim that found nothing. Meanwhile finishes may claim the jobs to which they
-    /// pass permits on ([`passing_on`](crate::worker::passing_on)).
+    /// The same as [`wait_for_reason`](Self::wait_for_reason) after a claim that found nothing. Meanwhile finishes may
+    /// claim the jobs to which they pass permits on ([`passing_on`](crate::worker::passing_on)).
     pub(super) async fn sleep(&mut self, time: Duration, wake_on: WakeOn) -> bool {
         self.shared.nothing_waits.set_asleep(!wake_on.slot && !self.until_empty);
         let reason = self.wait_for_reason(time, wake_on).await;

@@ -29,9 +29,9 @@ impl Levels {
                 let new = Level::new(job.run_at, at);
                 levels.entry(job.priority).or_insert(new).note_job(at);
             }
-            // The claim continued with the next level only when a level was empty up to the claim's own time. If it stopped
-            // because it had enough jobs, its last level is empty only up to the last job that it took there. The same
-            // holds if it may have met a job that must not be prefetched.
+            // The claim continued with the next level only when a level was empty up to the claim's own time. If it
+            // stopped because it had enough jobs, its last level is empty only up to the last job that it took there.
+            // The same holds if it may have met a job that must not be prefetched.
             let stopped_early = ours.len() >= wanted.slots;
             for scan in &plan.scans[scans.clone()] {
                 let lowest_here = i32::from(lowest);

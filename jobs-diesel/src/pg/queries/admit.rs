@@ -1,6 +1,6 @@
-//! `admit`: a pass of admission, in the function `jobs.admit`. It locks the row of `jobs.admission` (`for no key update skip locked`), so
-//! one session admits at a time. A pass is one call and one transaction. So a client that stops in the middle cannot hold the lock, and
-//! the time limit for statements is the limit of the pass.
+//! `admit`: a pass of admission, in the function `jobs.admit`. It locks the row of `jobs.admission` (`for no key update
+//! skip locked`), so one session admits at a time. A pass is one call and one transaction. So a client that stops in
+//! the middle cannot hold the lock, and the time limit for statements is the limit of the pass.
 
 use std::time::Duration;
 
@@ -14,7 +14,8 @@ use diesel_jobs_core::storage::{Admission, Claim};
 
 use crate::pg::native::{native_query, sql};
 
-/// One pass. `sweeps`: it also searches for keys without a nudge, and for jobs that have expired. `careful`: it handles the keys one by one.
+/// One pass. `sweeps`: it also searches for keys without a nudge, and for jobs that have expired. `careful`: it handles
+/// the keys one by one.
 pub(crate) struct AdmitQuery {
     sweeps: bool,
     careful: bool,

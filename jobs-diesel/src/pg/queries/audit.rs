@@ -1,5 +1,5 @@
-//! `record`: adds an action of an operator to the audit. The caller's transaction also contains the change, so both or neither
-//! are committed. It only inserts, so it waits for no other session.
+//! `record`: adds an action of an operator to the audit. The caller's transaction also contains the change, so both or
+//! neither are committed. It only inserts, so it waits for no other session.
 
 use diesel::dsl::insert_into;
 use diesel::prelude::*;

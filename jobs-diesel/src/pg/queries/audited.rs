@@ -13,8 +13,8 @@ use crate::pg::advisory;
 use crate::pg::native::{RawJson, sql};
 use crate::pg::schema::audit;
 
-/// The part of a statement that writes what it did into the audit. The statement has a common table expression with the column
-/// `id` of the jobs that were changed.
+/// The part of a statement that writes what it did into the audit. The statement has a common table expression with the
+/// column `id` of the jobs that were changed.
 pub(crate) struct Audited {
     /// The name of this common table expression.
     changed: &'static str,
@@ -94,7 +94,8 @@ fn entry((id, at, actor, action, target, detail): Row) -> AuditRecord {
     AuditRecord { id, at, actor, action, target, detail }
 }
 
-/// What was done before for this request. Until the caller's transaction ends, no other session does what a request with a key asks for.
+/// What was done before for this request. Until the caller's transaction ends, no other session does what a request
+/// with a key asks for.
 pub(crate) async fn before(conn: &mut AsyncPgConnection, key: &RequestKey) -> QueryResult<Option<AuditRecord>> {
     // The next statement sees what the session has committed that had the lock.
     sql_query(advisory::ONE_REQUEST).execute(conn).await?;

@@ -1,5 +1,5 @@
-//! `blocked` (feature `testing`): a session that waits for a lock of this one's transaction. It reads the server's lock table,
-//! and takes no lock on rows.
+//! `blocked` (feature `testing`): a session that waits for a lock of this one's transaction. It reads the server's lock
+//! table, and takes no lock on rows.
 
 use diesel::prelude::*;
 use diesel::sql_types::{Integer, Text};

@@ -1,5 +1,6 @@
-//! `bring_forward`: makes the first waiting job due by moving all of them to an earlier time. For tests that skip time, in which no other worker
-//! admits. Locks the rows that it moves. Tokens of rates come, and jobs expire, by the same span earlier.
+//! `bring_forward`: makes the first waiting job due by moving all of them to an earlier time. For tests that skip time,
+//! in which no other worker admits. Locks the rows that it moves. Tokens of rates come, and jobs expire, by the same
+//! span earlier.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;

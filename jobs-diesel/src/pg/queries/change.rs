@@ -1,6 +1,6 @@
-//! `run_now`, `reprioritise`, `move`: change waiting jobs. Each row is deleted and inserted again, because no statement updates
-//! the row of a job. A job that is due is due from now on: claims would find one with an earlier time only after a rescan, see
-//! `scan`.
+//! `run_now`, `reprioritise`, `move`: change waiting jobs. Each row is deleted and inserted again, because no statement
+//! updates the row of a job. A job that is due is due from now on: claims would find one with an earlier time only
+//! after a rescan, see `scan`.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;

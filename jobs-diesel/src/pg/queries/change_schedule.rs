@@ -1,5 +1,5 @@
-//! What operators do with schedules: `add`, `change`, `reset`, `pause`, `resume`, `remove`, `enqueue`. Each locks the row, and
-//! waits for it: an operator asks for just this schedule. Meanwhile the scheduler passes over it.
+//! What operators do with schedules: `add`, `change`, `reset`, `pause`, `resume`, `remove`, `enqueue`. Each locks the
+//! row, and waits for it: an operator asks for just this schedule. Meanwhile the scheduler passes over it.
 //!
 //! Rows that an operator has added or changed have [`OPERATORS`], so that programs that would overwrite them leave them
 //! alone.
@@ -131,8 +131,8 @@ pub(crate) async fn reset_to_declared(conn: &mut AsyncPgConnection, name: &str, 
     .await
 }
 
-/// Stores when the schedule ticks. If its expression or time zone is another one, it continues from now, so that earlier
-/// ticks are not missed ticks.
+/// Stores when the schedule ticks. If its expression or time zone is another one, it continues from now, so that
+/// earlier ticks are not missed ticks.
 async fn store(conn: &mut AsyncPgConnection, old: &Stored, new: &Stored) -> QueryResult<()> {
     let row = schedule::table.find(&new.name);
     let declared = new.declared.as_ref().and_then(|declared| serde_json::to_vec(declared).ok()).map(RawJson);

@@ -12,8 +12,8 @@
 //!   `for no key update` would be too weak: it is compatible with a `for key share`, and the delete would then wait for
 //!   that lock. No foreign key can take such a lock here.
 //! - Before that, rows are passed over whose `xmax` is a transaction that has not ended in this statement's snapshot.
-//!   `skip locked` asks the lock manager about each such row, and many claims contend for the lock manager. A claim sees
-//!   at once that a lock was released. In two cases `xmax` does not show this: it may be a MultiXact, and it lacks
+//!   `skip locked` asks the lock manager about each such row, and many claims contend for the lock manager. A claim
+//!   sees at once that a lock was released. In two cases `xmax` does not show this: it may be a MultiXact, and it lacks
 //!   the epoch of an `xid8`. So two kinds of claims try such rows nevertheless. One is a claim that bypasses the claim
 //!   limit. The other is a claim after a [`rescan`](super::rescan) that found the same job twice in succession.
 //! - Beyond the free slots it claims only up to the first job at risk, which must not be prefetched
@@ -164,8 +164,8 @@ returning " CLAIMED
 }
 
 /// The columns that a claim returns per job. A column costs the server about 0.1 µs per job, and the worker the time to
-/// decode it, but a null costs much less. So small numbers share one column. `claimed_at` is the same in every row, and is also the clock of the
-/// claim.
+/// decode it, but a null costs much less. So small numbers share one column. `claimed_at` is the same in every row, and
+/// is also the clock of the claim.
 pub(super) type Row =
     (BigInt, Integer, Text, Text, BigInt, Json, Timestamptz, Timestamptz, Timestamptz, Nullable<Text>);
 

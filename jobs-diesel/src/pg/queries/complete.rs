@@ -1,6 +1,6 @@
 //! `complete`: `finish` for batches whose jobs all completed in the same way. These are the usual batches while many
-//! jobs run without failures. It sends one column where `finish` sends six or more, and has no parts for other transitions.
-//! This saves a third of the server's work.
+//! jobs run without failures. It sends one column where `finish` sends six or more, and has no parts for other
+//! transitions. This saves a third of the server's work.
 //!
 //! It leaves out rows that any session has ever locked (`xmax`), because it would wait for a lock that is still held.
 //! `finish` handles those rows. `for update skip locked` would do both at once, but it costs the server a tenth more
@@ -82,7 +82,8 @@ impl CompleteQuery {
         self.ids_of(moved, conn).await
     }
 
-    /// The same for jobs with a limit or a unique key. It passes permits on, and claims the jobs that get one, if `next` wants them.
+    /// The same for jobs with a limit or a unique key. It passes permits on, and claims the jobs that get one, if
+    /// `next` wants them.
     pub(crate) async fn complete_limited(
         self,
         next: Option<&Claim>,

@@ -84,7 +84,8 @@ pub(crate) struct CompleteIn {
 }
 
 impl CompleteIn {
-    /// Returns `None` if this job or this transition needs `finish`. An output is stored before, by a statement of its own.
+    /// Returns `None` if this job or this transition needs `finish`. An output is stored before, by a statement of its
+    /// own.
     pub(crate) fn new(Finish { lease, flags, transition }: &Finish) -> Option<Self> {
         let (Transition::Complete(keep) | Transition::CompleteWith(keep, _)) = transition else { return None };
         if flags.gives_back() {

@@ -1,8 +1,8 @@
-//! `count_by_state`: how many jobs of a filter are in each state. Like `find`, it examines a bounded number of rows of each
-//! source. It returns numbers instead of ids: one row per state instead of up to ten thousand.
+//! `count_by_state`: how many jobs of a filter are in each state. Like `find`, it examines a bounded number of rows of
+//! each source. It returns numbers instead of ids: one row per state instead of up to ten thousand.
 //!
-//! It uses `ready_id`, the primary keys and `finished_unsuccessful`. The text depends on the filter, so the statement is not kept
-//! prepared.
+//! It uses `ready_id`, the primary keys and `finished_unsuccessful`. The text depends on the filter, so the statement
+//! is not kept prepared.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;

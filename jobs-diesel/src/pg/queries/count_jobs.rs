@@ -1,6 +1,6 @@
-//! `sample_jobs`: counts a part of a table, in the order of the ids. A part takes some ten milliseconds. A statement that
-//! counts a whole table would keep its snapshot for seconds, and meanwhile no vacuum could remove dead rows of the queue.
-//! The parts lock no rows. They use `finished_pkey` and `ready_id`.
+//! `sample_jobs`: counts a part of a table, in the order of the ids. A part takes some ten milliseconds. A statement
+//! that counts a whole table would keep its snapshot for seconds, and meanwhile no vacuum could remove dead rows of the
+//! queue. The parts lock no rows. They use `finished_pkey` and `ready_id`.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;

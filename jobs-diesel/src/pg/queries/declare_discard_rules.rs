@@ -1,6 +1,6 @@
-//! `declare_discard_rules`: stores what is enqueued when jobs of these kinds are discarded. Rules that are stored already are
-//! only read, so that workers that start at the same time do not wait for each other. The rows are locked in the order of
-//! their kinds, and by one statement per transaction, so that two programs cannot deadlock.
+//! `declare_discard_rules`: stores what is enqueued when jobs of these kinds are discarded. Rules that are stored
+//! already are only read, so that workers that start at the same time do not wait for each other. The rows are locked
+//! in the order of their kinds, and by one statement per transaction, so that two programs cannot deadlock.
 //!
 //! The testing kit reads the rules of the code and not these rows: a test that stored them in its transaction would
 //! keep other tests waiting.

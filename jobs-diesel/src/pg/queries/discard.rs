@@ -1,4 +1,5 @@
-//! `discard`: ends waiting jobs as discarded. What `on_discarded` says about their kinds is enqueued in the same statement.
+//! `discard`: ends waiting jobs as discarded. What `on_discarded` says about their kinds is enqueued in the same
+//! statement.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -65,8 +66,8 @@ select id from ended where (select count(*) from followed) >= 0"
 
 native_query!(DiscardQuery -> BigInt);
 
-/// The part after the deletes of `waiting`. It inserts the finished rows (`ended`), the reason, and what `on_discarded` says. The statement must
-/// read `followed`.
+/// The part after the deletes of `waiting`. It inserts the finished rows (`ended`), the reason, and what `on_discarded`
+/// says. The statement must read `followed`.
 pub(super) struct IntoDiscarded {
     pub(super) keep_seconds: f64,
     /// Who has discarded them.

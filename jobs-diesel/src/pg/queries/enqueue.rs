@@ -1,4 +1,5 @@
-//! `enqueue`: a plain insert for one job, which also sends the notification. The columns and values of all other inserts of new jobs are here, too.
+//! `enqueue`: a plain insert for one job, which also sends the notification. The columns and values of all other
+//! inserts of new jobs are here, too.
 //!
 //! `run_at` is computed from the database's clock at the insert and is never earlier than that clock. So a new job is
 //! not below the time that claims have already passed. This is native SQL and not Diesel's DSL, because of that
@@ -42,8 +43,8 @@ pub(super) fn args(job: &NewJob) -> RawJson {
 /// The columns of an insert.
 pub(super) const COLUMNS: &str = "kind, queue, priority, run_at, max_attempts, tags, args";
 
-/// The trace context of jobs, if there is one: one more column of an insert. Inserts without one are the statements that they would
-/// be without traces.
+/// The trace context of jobs, if there is one: one more column of an insert. Inserts without one are the statements
+/// that they would be without traces.
 #[derive(Clone, Copy, Default)]
 pub(super) struct TraceColumn(pub(super) bool);
 

@@ -1,8 +1,8 @@
-//! `enqueue_each`: inserts one job per row of the application's query, with one `insert .. select`. The notification is a condition
-//! that does not depend on the rows, so the server computes it once. Locks: none beyond those of an insert.
+//! `enqueue_each`: inserts one job per row of the application's query, with one `insert .. select`. The notification is
+//! a condition that does not depend on the rows, so the server computes it once. Locks: none beyond those of an insert.
 //!
-//! The arguments are made with `row_to_json`. `json_build_object` looks up the output function of each type for each row. With it,
-//! the whole insert took about 6 % more of the server's CPU time, measured on a shared machine.
+//! The arguments are made with `row_to_json`. `json_build_object` looks up the output function of each type for each
+//! row. With it, the whole insert took about 6 % more of the server's CPU time, measured on a shared machine.
 //!
 //! A profile of the insert of 300,000 rows with two arguments (PostgreSQL 15), in percent of the server's CPU time:
 //!
@@ -15,9 +15,10 @@
 //! | the condition of the trigger for large arguments | 4 |
 //! | the query, the other values, the conditions of the domains | 19 |
 //!
-//! `enqueue_all` has the same parts except `row_to_json`, and takes the same time of the server (0.77 s against 0.76 s). So this
-//! statement saves the work of the client and the transport. The first two parts and `nextval` are the same for every job.
-//! Measured without an effect: `enqueued_at` and `run_at` computed once for all rows, and the trigger disabled.
+//! `enqueue_all` has the same parts except `row_to_json`, and takes the same time of the server (0.77 s against 0.76
+//! s). So this statement saves the work of the client and the transport. The first two parts and `nextval` are the same
+//! for every job. Measured without an effect: `enqueued_at` and `run_at` computed once for all rows, and the trigger
+//! disabled.
 
 use std::borrow::Cow;
 

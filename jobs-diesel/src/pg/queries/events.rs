@@ -1,8 +1,9 @@
 //! `events`: what happened to jobs a moment ago. It locks nothing and adds no index.
 //!
 //! Ended jobs have no index by the time of their end. They have one by the time until which they are kept
-//! (`finished_expiry`). Jobs with the same retention end in the order of that index. So the statement reads a part of the
-//! index for each retention. For jobs that are kept for ever, it reads the newest jobs by their ids. Failures are read in the order of their numbers (`job_error_newest`). The table of running jobs is small and read as a whole.
+//! (`finished_expiry`). Jobs with the same retention end in the order of that index. So the statement reads a part of
+//! the index for each retention. For jobs that are kept for ever, it reads the newest jobs by their ids. Failures are
+//! read in the order of their numbers (`job_error_newest`). The table of running jobs is small and read as a whole.
 
 use chrono::{DateTime, Utc};
 use diesel::pg::Pg;

@@ -1,6 +1,7 @@
-//! `expire`: cancels waiting jobs whose first attempt has not started in time. It finds them by `expiry_time`, and each job by its id. Rows
-//! that another session has locked are passed over: a claim has locked them, or a later call finds them. It also deletes the rows of jobs that
-//! have ended or started, so that the statements that end jobs need not do it.
+//! `expire`: cancels waiting jobs whose first attempt has not started in time. It finds them by `expiry_time`, and each
+//! job by its id. Rows that another session has locked are passed over: a claim has locked them, or a later call finds
+//! them. It also deletes the rows of jobs that have ended or started, so that the statements that end jobs need not do
+//! it.
 
 use chrono::{DateTime, Utc};
 use diesel::pg::Pg;

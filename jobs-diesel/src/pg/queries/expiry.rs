@@ -1,5 +1,6 @@
-//! The time until which an ended job is kept, if no worker decides it. It is the setting of operators for its kind, else
-//! their setting for all kinds, else a given time. The SQL is [`BEGIN`], the subquery, [`OR_ELSE`], the seconds, [`END`].
+//! The time until which an ended job is kept, if no worker decides it. It is the setting of operators for its kind,
+//! else their setting for all kinds, else a given time. The SQL is [`BEGIN`], the subquery, [`OR_ELSE`], the seconds,
+//! [`END`].
 
 use diesel::pg::Pg;
 use diesel::prelude::*;

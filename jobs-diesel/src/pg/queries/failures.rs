@@ -1,5 +1,5 @@
-//! `failures`: the newest failures, and the jobs that they are of. `job_error_newest` finds them, and the jobs are looked up one
-//! by one.
+//! `failures`: the newest failures, and the jobs that they are of. `job_error_newest` finds them, and the jobs are
+//! looked up one by one.
 
 use std::collections::HashMap;
 

@@ -1,9 +1,9 @@
-//! `find`: the ids of the jobs that match a filter, newest or oldest first. It examines a bounded number of rows of each
-//! source, in the order of the ids, so it answers fast also if nothing matches. For a source in which it has found fewer jobs than
-//! wanted, it also returns the last id that it has examined.
+//! `find`: the ids of the jobs that match a filter, newest or oldest first. It examines a bounded number of rows of
+//! each source, in the order of the ids, so it answers fast also if nothing matches. For a source in which it has found
+//! fewer jobs than wanted, it also returns the last id that it has examined.
 //!
-//! It uses `ready_id`, the primary keys and `finished_unsuccessful`. The text depends on the filter, so the statement is not kept
-//! prepared.
+//! It uses `ready_id`, the primary keys and `finished_unsuccessful`. The text depends on the filter, so the statement
+//! is not kept prepared.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;

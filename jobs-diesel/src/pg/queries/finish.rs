@@ -4,9 +4,10 @@
 //! It would reverse the loop if its statistics show `running` as empty. Rows of `running` are never updated, so the
 //! `ctid` that was found is valid for as long as the row exists.
 //!
-//! The worker's own finishes pass over rows that another session has locked ([`FinishUnlockedQuery`](super::finish_variants::FinishUnlockedQuery)). Otherwise one
-//! locked row would delay all finishes of the process. Inside a handler's transaction the statement waits for the locks,
-//! because only that handler waits.
+//! The worker's own finishes pass over rows that another session has locked
+//! ([`FinishUnlockedQuery`](super::finish_variants::FinishUnlockedQuery)). Otherwise one locked row would delay all
+//! finishes of the process. Inside a handler's transaction the statement waits for the locks, because only that handler
+//! waits.
 
 use diesel::QueryResult;
 use diesel::pg::Pg;
@@ -53,7 +54,8 @@ pub(super) enum Adds {
     Failures,
     /// It records failures, and applies the rules for discarded jobs.
     FailuresAndRules,
-    /// It records failures, and looks after the permits of jobs with a limit, the keys of unique jobs, and jobs that expire and snooze. In the transaction of a handler.
+    /// It records failures, and looks after the permits of jobs with a limit, the keys of unique jobs, and jobs that
+    /// expire and snooze. In the transaction of a handler.
     FailuresAndPermits,
     /// It does all of this.
     Everything,

@@ -11,20 +11,21 @@ use super::finish_variants::{
     DiscardUnlockedQuery, EverythingQuery, FinishUnlockedQuery, LimitedQuery, LimitedUnlockedQuery, RecordUnlockedQuery,
 };
 
-/// Whether a finish does more than to move its job: it gives something back, or a job that has snoozed does not expire any more.
+/// Whether a finish does more than to move its job: it gives something back, or a job that has snoozed does not expire
+/// any more.
 fn needs_more(one: &Finish) -> bool {
     one.flags.gives_back() || one.flags.expires() && matches!(one.transition, Transition::Snooze(_))
 }
 
-/// The statement that completes the jobs with limits or unique keys and passes their permits on. Returns `None` if there are none, or if they did not
-/// all complete in the same way: `finish` moves them.
+/// The statement that completes the jobs with limits or unique keys and passes their permits on. Returns `None` if
+/// there are none, or if they did not all complete in the same way: `finish` moves them.
 pub(crate) fn limited(batch: &[Finish]) -> Option<CompleteQuery> {
     let limited: Vec<Finish> = batch.iter().filter(|one| needs_more(one)).cloned().collect();
     CompleteQuery::new(&limited)
 }
 
-/// Moves these jobs out of `running` with the cheapest statements. Returns those whose lease was valid and whose row no other
-/// session had locked.
+/// Moves these jobs out of `running` with the cheapest statements. Returns those whose lease was valid and whose row no
+/// other session had locked.
 pub(crate) async fn finish(conn: &mut AsyncPgConnection, batch: &[Finish]) -> QueryResult<Vec<JobId>> {
     if !batch.iter().any(needs_more) {
         return finish_plain(conn, batch).await;
@@ -78,7 +79,8 @@ impl Inside {
     }
 }
 
-/// The same inside the transaction of a handler, for all its jobs. It waits for rows that are locked. Returns `false` if a lease is lost.
+/// The same inside the transaction of a handler, for all its jobs. It waits for rows that are locked. Returns `false`
+/// if a lease is lost.
 pub(crate) async fn finish_in(conn: &mut AsyncPgConnection, finishes: &[Finish]) -> QueryResult<bool> {
     let query = FinishQuery::new(finishes);
     let moved: Vec<i64> = match Inside::of(finishes) {

@@ -1,4 +1,5 @@
-//! `finish` for batches that need a part of it, or that pass over locked rows. A batch of plain jobs reads no table that it does not need.
+//! `finish` for batches that need a part of it, or that pass over locked rows. A batch of plain jobs reads no table
+//! that it does not need.
 
 use diesel::QueryResult;
 use diesel::pg::Pg;

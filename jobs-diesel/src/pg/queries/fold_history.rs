@@ -1,9 +1,9 @@
 //! `fold_history` and `prune_history`: join and delete old rows of the history.
 //!
-//! A fold takes the oldest time that has rows of the smaller unit. It locks some of these rows, and the joined
-//! rows of the same queues and kinds that exist already. The lock is `for update skip locked`, so two workers never wait for each
-//! other. Then it deletes these rows and inserts their sums. If two workers fold the same time at once, it has two rows of a kind. Every reader adds rows, so this
-//! changes no number.
+//! A fold takes the oldest time that has rows of the smaller unit. It locks some of these rows, and the joined rows of
+//! the same queues and kinds that exist already. The lock is `for update skip locked`, so two workers never wait for
+//! each other. Then it deletes these rows and inserts their sums. If two workers fold the same time at once, it has two
+//! rows of a kind. Every reader adds rows, so this changes no number.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! `forget_discard_rules`: deletes the rules of kinds that have none any more. The rows are locked in the order of their
-//! kinds, as [`declare_discard_rules`](super::declare_discard_rules) locks them.
+//! `forget_discard_rules`: deletes the rules of kinds that have none any more. The rows are locked in the order of
+//! their kinds, as [`declare_discard_rules`](super::declare_discard_rules) locks them.
 
 use diesel::QueryResult;
 use diesel::pg::Pg;

@@ -1,11 +1,13 @@
-//! The parts of the statements that move jobs with a limit away from `jobs.ready` and `jobs.running`. They delete the permits of the
-//! jobs and nudge their keys, in the same statement. They nudge even if no permit was found, and even if no job is held. A job may become
-//! held at the same time, in a transaction that this snapshot does not see.
+//! The parts of the statements that move jobs with a limit away from `jobs.ready` and `jobs.running`. They delete the
+//! permits of the jobs and nudge their keys, in the same statement. They nudge even if no permit was found, and even if
+//! no job is held. A job may become held at the same time, in a transaction that this snapshot does not see.
 //!
-//! - A job of a sequence keeps its permit while it waits for its next attempt, and when it is discarded and halts its sequence.
-//! - A job with a rate has no permit, and its end frees no token. Its key is nudged only if the job waits for another attempt.
-//! - For a job with several rules, all keys are nudged. Only its sequence keeps its permit. While it is held, its flags 4 and 8 say where it waits, so what
-//!   it has is read from its rules.
+//! - A job of a sequence keeps its permit while it waits for its next attempt, and when it is discarded and halts its
+//!   sequence.
+//! - A job with a rate has no permit, and its end frees no token. Its key is nudged only if the job waits for another
+//!   attempt.
+//! - For a job with several rules, all keys are nudged. Only its sequence keeps its permit. While it is held, its flags
+//!   4 and 8 say where it waits, so what it has is read from its rules.
 
 use diesel::QueryResult;
 use diesel::pg::Pg;
@@ -13,8 +15,8 @@ use diesel::query_builder::{AstPass, QueryFragment};
 
 use super::columns::PLACE;
 
-/// The common table expressions `freed`, `halted` and `nudged`. It reads the jobs that leave from another one, which has the columns `id`,
-/// `flags` and `rules`.
+/// The common table expressions `freed`, `halted` and `nudged`. It reads the jobs that leave from another one, which
+/// has the columns `id`, `flags` and `rules`.
 pub(super) struct Freed {
     /// The name of that common table expression.
     pub(super) from: &'static str,

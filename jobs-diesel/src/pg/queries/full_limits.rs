@@ -1,6 +1,6 @@
-//! `end_full`: ends jobs whose limit is full and that do not wait (`on_full`). `jobs.full_jobs` finds them in one snapshot. Each job is then ended
-//! by its id, if it is still in the same state. So a job that admission has started meanwhile is not discarded. Rows that another session has locked are
-//! passed over, and a later call finds them.
+//! `end_full`: ends jobs whose limit is full and that do not wait (`on_full`). `jobs.full_jobs` finds them in one
+//! snapshot. Each job is then ended by its id, if it is still in the same state. So a job that admission has started
+//! meanwhile is not discarded. Rows that another session has locked are passed over, and a later call finds them.
 
 use std::collections::BTreeMap;
 

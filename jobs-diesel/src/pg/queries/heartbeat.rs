@@ -25,8 +25,8 @@ diesel::define_sql_function! {
 
 /// If the worker drains, stores the time of the first heartbeat that says so.
 ///
-/// Returns the time of the heartbeat, whether the database is frozen, and what an operator asks. Returns `None` if the worker has no row any
-/// more: it was declared dead.
+/// Returns the time of the heartbeat, whether the database is frozen, and what an operator asks. Returns `None` if the
+/// worker has no row any more: it was declared dead.
 pub(crate) async fn heartbeat(conn: &mut AsyncPgConnection, id: WorkerId, drains: bool) -> QueryResult<Option<Beat>> {
     let locked = own.filter(own.field(worker::id).eq(id.0)).select(own.field(worker::id)).for_no_key_update();
     let beat = update(worker::table.filter(worker::id.eq_any(array::<SqlUuid, _>(locked))))

@@ -1,5 +1,5 @@
-//! The delete of held jobs by an operator: the parts of the statement around the ids and around the condition for known flags. Rows that
-//! another session has locked are passed over, and the command tries again.
+//! The delete of held jobs by an operator: the parts of the statement around the ids and around the condition for known
+//! flags. Rows that another session has locked are passed over, and the command tries again.
 
 pub(super) const FROM_HELD: &str = "delete from jobs.held where ctid = any(array(
         select found.ctid from unnest(";

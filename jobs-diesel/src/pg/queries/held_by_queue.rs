@@ -1,5 +1,5 @@
-//! `held_by_queue`: how many jobs of each queue wait for their limits, or will do so later. It reads a bounded number of rows through
-//! `held_id`, and locks none. If there are more, the numbers of the last count of all jobs are shown.
+//! `held_by_queue`: how many jobs of each queue wait for their limits, or will do so later. It reads a bounded number
+//! of rows through `held_id`, and locks none. If there are more, the numbers of the last count of all jobs are shown.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;

@@ -1,5 +1,5 @@
-//! `hold`: the enqueue of jobs, at least one of which has a rule. Those with rules go to `jobs.held`, with a nudge for each of their
-//! keys. It takes no lock, and no other transaction can make it wait. Otherwise it is `enqueue`.
+//! `hold`: the enqueue of jobs, at least one of which has a rule. Those with rules go to `jobs.held`, with a nudge for
+//! each of their keys. It takes no lock, and no other transaction can make it wait. Otherwise it is `enqueue`.
 
 use std::borrow::Cow;
 
@@ -14,8 +14,8 @@ use super::enqueue::{ARRAYS, Arrays, COLUMNS, COLUMNS_OF_ARRAYS, Later, RunTime,
 use super::wake::{A_WORKER_IS_IDLE, ADMISSION_WOKEN};
 use crate::pg::native::{RawJson, native_query, sql};
 
-/// Returns for each job whether it is held, and its id. It sends what the columns need besides the JSON of the rules, because reading it from
-/// there would take the server longer than the insert.
+/// Returns for each job whether it is held, and its id. It sends what the columns need besides the JSON of the rules,
+/// because reading it from there would take the server longer than the insert.
 pub(crate) struct HoldQuery<'a> {
     arrays: Arrays<'a>,
     traceparents: Vec<Option<&'a str>>,
@@ -73,7 +73,8 @@ pub(crate) fn in_order(jobs: &[NewJob], mut rows: Vec<(bool, i64)>) -> Vec<i64> 
         .collect()
 }
 
-// Without an `order by`: `unnest` returns the rows in the order of the arrays, and a plan that reads from it alone cannot change that.
+// Without an `order by`: `unnest` returns the rows in the order of the arrays, and a plan that reads from it alone
+// cannot change that.
 impl QueryFragment<Pg> for HoldQuery<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         sql!(

@@ -1,5 +1,5 @@
-//! `hold` for many jobs with one rule that differ only in their arguments and in the keys of their rule, as in most bulks. The common
-//! values are sent once.
+//! `hold` for many jobs with one rule that differ only in their arguments and in the keys of their rule, as in most
+//! bulks. The common values are sent once.
 
 use diesel::QueryResult;
 use diesel::pg::Pg;

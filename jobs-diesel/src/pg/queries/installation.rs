@@ -31,9 +31,10 @@ struct Row {
 }
 
 pub(crate) async fn installation(conn: &mut AsyncPgConnection) -> QueryResult<Installation> {
-    // Workers' sessions may write even if the role or the database has `default_transaction_read_only` (`pg/settings.rs`). An
-    // operator who sets this does not want that a dashboard changes the database. So the stored setting is read. The setting of
-    // the role in this database takes precedence over those of the role and of the database.
+    // Workers' sessions may write even if the role or the database has `default_transaction_read_only`
+    // (`pg/settings.rs`). An operator who sets this does not want that a dashboard changes the database. So the stored
+    // setting is read. The setting of the role in this database takes precedence over those of the role and of the
+    // database.
     let row: Row = sql_query(
         "select environment, frozen_at, frozen_by, frozen_reason, pg_is_in_recovery() as standby,
                 current_setting('transaction_read_only') = 'on' or coalesce((
@@ -53,8 +54,8 @@ pub(crate) async fn installation(conn: &mut AsyncPgConnection) -> QueryResult<In
     Ok(Installation { environment, frozen: frozen_at.map(freeze), standby, read_only })
 }
 
-/// Whether the transactions of a session are read-only if it has only the settings of the server, the database, the role and the URL.
-/// Opens such a session, because only this session has the answer.
+/// Whether the transactions of a session are read-only if it has only the settings of the server, the database, the
+/// role and the URL. Opens such a session, because only this session has the answer.
 pub(crate) async fn is_read_only_by_default(connector: &Connector) -> StorageResult<bool> {
     let unavailable = |error: ConnectionError| StorageError::Unavailable(Box::new(error));
     let mut conn = connector.connect_to_listen().await.map_err(unavailable)?;

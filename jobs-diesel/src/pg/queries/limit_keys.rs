@@ -1,5 +1,6 @@
-//! `limits` and `limit_keys`: how many jobs wait for each limit, and the keys with waiting jobs. Names and keys are found by one probe
-//! each in `held_order` and `permit_key`. Rows are counted up to a limit. So a bounded number of entries is read. They lock no rows.
+//! `limits` and `limit_keys`: how many jobs wait for each limit, and the keys with waiting jobs. Names and keys are
+//! found by one probe each in `held_order` and `permit_key`. Rows are counted up to a limit. So a bounded number of
+//! entries is read. They lock no rows.
 
 use chrono::{DateTime, Utc};
 use diesel::pg::Pg;
@@ -81,7 +82,8 @@ impl LimitKeysQuery {
     }
 }
 
-/// The limit, its permits and the jobs that have them. Then how many of its rows were read, and of the due ones the number and the oldest.
+/// The limit, its permits and the jobs that have them. Then how many of its rows were read, and of the due ones the
+/// number and the oldest.
 pub(crate) type LimitKeyRow = ((String, String, i32), (i64, Vec<i64>), (i64, i64, Option<DateTime<Utc>>));
 
 pub(crate) fn key(((name, key, most), (taken, holders), (read, due, oldest)): LimitKeyRow) -> LimitKey {

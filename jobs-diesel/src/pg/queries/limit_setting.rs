@@ -1,5 +1,6 @@
-//! `limit_settings`, `set_limit`, `reset_limit`: the numbers that operators set for limits. A row that another session has locked is waited for, so
-//! that of two operators the second one learns what the first one did. Admission only reads this table.
+//! `limit_settings`, `set_limit`, `reset_limit`: the numbers that operators set for limits. A row that another session
+//! has locked is waited for, so that of two operators the second one learns what the first one did. Admission only
+//! reads this table.
 
 use chrono::{DateTime, Utc};
 use diesel::dsl::{delete, insert_into, now, update};
@@ -90,7 +91,8 @@ fn target(name: &str) -> String {
     format!("limit {name}")
 }
 
-/// Nudges the keys with waiting jobs, so that the next pass examines them. Each key is one probe in `held_order`, however many jobs it has.
+/// Nudges the keys with waiting jobs, so that the next pass examines them. Each key is one probe in `held_order`,
+/// however many jobs it has.
 async fn nudge(conn: &mut AsyncPgConnection, name: &str) -> QueryResult<()> {
     sql_query(
         "with recursive key (value, n) as (

@@ -1,5 +1,5 @@
-//! `list_schedules`: the schedules as operators see them. The results come from the newest ten thousand jobs. These are read
-//! by id from the end, because there is no index by kind.
+//! `list_schedules`: the schedules as operators see them. The results come from the newest ten thousand jobs. These are
+//! read by id from the end, because there is no index by kind.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
-//! `lock_jobs`: locks jobs for a step of an operation. Rows that other sessions have locked are passed over, and the step tries
-//! them again.
+//! `lock_jobs`: locks jobs for a step of an operation. Rows that other sessions have locked are passed over, and the
+//! step tries them again.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;

@@ -192,8 +192,8 @@ impl QueryFragment<Pg> for Matching {
     }
 }
 
-/// Arguments that contain `\u0000` or half of a pair of surrogates are valid JSON, and cannot be converted to text. A comparison
-/// with them would fail the statement. So they never match.
+/// Arguments that contain `\u0000` or half of a pair of surrogates are valid JSON, and cannot be converted to text. A
+/// comparison with them would fail the statement. So they never match.
 fn argument<'b>(arg: &'b ArgIs, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
     const ARGS: &str = "coalesce(job.args, (select p.args from jobs.payload p where p.job_id = job.id))";
     sql!(

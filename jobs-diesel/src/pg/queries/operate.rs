@@ -27,7 +27,8 @@ const RETRIED: Freed = Freed { wait_again: "true", ..Freed::ended("limited") };
 const CANCELLED_JOBS: Freed = Freed::ended("ended");
 
 /// Makes cancelled, discarded and waiting jobs available now. Their crashes become 0, because an operator has examined
-/// them. An ended job does not expire any more. Their lease number becomes at least 1, because they may have failures: see `delete`.
+/// them. An ended job does not expire any more. Their lease number becomes at least 1, because they may have failures:
+/// see `delete`.
 pub(crate) struct RetryQuery {
     ids: Vec<i64>,
     audited: Audited,

@@ -1,12 +1,15 @@
-//! The part of `complete` that frees the permits of completed jobs. It passes them on: the first held jobs of the same keys get them at once and become
-//! available, as a pass of admission would decide. The number of permits that are taken stays the same, so this needs no lock of admission, and it needs
-//! no pass. A key that keeps a free permit is nudged.
+//! The part of `complete` that frees the permits of completed jobs. It passes them on: the first held jobs of the same
+//! keys get them at once and become available, as a pass of admission would decide. The number of permits that are
+//! taken stays the same, so this needs no lock of admission, and it needs no pass. A key that keeps a free permit is
+//! nudged.
 //!
-//! Admission decides alone about jobs in a sequence, with a rate, with tenants or with several limits, about paused queues and kinds, about keys with more
-//! than [`MOST_PERMITS`] permits, and about one in [`LEFT_TO_ADMISSION`] jobs. So only the jobs of a key before the first such job get a permit, and only they are
-//! locked. If the database refuses to make one of them available, the whole statement fails, and the caller frees the permits with `finish`.
+//! Admission decides alone about jobs in a sequence, with a rate, with tenants or with several limits, about paused
+//! queues and kinds, about keys with more than [`MOST_PERMITS`] permits, and about one in [`LEFT_TO_ADMISSION`] jobs.
+//! So only the jobs of a key before the first such job get a permit, and only they are locked. If the database refuses
+//! to make one of them available, the whole statement fails, and the caller frees the permits with `finish`.
 //!
-//! The worker may ask for these jobs at once ([`ClaimNext`]). Then no claim is needed for them, and they are never rows of `jobs.ready`.
+//! The worker may ask for these jobs at once ([`ClaimNext`]). Then no claim is needed for them, and they are never rows
+//! of `jobs.ready`.
 
 use diesel::QueryResult;
 use diesel::pg::Pg;
@@ -20,11 +23,13 @@ use super::claim::CLAIMED;
 use super::columns::{CARRIED, READY, RUNNING};
 use crate::pg::native::sql;
 
-/// The flags of a held job to which a permit may be passed on. The others are those of sequences, rates, several limits, tenants and newer programs.
+/// The flags of a held job to which a permit may be passed on. The others are those of sequences, rates, several
+/// limits, tenants and newer programs.
 const SIMPLE: &str = "115";
 
-/// One in this many jobs is left to admission, which then writes a floor for its key (`jobs.free_jobs`). Without floors each statement would read the
-/// index entries of all jobs that have started before. With a smaller number a key would wait for a pass of admission more often.
+/// One in this many jobs is left to admission, which then writes a floor for its key (`jobs.free_jobs`). Without floors
+/// each statement would read the index entries of all jobs that have started before. With a smaller number a key would
+/// wait for a pass of admission more often.
 const LEFT_TO_ADMISSION: &str = "256";
 
 /// The permits of a key are counted in each statement. A pass of admission counts more of them once for many finishes.
@@ -55,20 +60,22 @@ impl<'a> ClaimNext<'a> {
     }
 }
 
-/// The common table expressions from `freed` to `woken`. They read the completed jobs from `moved`. `admitted` has a row for each job that got a permit. Such
-/// a job is either in `claimed` or in `made`. `nudged` has a row for each key that may have a free permit.
+/// The common table expressions from `freed` to `woken`. They read the completed jobs from `moved`. `admitted` has a
+/// row for each job that got a permit. Such a job is either in `claimed` or in `made`. `nudged` has a row for each key
+/// that may have a free permit.
 ///
-/// The name and the key come from the permit: reading them from the JSON of each job would take longer than the delete. A job without a permit gives nothing
-/// back, and the statement that deleted its permit has nudged the key.
+/// The name and the key come from the permit: reading them from the JSON of each job would take longer than the delete.
+/// A job without a permit gives nothing back, and the statement that deleted its permit has nudged the key.
 ///
-/// `next` begins to read at the floors of admission, if a key of the batch may be one with many jobs. `places` are in the order of admission, and the first
-/// job says how many may run, as in a pass. A floor may be too high for a moment, until a pass has read the nudge of an enqueue. Then a job with
-/// a higher priority waits for the next permit.
+/// `next` begins to read at the floors of admission, if a key of the batch may be one with many jobs. `places` are in
+/// the order of admission, and the first job says how many may run, as in a pass. A floor may be too high for a moment,
+/// until a pass has read the nudge of an enqueue. Then a job with a higher priority waits for the next permit.
 ///
-/// A job that another session has locked or changed since the snapshot gets no permit. Then all keys of the batch are nudged.
+/// A job that another session has locked or changed since the snapshot gets no permit. Then all keys of the batch are
+/// nudged.
 ///
-/// `is_claimed` follows the rules of a claim: no more jobs than a queue wants, and a job at risk only for a free slot. The first start of a job that may
-/// expire has a deadline, which only a claim reads.
+/// `is_claimed` follows the rules of a claim: no more jobs than a queue wants, and a job at risk only for a free slot.
+/// The first start of a job that may expire has a deadline, which only a claim reads.
 pub(super) struct PassOn<'a>(pub(super) ClaimNext<'a>);
 
 impl QueryFragment<Pg> for PassOn<'_> {

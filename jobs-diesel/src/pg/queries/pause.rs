@@ -1,5 +1,6 @@
-//! `pause_queue`, `resume_queue`, `pause_kind`, `resume_kind`, and the lists of both. A row that another session has locked
-//! is waited for, so that of two operators the second one learns what the first one did. Claims only read these tables.
+//! `pause_queue`, `resume_queue`, `pause_kind`, `resume_kind`, and the lists of both. A row that another session has
+//! locked is waited for, so that of two operators the second one learns what the first one did. Claims only read these
+//! tables.
 
 use chrono::{DateTime, Utc};
 use diesel::dsl::{insert_into, now, update};

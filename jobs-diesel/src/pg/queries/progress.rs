@@ -1,5 +1,5 @@
-//! `store_progress` and `progress`: what handlers have reported about their jobs. A report is stored while its lease is the
-//! newest lease of the job, even if the job has ended. So an attempt never replaces the report of a later attempt.
+//! `store_progress` and `progress`: what handlers have reported about their jobs. A report is stored while its lease is
+//! the newest lease of the job, even if the job has ended. So an attempt never replaces the report of a later attempt.
 //!
 //! The reports are columns of `jobs.output`, because they are deleted with their job in the same ways as outputs. A
 //! report does not change the lease number of the row. Otherwise an earlier output would count as that of a later

@@ -1,15 +1,15 @@
 //! `prune`: deletes finished jobs whose retention is over, with their failures, payloads and outputs, at most
 //! `limit`. While the database is frozen it deletes none, because operators may want to see them.
 //!
-//! It also deletes outputs whose job no longer exists (`forgotten`). Such outputs remain if an older program prunes the job, if the row
-//! is set apart, or if a person deletes it. The statement reads the next outputs in the order of their ids, so that its
-//! cost does not depend on their number. It does not delete the output of a waiting job. A worker may claim this job at
-//! the same time and replace the output, and the new output would be deleted.
+//! It also deletes outputs whose job no longer exists (`forgotten`). Such outputs remain if an older program prunes the
+//! job, if the row is set apart, or if a person deletes it. The statement reads the next outputs in the order of their
+//! ids, so that its cost does not depend on their number. It does not delete the output of a waiting job. A worker may
+//! claim this job at the same time and replace the output, and the new output would be deleted.
 //!
-//! It uses `finished_expiry` for the jobs, and primary keys and `ready_id` for the outputs. Without `offset 0` the planner
-//! would make joins of the three conditions, and read all of `ready_claim` if it takes `ready` for empty. With 1,000,000
-//! ended jobs, 300,000 waiting ones and 100,000 outputs, `forgotten` takes 10 ms for 1000 outputs, under any statistics. A
-//! statement of its own would take a round trip, even if there are no outputs.
+//! It uses `finished_expiry` for the jobs, and primary keys and `ready_id` for the outputs. Without `offset 0` the
+//! planner would make joins of the three conditions, and read all of `ready_claim` if it takes `ready` for empty. With
+//! 1,000,000 ended jobs, 300,000 waiting ones and 100,000 outputs, `forgotten` takes 10 ms for 1000 outputs, under any
+//! statistics. A statement of its own would take a round trip, even if there are no outputs.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;

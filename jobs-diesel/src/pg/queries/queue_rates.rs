@@ -1,5 +1,5 @@
-//! `queue_rates`: how many jobs of each queue were completed, by time. It uses `history_at` and locks no rows. It reads no bins, which
-//! take most of the time of `series`.
+//! `queue_rates`: how many jobs of each queue were completed, by time. It uses `history_at` and locks no rows. It reads
+//! no bins, which take most of the time of `series`.
 
 use chrono::{DateTime, Utc};
 use diesel::pg::Pg;

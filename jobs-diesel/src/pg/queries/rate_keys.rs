@@ -1,5 +1,5 @@
-//! `rate_keys`: the keys with a rate that hold jobs back. Keys are found by one probe each in `held_rate`. Rows are counted up to a limit. So
-//! a bounded number of entries is read. It locks no rows.
+//! `rate_keys`: the keys with a rate that hold jobs back. Keys are found by one probe each in `held_rate`. Rows are
+//! counted up to a limit. So a bounded number of entries is read. It locks no rows.
 
 use chrono::{DateTime, Utc};
 use diesel::pg::Pg;
@@ -23,8 +23,8 @@ impl RateKeysQuery {
     }
 }
 
-/// The name and the key; the rule of the next job; the number of rows that were read; the number of due jobs, and the run time of the
-/// oldest one; the time of the token.
+/// The name and the key; the rule of the next job; the number of rows that were read; the number of due jobs, and the
+/// run time of the oldest one; the time of the token.
 pub(crate) type RateKeyRow =
     (String, String, Option<RawJson>, (i64, i64, Option<DateTime<Utc>>), Option<DateTime<Utc>>);
 

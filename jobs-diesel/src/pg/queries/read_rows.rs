@@ -1,5 +1,6 @@
-//! `enqueue_each` of jobs with a limit or a key: reads the arguments that the application's query makes, a few at a time. The cursor has the snapshot
-//! of its beginning, so it never reads what the inserts between two fetches have changed. Locks: none beyond those of the query.
+//! `enqueue_each` of jobs with a limit or a key: reads the arguments that the application's query makes, a few at a
+//! time. The cursor has the snapshot of its beginning, so it never reads what the inserts between two fetches have
+//! changed. Locks: none beyond those of the query.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;

@@ -1,8 +1,8 @@
 //! `record_history`: writes what a worker did within a minute, with one statement. It locks no rows.
 //!
-//! The minute is by the database's clock: the worker says how long ago it was. If the reply to the statement was lost, the
-//! worker sends it again. Then it finds the rows of its batch and inserts nothing. For that it reads the rows of four
-//! minutes through `history_at`.
+//! The minute is by the database's clock: the worker says how long ago it was. If the reply to the statement was lost,
+//! the worker sends it again. Then it finds the rows of its batch and inserts nothing. For that it reads the rows of
+//! four minutes through `history_at`.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;

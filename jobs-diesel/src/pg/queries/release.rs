@@ -1,6 +1,6 @@
-//! `permit`, `release_permit`, `unique_key` and `release_key`: the permit and the unique key of a job, and how an operator takes them away. The
-//! row of the job is locked first, so that admission, a rescue and a finish do not move the job meanwhile. Rows that another session has
-//! locked are waited for, because the operator asks for just this job.
+//! `permit`, `release_permit`, `unique_key` and `release_key`: the permit and the unique key of a job, and how an
+//! operator takes them away. The row of the job is locked first, so that admission, a rescue and a finish do not move
+//! the job meanwhile. Rows that another session has locked are waited for, because the operator asks for just this job.
 
 use chrono::{DateTime, Utc};
 use diesel::dsl::{delete, insert_into};
@@ -15,7 +15,8 @@ use serde_json::json;
 use super::audit::record;
 use crate::pg::schema::{nudge, permit, unique_key};
 
-/// A running job needs its permit while its worker lives. A rescue makes the job available again without checking its permit.
+/// A running job needs its permit while its worker lives. A rescue makes the job available again without checking its
+/// permit.
 const PERMIT: &str = "
 select s.limit_name, s.limit_key, s.halted_at is not null as halted, coalesce(job.rules #> '{0,rule,sequence}' is not null and job.rules #>> '{0,name}' = s.limit_name, false) as in_sequence, job.state
 from jobs.permit s left join lateral (

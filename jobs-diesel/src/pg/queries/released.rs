@@ -1,11 +1,13 @@
-//! The part of the statements that end jobs which releases their unique keys. A row that an enqueue has locked is passed over. That enqueue
-//! gives the key to its own job. If it is rolled back, the row has no effect, because its job has ended.
+//! The part of the statements that end jobs which releases their unique keys. A row that an enqueue has locked is
+//! passed over. That enqueue gives the key to its own job. If it is rolled back, the row has no effect, because its job
+//! has ended.
 
 use diesel::QueryResult;
 use diesel::pg::Pg;
 use diesel::query_builder::{AstPass, QueryFragment};
 
-/// The common table expression `released`. It reads the jobs that end from another one, which has the columns `id` and `flags`.
+/// The common table expression `released`. It reads the jobs that end from another one, which has the columns `id` and
+/// `flags`.
 pub(super) struct Released {
     /// The name of that common table expression.
     pub(super) from: &'static str,

@@ -1,5 +1,5 @@
-//! `rerun`: enqueues ended jobs again. The new jobs have new ids, all attempts, no trace context of the old ones, and do not expire. The ended
-//! jobs are only read.
+//! `rerun`: enqueues ended jobs again. The new jobs have new ids, all attempts, no trace context of the old ones, and
+//! do not expire. The ended jobs are only read.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;

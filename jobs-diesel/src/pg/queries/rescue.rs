@@ -14,9 +14,9 @@
 //! Rows that another session has locked are passed over. The result contains whether there are such rows, and the next
 //! rescue searches for them.
 //!
-//! A worker's row may look too old although the worker is alive. Either the database's clock has jumped, or the database was
-//! suspended while heartbeats waited for it. Then the rescuer's own row looks as old, or it has changed since the statement
-//! was sent. In both cases no worker is declared dead.
+//! A worker's row may look too old although the worker is alive. Either the database's clock has jumped, or the
+//! database was suspended while heartbeats waited for it. Then the rescuer's own row looks as old, or it has changed
+//! since the statement was sent. In both cases no worker is declared dead.
 //!
 //! If a worker had several jobs, it is unknown which of them caused the crash. So a job is discarded for its crashes
 //! only if it was the only job of its worker.

@@ -1,5 +1,5 @@
-//! `retention`, `set_retention`, `unset_retention`: how long ended jobs are kept, as operators have set it. It waits for a
-//! row that another session has locked.
+//! `retention`, `set_retention`, `unset_retention`: how long ended jobs are kept, as operators have set it. It waits
+//! for a row that another session has locked.
 
 use std::time::Duration;
 

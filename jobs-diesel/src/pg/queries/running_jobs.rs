@@ -1,4 +1,5 @@
-//! What runs now: counts for `stats` and the sampler, and the jobs themselves. The table has as many rows as jobs are under a lease.
+//! What runs now: counts for `stats` and the sampler, and the jobs themselves. The table has as many rows as jobs are
+//! under a lease.
 
 use chrono::{DateTime, Utc};
 use diesel::dsl::{count_star, sql};

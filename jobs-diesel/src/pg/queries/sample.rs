@@ -1,7 +1,7 @@
 //! The row of `jobs.sample`: whose turn it is to count, and what was counted.
 //!
-//! A worker takes the turn in a short transaction: it locks the row (`for no key update skip locked`), moves `next_at` into
-//! the future and commits. If it dies while it counts, the next worker takes the turn when that time is over.
+//! A worker takes the turn in a short transaction: it locks the row (`for no key update skip locked`), moves `next_at`
+//! into the future and commits. If it dies while it counts, the next worker takes the turn when that time is over.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! `halted_sequences`, `count_halted` and `skip_sequence`. A permit with `halted_at` is that of a discarded job, and stops its sequence. The
-//! delete waits for a permit that another session has locked.
+//! `halted_sequences`, `count_halted` and `skip_sequence`. A permit with `halted_at` is that of a discarded job, and
+//! stops its sequence. The delete waits for a permit that another session has locked.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;

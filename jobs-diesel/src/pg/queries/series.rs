@@ -1,8 +1,8 @@
 //! `series` and `rates`: sums of the history, by time or by queue and kind. They use `history_at` and lock no rows.
 //!
-//! Bins are added bin by bin: the statement has a sum for each element of the lists. An element beyond the end of a list is
-//! null. With `unnest`, and a group for each bin, it took four times as long: 0.9 s instead of 0.22 s. This was a day in steps of
-//! 15 minutes, of four workers and 20 kinds, on a machine that was seven times overloaded.
+//! Bins are added bin by bin: the statement has a sum for each element of the lists. An element beyond the end of a
+//! list is null. With `unnest`, and a group for each bin, it took four times as long: 0.9 s instead of 0.22 s. This was
+//! a day in steps of 15 minutes, of four workers and 20 kinds, on a machine that was seven times overloaded.
 
 use chrono::{DateTime, Utc};
 use diesel::pg::Pg;

@@ -1,11 +1,11 @@
 //! `set_apart`: moves rows that block a statement of the worker into `jobs.dead_letter`, with the reason. It runs only
 //! after the database has refused such a statement.
 //!
-//! A row can block a statement for two reasons. Its id was assigned twice, because a sequence was set back after a logical
-//! failover or a restore. Or it was written by hand, with numbers that cannot be increased or values that cannot be put
-//! back into `jobs.ready`. Of two waiting rows with one id, the later one is set apart. A waiting row with the id of a
-//! running job is set apart, so that the running job keeps its lease. A finished row with the id of a running job is set apart, so
-//! that this job can end.
+//! A row can block a statement for two reasons. Its id was assigned twice, because a sequence was set back after a
+//! logical failover or a restore. Or it was written by hand, with numbers that cannot be increased or values that
+//! cannot be put back into `jobs.ready`. Of two waiting rows with one id, the later one is set apart. A waiting row
+//! with the id of a running job is set apart, so that the running job keeps its lease. A finished row with the id of a
+//! running job is set apart, so that this job can end.
 //!
 //! `jobs.ready` may hold millions of rows. So only those waiting rows are checked that the refused claim read, by the
 //! same search. Rows that another session has locked are passed over, as in the claim. Running rows are few, and all of
@@ -103,7 +103,8 @@ impl QueryFragment<Pg> for SetWaitingApart<'_> {
 
 native_query!(SetWaitingApart<'a> -> (BigInt, Text, Text));
 
-/// Sets apart quarantined rows that no claim can move, among those that [`claim_quarantined`](super::claim_quarantined) reads.
+/// Sets apart quarantined rows that no claim can move, among those that [`claim_quarantined`](super::claim_quarantined)
+/// reads.
 pub(crate) struct SetQuarantinedApart {
     quarantined_at: i32,
 }

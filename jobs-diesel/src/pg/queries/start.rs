@@ -1,5 +1,5 @@
-//! `start`: makes one waiting job a running one, for the testing kit. A held job gets no permit: the kit runs one job at a time. The job need not be due, and the worker need not be
-//! registered.
+//! `start`: makes one waiting job a running one, for the testing kit. A held job gets no permit: the kit runs one job
+//! at a time. The job need not be due, and the worker need not be registered.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;

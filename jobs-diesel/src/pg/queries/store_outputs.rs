@@ -1,12 +1,13 @@
-//! `store_outputs`: stores what handlers returned, before the finish of their jobs. It runs only for batches with outputs.
+//! `store_outputs`: stores what handlers returned, before the finish of their jobs. It runs only for batches with
+//! outputs.
 //!
-//! It stores nothing for a job whose lease is lost. A row counts only if its job is completed under the same lease number.
-//! So nothing is wrong if the process dies between this statement and the finish: the row of the next attempt replaces it.
-//! An attempt that lost its lease does not replace the row of a later one.
+//! It stores nothing for a job whose lease is lost. A row counts only if its job is completed under the same lease
+//! number. So nothing is wrong if the process dies between this statement and the finish: the row of the next attempt
+//! replaces it. An attempt that lost its lease does not replace the row of a later one.
 //!
-//! It takes no lock on `running`, because the finish checks the lease again. Rows of `jobs.output` are written in the order
-//! of their ids, so two batches cannot deadlock. It can wait only for a transaction that has stored the output of the same
-//! job and has not ended.
+//! It takes no lock on `running`, because the finish checks the lease again. Rows of `jobs.output` are written in the
+//! order of their ids, so two batches cannot deadlock. It can wait only for a transaction that has stored the output of
+//! the same job and has not ended.
 
 use diesel::QueryResult;
 use diesel::pg::Pg;

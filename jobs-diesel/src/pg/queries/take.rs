@@ -1,8 +1,8 @@
-//! `take`: the enqueue of jobs, at least one of which has a unique key or expires. The function `jobs.enqueue_unique` decides about the keys, and
-//! inserts the jobs that obtained their key. `take_alike` and `take_one` are shorter.
+//! `take`: the enqueue of jobs, at least one of which has a unique key or expires. The function `jobs.enqueue_unique`
+//! decides about the keys, and inserts the jobs that obtained their key. `take_alike` and `take_one` are shorter.
 //!
-//! It waits for another transaction that has enqueued the same key and is still open. The jobs come in the order of their keys (`merged` of
-//! the core), so two statements that wait for each other's keys do not deadlock.
+//! It waits for another transaction that has enqueued the same key and is still open. The jobs come in the order of
+//! their keys (`merged` of the core), so two statements that wait for each other's keys do not deadlock.
 
 use diesel::QueryResult;
 use diesel::data_types::PgInterval;
@@ -65,7 +65,8 @@ pub(crate) fn answers(jobs: &[NewJob], mut rows: Vec<(i64, i64, i16)>) -> Result
     answered(decided)
 }
 
-/// The results for jobs in this order, each with an id and an outcome. If the outcome of one job is an error, returns this error.
+/// The results for jobs in this order, each with an id and an outcome. If the outcome of one job is an error, returns
+/// this error.
 pub(super) fn answered<'a>(
     decided: impl Iterator<Item = (&'a NewJob, i64, i16)> + Clone,
 ) -> Result<Vec<Enqueued>, EnqueueError> {

@@ -1,5 +1,5 @@
-//! `take` for many jobs without a limit that differ only in their arguments and their unique keys, as in most bulks. The common values are
-//! sent once.
+//! `take` for many jobs without a limit that differ only in their arguments and their unique keys, as in most bulks.
+//! The common values are sent once.
 
 use diesel::QueryResult;
 use diesel::pg::Pg;

@@ -1,6 +1,6 @@
 //! Notifications of idle workers when their queues have jobs. None is sent while no worker of the queue is idle,
-//! because `NOTIFY` takes a lock that all committing transactions of the server share. The function `jobs.notify_workers` sends all of them,
-//! and none while much of the server's queue of notifications is in use.
+//! because `NOTIFY` takes a lock that all committing transactions of the server share. The function
+//! `jobs.notify_workers` sends all of them, and none while much of the server's queue of notifications is in use.
 
 /// The channel of the notifications.
 pub(crate) const CHANNEL: &str = "jobs";
@@ -11,8 +11,8 @@ pub(crate) const CHANNEL: &str = "jobs";
 pub(crate) const A_WORKER_IS_IDLE: &str = "current_setting('jobs.notify', true) is distinct from 'off' \
     and exists (select from jobs.worker where idle and get_bit(queue_filter, hashtext(queue) & 1023) = 1)";
 
-/// Notifies the workers that admit held jobs, if any worker is idle. A notification without a queue is for them. The value is null if
-/// none was sent.
+/// Notifies the workers that admit held jobs, if any worker is idle. A notification without a queue is for them. The
+/// value is null if none was sent.
 pub(crate) const ADMISSION_WOKEN: &str = "case when current_setting('jobs.notify', true) is distinct from 'off' \
     and exists (select from jobs.worker where idle) then jobs.notify_workers('') end";
 
@@ -34,7 +34,8 @@ mod tests {
         line: String,
     }
 
-    /// So that all of them stop while the server's queue is well filled. For the functions in SQL, a test of the conformance suite says so.
+    /// So that all of them stop while the server's queue is well filled. For the functions in SQL, a test of the
+    /// conformance suite says so.
     #[test]
     fn no_statement_notifies_by_itself() {
         for file in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/pg/queries")).unwrap() {

@@ -1,6 +1,6 @@
-//! `surroundings`: what explains why a job does not run. It locks no rows. It finds the job by its id, and counts the jobs before it
-//! level by level in the index of the claim. With any number of waiting jobs, it reads at most a thousand entries, one per level, and
-//! those of the running jobs.
+//! `surroundings`: what explains why a job does not run. It locks no rows. It finds the job by its id, and counts the
+//! jobs before it level by level in the index of the claim. With any number of waiting jobs, it reads at most a
+//! thousand entries, one per level, and those of the running jobs.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -16,8 +16,8 @@ use diesel_jobs_core::{Freeze, JobId, Rules};
 use super::{sequence, why_several};
 use crate::pg::native::RawJson;
 
-/// A session that has locked a row has written its transaction's number into it, and holds a lock on that number. A lock that several
-/// sessions share is not found.
+/// A session that has locked a row has written its transaction's number into it, and holds a lock on that number. A
+/// lock that several sessions share is not found.
 const PLACE: &str = "
 with job as (
     select queue, priority, run_at, xmax, true as waits, flags & 32 <> 0 and attempt = 0 as expires from jobs.ready where id = $1
@@ -79,7 +79,8 @@ struct PlaceRow {
     since: Option<DateTime<Utc>>,
 }
 
-/// `$1` is the queue, `$2` the priority, `$3` the time and `$4` the id of the job. Jobs of a higher priority come first if they are due.
+/// `$1` is the queue, `$2` the priority, `$3` the time and `$4` the id of the job. Jobs of a higher priority come first
+/// if they are due.
 const AHEAD: &str = "
 with recursive level (priority) as (
     (select r.priority from jobs.ready r where r.queue = $1 order by r.priority desc limit 1)
@@ -123,8 +124,8 @@ struct RunningRow {
     number: i64,
 }
 
-/// `$1` is the id of a held job. The others are limits: `$2` for the holders that are named, `$3` for the jobs before it that are counted, `$4` for the
-/// tenants that are counted.
+/// `$1` is the id of a held job. The others are limits: `$2` for the holders that are named, `$3` for the jobs before
+/// it that are counted, `$4` for the tenants that are counted.
 const HELD: &str = "
 select h.rules,
        (select count(*) from jobs.permit s where s.limit_name = h.limit_name and s.limit_key = h.limit_key) as taken,

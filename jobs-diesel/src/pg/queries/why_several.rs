@@ -1,4 +1,5 @@
-//! A part of `surroundings`: each rule of a job with several ones. It reads one row of each rule, and counts its permits. It locks no rows.
+//! A part of `surroundings`: each rule of a job with several ones. It reads one row of each rule, and counts its
+//! permits. It locks no rows.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;

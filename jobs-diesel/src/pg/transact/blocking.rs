@@ -1,5 +1,5 @@
-//! `transact` for blocking handlers, on threads. A blocking function cannot be stopped. So an abort decides at once that
-//! nothing will be committed.
+//! `transact` for blocking handlers, on threads. A blocking function cannot be stopped. So an abort decides at once
+//! that nothing will be committed.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -64,7 +64,8 @@ impl ManageConnection for Manager {
         Ok(self.0.rotation().opened(conn, generation))
     }
 
-    /// Called before a connection is handed out, even a new one. It is not tested, because that would cost every job a round trip.
+    /// Called before a connection is handed out, even a new one. It is not tested, because that would cost every job a
+    /// round trip.
     fn is_valid(&self, pooled: &mut Self::Connection) -> Result<(), r2d2::Error> {
         match pooled.is_new() || self.0.rotation().keeps(pooled, Instant::now()) {
             true => Ok(()),
@@ -79,7 +80,8 @@ impl ManageConnection for Manager {
 }
 
 /// The pool of connections for blocking handlers. It connects when the first job needs a connection. If a connection
-/// was closed in the pool, its first statement fails. The first statement is our `BEGIN`, so the handler has not started.
+/// was closed in the pool, its first statement fails. The first statement is our `BEGIN`, so the handler has not
+/// started.
 pub(crate) fn blocking_pool(connector: Arc<Connector>, size: usize) -> BlockingPool {
     Pool::builder()
         .max_size(u32::try_from(size).unwrap_or(u32::MAX))
@@ -162,7 +164,8 @@ fn run(
     if may_be_aborted(&rollback) {
         rollback = probed(rollback, conn.batch_execute(PROBE));
     }
-    // If the rollback fails, the connection is broken and does not go back to its pool. Diesel learns from libpq that no transaction is open.
+    // If the rollback fails, the connection is broken and does not go back to its pool. Diesel learns from libpq that
+    // no transaction is open.
     let rolled_back = conn.batch_execute(&super::rollback());
     let is_rolled_back = rolled_back.is_ok();
     Err(match rollback {

@@ -5,7 +5,8 @@
 //! statements were sent one after the other without waiting (pipelined), their order would depend on the implementation
 //! of the client.
 //!
-//! The finishes of several jobs, and those that are no plain completions, are a statement of their own before the `COMMIT`.
+//! The finishes of several jobs, and those that are no plain completions, are a statement of their own before the
+//! `COMMIT`.
 //!
 //! If the message fails, it is unknown which of its statements failed. But it is known whether anything was committed:
 //! a server that answers with an error, and then accepts the `ROLLBACK`, has committed nothing.
@@ -39,16 +40,18 @@ const LEFT_OPEN: &str = "the handler did not end a `conn.transaction(..)`, so ev
 /// lease away.
 pub(super) const UNLIMITED: &str = "set local statement_timeout = 0; set local lock_timeout = 0";
 
-/// The settings of a finish that is a statement of its own. It looks up each job by its id, even if the planner takes the tables for
-/// empty. Without `enable_seqscan` the estimated costs are so high that the statement would be compiled, which takes half a second.
+/// The settings of a finish that is a statement of its own. It looks up each job by its id, even if the planner takes
+/// the tables for empty. Without `enable_seqscan` the estimated costs are so high that the statement would be compiled,
+/// which takes half a second.
 pub(super) const BY_INDEX: &str = "set local jit = off; set local enable_seqscan = off; set local enable_hashjoin = off; \
     set local enable_mergejoin = off";
-/// The settings after such a finish. Triggers of the application may run at the commit, and these settings are not for them.
+/// The settings after such a finish. Triggers of the application may run at the commit, and these settings are not for
+/// them.
 const AS_BEFORE: &str = "set local jit to default; set local enable_seqscan to default; set local enable_hashjoin to default; \
     set local enable_mergejoin to default";
 
-/// Commits after these settings. The job's name is removed before the commit: if the statement after a `COMMIT` was cancelled, the error
-/// would say that nothing was committed.
+/// Commits after these settings. The job's name is removed before the commit: if the statement after a `COMMIT` was
+/// cancelled, the error would say that nothing was committed.
 pub(super) fn commit_after(settings: &str) -> String {
     format!("{settings}; {UNNAMED}; COMMIT")
 }
@@ -58,8 +61,8 @@ pub(super) fn commit() -> String {
     commit_after(AS_BEFORE)
 }
 
-/// Returns the whole end of the transaction as one message. `None` if it does more than to complete one job. `enable_seqscan` is off
-/// for our statement only, as in [`AS_BEFORE`].
+/// Returns the whole end of the transaction as one message. `None` if it does more than to complete one job.
+/// `enable_seqscan` is off for our statement only, as in [`AS_BEFORE`].
 pub(super) fn message(sessions: &Sessions, finishes: &[Finish]) -> Option<String> {
     let [finish] = finishes else { return None };
     let complete = CompleteIn::new(finish)?;
@@ -131,13 +134,14 @@ pub(super) fn refused(sessions: &Sessions, error: DieselError) -> Rollback {
 /// A statement that every session executes, unless its transaction is aborted.
 pub(super) const PROBE: &str = "select";
 
-/// Whether a statement of ours may have been refused because the transaction was aborted before it. Diesel has no kind for it.
+/// Whether a statement of ours may have been refused because the transaction was aborted before it. Diesel has no kind
+/// for it.
 pub(super) fn may_be_aborted(rollback: &Rollback) -> bool {
     matches!(rollback, Rollback::Database(DieselError::DatabaseError(DatabaseErrorKind::Unknown, _)))
 }
 
-/// The failure of a handler whose transaction was aborted by one of its own statements. In whatever language the server refused our statement
-/// for that reason, it refuses the [`PROBE`] with the same words.
+/// The failure of a handler whose transaction was aborted by one of its own statements. In whatever language the server
+/// refused our statement for that reason, it refuses the [`PROBE`] with the same words.
 pub(super) fn probed(rollback: Rollback, probe: QueryResult<()>) -> Rollback {
     match (&rollback, probe) {
         (Rollback::Database(DieselError::DatabaseError(_, first)), Err(DieselError::DatabaseError(_, second)))

@@ -142,8 +142,8 @@ struct Closing {
     closed: usize,
 }
 
-/// Passes everything on to the server, but closes some connections as a server does after its `idle_session_timeout`. Returns
-/// its port.
+/// Passes everything on to the server, but closes some connections as a server does after its `idle_session_timeout`.
+/// Returns its port.
 async fn proxy(server: String, closing: Arc<Mutex<Closing>>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -1,5 +1,5 @@
-//! What operators do to jobs, job by job in one transaction. The caller's transaction holds the write lock, so the state cannot
-//! change between the read and the write.
+//! What operators do to jobs, job by job in one transaction. The caller's transaction holds the write lock, so the
+//! state cannot change between the read and the write.
 
 use std::time::Duration;
 
@@ -106,8 +106,8 @@ fn discard(conn: &mut SqliteConnection, id: JobId, actor: &str) -> QueryResult<(
     end_as_discarded(conn, id, &failure, named(actor), Retention::default().discarded)
 }
 
-/// Ends a waiting job as discarded. What `on_discarded` says about its kind is enqueued. The job is kept for this time, unless an operator
-/// has set another one.
+/// Ends a waiting job as discarded. What `on_discarded` says about its kind is enqueued. The job is kept for this time,
+/// unless an operator has set another one.
 pub(crate) fn end_as_discarded(
     conn: &mut SqliteConnection,
     id: JobId,

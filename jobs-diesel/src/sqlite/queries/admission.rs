@@ -1,4 +1,5 @@
-//! A part of `admit`: what it does for all sorts of limits. It nudges keys, takes paused jobs out of the order of admission, and makes jobs available.
+//! A part of `admit`: what it does for all sorts of limits. It nudges keys, takes paused jobs out of the order of
+//! admission, and makes jobs available.
 
 use std::collections::BTreeSet;
 
@@ -50,7 +51,8 @@ pub(super) struct Started {
     pub(super) put_off: usize,
 }
 
-/// Takes paused jobs at the front of the key out of the order of admission. Returns whether there were some: there may be more.
+/// Takes paused jobs at the front of the key out of the order of admission. Returns whether there were some: there may
+/// be more.
 pub(super) fn set_paused_aside(conn: &mut SqliteConnection, key: &Key, in_order: &str) -> QueryResult<bool> {
     let paused = format!(
         "update jobs_job set held_back = 2 where id in (
@@ -69,8 +71,9 @@ pub(super) fn nudge(conn: &mut SqliteConnection, key: &Key) -> QueryResult<()> {
         .map(drop)
 }
 
-/// Makes these jobs available with `start`. A job that the database refuses is discarded, so that it does not stop the others. If the error is not about
-/// the job, such as that of a trigger that names a missing table, the job is tried again later.
+/// Makes these jobs available with `start`. A job that the database refuses is discarded, so that it does not stop the
+/// others. If the error is not about the job, such as that of a trigger that names a missing table, the job is tried
+/// again later.
 pub(super) fn start_all(
     conn: &mut SqliteConnection,
     ids: &[JobId],
@@ -109,7 +112,8 @@ struct Rated {
     place: String,
 }
 
-/// The token that the pass has spent for a job that does not start. A job with several limits spends its tokens when it starts.
+/// The token that the pass has spent for a job that does not start. A job with several limits spends its tokens when it
+/// starts.
 fn give_token_back(conn: &mut SqliteConnection, id: JobId) -> QueryResult<()> {
     let job: Rated =
         sql_query("select flags, place from jobs_job where id = ?1").bind::<BigInt, _>(id.0).get_result(conn)?;
@@ -119,7 +123,8 @@ fn give_token_back(conn: &mut SqliteConnection, id: JobId) -> QueryResult<()> {
     }
 }
 
-/// Parts of the messages of SQLite that are not about a row. Diesel has no error kinds for these, nor for what a trigger raises.
+/// Parts of the messages of SQLite that are not about a row. Diesel has no error kinds for these, nor for what a
+/// trigger raises.
 const NOT_ABOUT_A_ROW: [&str; 7] =
     ["locked", "disk", "interrupted", "out of memory", "readonly", "malformed", "no such"];
 

@@ -1,5 +1,6 @@
-//! What admission could not do: a job that the file does not make available, for a reason that may pass, or a key at which a pass has failed. Passes
-//! leave such a key out for a while, and such a job is not due meanwhile. So neither stops the others. Only admission changes the table.
+//! What admission could not do: a job that the file does not make available, for a reason that may pass, or a key at
+//! which a pass has failed. Passes leave such a key out for a while, and such a job is not due meanwhile. So neither
+//! stops the others. Only admission changes the table.
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;
@@ -58,8 +59,8 @@ pub(crate) fn count(conn: &mut SqliteConnection) -> QueryResult<i64> {
     Ok(row.number)
 }
 
-/// Notes that a pass has failed at this key, or at this job of it. It is tried again after a second, and twice as late each time, up to a
-/// minute. An error that has ended the transaction is returned: then nothing can be noted.
+/// Notes that a pass has failed at this key, or at this job of it. It is tried again after a second, and twice as late
+/// each time, up to a minute. An error that has ended the transaction is returned: then nothing can be noted.
 pub(super) fn note(conn: &mut SqliteConnection, key: &Key, job: Option<JobId>, error: Error) -> QueryResult<()> {
     if matches!(error, Error::BrokenTransactionManager | Error::RollbackErrorOnCommit { .. } | Error::NotInTransaction)
     {

@@ -1,7 +1,7 @@
-//! `admit`: a pass of admission. A held job is available, has the flag `HELD`, its time in `due_at`, and a `run_at` in the year 9999. Its
-//! `held_back` says whether it is in the order of admission (0), is not due (1), or was found paused (2). Triggers of the schema delete permits
-//! and write nudges. Sequences are admitted in an order of their own, see `sequence`, and jobs
-//! with a rate when there is a token, see `rate`. Tenants take turns, see `fair`.
+//! `admit`: a pass of admission. A held job is available, has the flag `HELD`, its time in `due_at`, and a `run_at` in
+//! the year 9999. Its `held_back` says whether it is in the order of admission (0), is not due (1), or was found paused
+//! (2). Triggers of the schema delete permits and write nudges. Sequences are admitted in an order of their own, see
+//! `sequence`, and jobs with a rate when there is a token, see `rate`. Tenants take turns, see `fair`.
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;
@@ -37,7 +37,8 @@ pub(crate) fn state(conn: &mut SqliteConnection) -> QueryResult<(bool, bool)> {
     Ok((holds, yes(conn, &nudges)?))
 }
 
-/// A pass of admission for the keys that were nudged, and for what a sweep has found. The caller's transaction holds the write lock.
+/// A pass of admission for the keys that were nudged, and for what a sweep has found. The caller's transaction holds
+/// the write lock.
 pub(crate) fn admit(conn: &mut SqliteConnection, sweep: Sweep) -> QueryResult<Admission> {
     if is_frozen(conn)? {
         return Ok(Admission::default());
@@ -127,7 +128,8 @@ fn admit_key(conn: &mut SqliteConnection, key: &Key, what: What) -> QueryResult<
     Ok(pass)
 }
 
-/// The next jobs of the key for which permits are free. While something is paused, it examines few jobs more than there are free permits.
+/// The next jobs of the key for which permits are free. While something is paused, it examines few jobs more than there
+/// are free permits.
 fn free_jobs(conn: &mut SqliteConnection, key: &Key, pauses: bool) -> QueryResult<Vec<JobId>> {
     let free = free(conn, key)?;
     if free <= 0 {

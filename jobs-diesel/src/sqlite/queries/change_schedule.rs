@@ -1,5 +1,5 @@
-//! What operators do with schedules: `add`, `change`, `reset`, `pause`, `resume`, `remove`, `enqueue`. Rows that an operator has
-//! added or changed have [`OPERATORS`], so that programs that would overwrite them leave them alone.
+//! What operators do with schedules: `add`, `change`, `reset`, `pause`, `resume`, `remove`, `enqueue`. Rows that an
+//! operator has added or changed have [`OPERATORS`], so that programs that would overwrite them leave them alone.
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;
@@ -112,8 +112,8 @@ pub(crate) fn reset_to_declared(conn: &mut SqliteConnection, name: &str, actor: 
     Ok(Scheduled::Done)
 }
 
-/// Stores when the schedule ticks. If its expression or time zone is another one, it continues from now, so that earlier
-/// ticks are not missed ticks.
+/// Stores when the schedule ticks. If its expression or time zone is another one, it continues from now, so that
+/// earlier ticks are not missed ticks.
 fn store(conn: &mut SqliteConnection, old: &Stored, new: &Stored) -> QueryResult<()> {
     let row = jobs_schedule::table.find(&new.name);
     let declared = new.declared.as_ref().and_then(|declared| serde_json::to_string(declared).ok());

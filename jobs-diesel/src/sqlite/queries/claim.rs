@@ -64,7 +64,8 @@ pub(crate) fn claim(conn: &mut SqliteConnection, claim: &Claim) -> QueryResult<V
     Ok(claimed)
 }
 
-/// Makes this waiting job a running one, for the testing kit. It need not be due, and the worker need not be registered.
+/// Makes this waiting job a running one, for the testing kit. It need not be due, and the worker need not be
+/// registered.
 #[cfg(feature = "testing")]
 pub(crate) fn start(conn: &mut SqliteConnection, job: JobId, worker: WorkerId) -> QueryResult<Option<ClaimedJob>> {
     limits::unhold(conn, job)?;

@@ -1,7 +1,7 @@
 //! The statement of a claim: leases the first due jobs of one level.
 //!
-//! It is native SQL, so that it is prepared once. SQLite compiles an `update` together with all triggers of the table, which takes longer than
-//! the rest of a claim.
+//! It is native SQL, so that it is prepared once. SQLite compiles an `update` together with all triggers of the table,
+//! which takes longer than the rest of a claim.
 
 use diesel::QueryResult;
 use diesel::query_builder::{AstPass, QueryFragment};

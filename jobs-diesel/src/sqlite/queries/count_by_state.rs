@@ -1,4 +1,5 @@
-//! `count_by_state`: how many jobs of a filter are in each state. It examines a bounded number of rows of each source, like `find`.
+//! `count_by_state`: how many jobs of a filter are in each state. It examines a bounded number of rows of each source,
+//! like `find`.
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;

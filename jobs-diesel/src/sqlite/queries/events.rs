@@ -1,8 +1,8 @@
 //! `events`: what happened to jobs a moment ago. It only reads.
 //!
-//! Ended jobs have no index by the time of their end. They have one by the time until which they are kept. Jobs with the
-//! same retention end in the order of that index. So a part of the index is read for each retention. For jobs that are kept
-//! for ever, the newest jobs are read by their ids. Failures are read in the order of their numbers.
+//! Ended jobs have no index by the time of their end. They have one by the time until which they are kept. Jobs with
+//! the same retention end in the order of that index. So a part of the index is read for each retention. For jobs that
+//! are kept for ever, the newest jobs are read by their ids. Failures are read in the order of their numbers.
 
 use chrono::{DateTime, Utc};
 use diesel::SqliteConnection;

@@ -1,5 +1,6 @@
-//! Tenants: those that wait for the same key of a limit take turns. Each gets one job, then each a second one, and so on. In the next pass the
-//! tenant after the last one begins, which `jobs_fair_turn` says. Only admission changes this table.
+//! Tenants: those that wait for the same key of a limit take turns. Each gets one job, then each a second one, and so
+//! on. In the next pass the tenant after the last one begins, which `jobs_fair_turn` says. Only admission changes this
+//! table.
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;
@@ -40,8 +41,9 @@ pub(super) fn wait(conn: &mut SqliteConnection, key: &Key) -> QueryResult<bool> 
     Ok(found.number != 0)
 }
 
-/// The next jobs of a key with tenants, and whether another pass is needed. It is needed if there are more jobs, or if paused jobs were
-/// removed from the order. It reads at most twice as many jobs as there are free permits, and few more while something is paused.
+/// The next jobs of a key with tenants, and whether another pass is needed. It is needed if there are more jobs, or if
+/// paused jobs were removed from the order. It reads at most twice as many jobs as there are free permits, and few more
+/// while something is paused.
 pub(super) fn free_jobs(conn: &mut SqliteConnection, key: &Key, pauses: bool) -> QueryResult<(Vec<JobId>, bool)> {
     let free = free(conn, key)?;
     if free <= 0 {
@@ -109,8 +111,8 @@ fn beside(conn: &mut SqliteConnection, key: &Key, pauses: bool) -> QueryResult<V
     Ok(ids.into_iter().map(|row| JobId(row.number)).collect())
 }
 
-/// The next tenants that have waiting jobs, in their turns: first those after the one that was served last, then the others. Each is found
-/// by one probe.
+/// The next tenants that have waiting jobs, in their turns: first those after the one that was served last, then the
+/// others. Each is found by one probe.
 fn next_tenants(
     conn: &mut SqliteConnection,
     key: &Key,

@@ -1,8 +1,8 @@
-//! `find`: the ids of the jobs that match a filter, newest or oldest first. It examines a bounded number of rows of each source,
-//! so it is fast even if nothing matches.
+//! `find`: the ids of the jobs that match a filter, newest or oldest first. It examines a bounded number of rows of
+//! each source, so it is fast even if nothing matches.
 //!
-//! A source is all rows in the order of their ids, or a part of them that has an index. The parts are running, cancelled and
-//! discarded jobs, and waiting jobs unless there are many.
+//! A source is all rows in the order of their ids, or a part of them that has an index. The parts are running,
+//! cancelled and discarded jobs, and waiting jobs unless there are many.
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;

@@ -45,7 +45,8 @@ pub(crate) fn finish(conn: &mut SqliteConnection, batch: &[Finish]) -> QueryResu
     Ok(moved)
 }
 
-/// Moves one job out of `running`. The rules for discarded jobs are not applied. Returns `false` if the lease is lost. Then nothing was written.
+/// Moves one job out of `running`. The rules for discarded jobs are not applied. Returns `false` if the lease is lost.
+/// Then nothing was written.
 pub(crate) fn finish_one(conn: &mut SqliteConnection, finish: &Finish) -> QueryResult<bool> {
     let Finish { lease, flags, transition } = finish;
     let lease = *lease;
@@ -55,7 +56,8 @@ pub(crate) fn finish_one(conn: &mut SqliteConnection, finish: &Finish) -> QueryR
     | Transition::Discard { keep: Keep::Nothing, .. } = transition
     {
         if matches!(transition, Transition::Discard { .. }) && flags.is_in_sequence() {
-            // A job that is discarded keeps its permit, which halts its sequence. A job that is deleted without a discard does not.
+            // A job that is discarded keeps its permit, which halts its sequence. A job that is deleted without a
+            // discard does not.
             return Ok(end(conn, lease, JobState::Discarded, Keep::Forever)? && delete_ended(conn, lease)?);
         }
         return delete(conn, lease);
@@ -123,8 +125,9 @@ fn delete_ended(conn: &mut SqliteConnection, lease: Lease) -> QueryResult<bool> 
     Ok(true)
 }
 
-/// Moves the job back to `available`. Without `run_at`, its time stays the same, and a job with a limit keeps its permit. `given_back` is subtracted from its
-/// attempts. If it snoozes, its crashes become 0, and it does not expire any more.
+/// Moves the job back to `available`. Without `run_at`, its time stays the same, and a job with a limit keeps its
+/// permit. `given_back` is subtracted from its attempts. If it snoozes, its crashes become 0, and it does not expire
+/// any more.
 fn wait_again(
     conn: &mut SqliteConnection,
     Finish { lease, flags, transition }: &Finish,

@@ -1,5 +1,5 @@
-//! `end_full`: ends jobs that do not wait although their limit is full. It leaves the first jobs of each key to admission, as many as there are
-//! free permits or tokens. `jobs.full_jobs` on PostgreSQL has the same rules.
+//! `end_full`: ends jobs that do not wait although their limit is full. It leaves the first jobs of each key to
+//! admission, as many as there are free permits or tokens. `jobs.full_jobs` on PostgreSQL has the same rules.
 
 use std::collections::BTreeSet;
 
@@ -136,8 +136,8 @@ struct Oldest {
     started: i32,
 }
 
-/// The oldest jobs of the key that have the rule, waiting or started, behind as many newer ones as the limit allows. Permits of other jobs stay
-/// taken. One job is always left.
+/// The oldest jobs of the key that have the rule, waiting or started, behind as many newer ones as the limit allows.
+/// Permits of other jobs stay taken. One job is always left.
 fn oldest(conn: &mut SqliteConnection, key: &Key, free: i64) -> QueryResult<Vec<Found>> {
     let jobs: Vec<Oldest> = sql_query(format!(
         "select id, queue, kind, {ON_FULL} as rule, 1 as started from jobs_job

@@ -17,8 +17,8 @@ diesel::define_sql_function! {
 
 /// If the worker drains, stores the time of the first heartbeat that says so.
 ///
-/// Returns the time of the heartbeat, whether the file is frozen, and what an operator asks. Returns `None` if the worker has no row any more:
-/// it was declared dead.
+/// Returns the time of the heartbeat, whether the file is frozen, and what an operator asks. Returns `None` if the
+/// worker has no row any more: it was declared dead.
 pub(crate) fn heartbeat(conn: &mut SqliteConnection, worker: WorkerId, drains: bool) -> QueryResult<Option<Beat>> {
     let frozen = exists(jobs_installation::table.filter(jobs_installation::frozen_at.is_not_null()));
     let beat: Option<(Instant, bool, Option<String>)> =

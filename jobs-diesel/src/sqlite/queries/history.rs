@@ -1,5 +1,5 @@
-//! `record_history`, `fold_history`, `prune_history`, `series` and `rates`: what workers did. The bins are lists in JSON, so
-//! rows are added here and not by SQL.
+//! `record_history`, `fold_history`, `prune_history`, `series` and `rates`: what workers did. The bins are lists in
+//! JSON, so rows are added here and not by SQL.
 
 use chrono::{DateTime, Utc};
 use diesel::SqliteConnection;

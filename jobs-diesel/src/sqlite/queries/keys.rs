@@ -45,7 +45,8 @@ pub(super) fn yes(conn: &mut SqliteConnection, condition: &str) -> QueryResult<b
 /// How many jobs of the key of the limit `?1` run at once: what an operator has set, else `most` of the job `head`.
 pub(super) const ALLOWED: &str = "coalesce((select most from jobs_limit_setting where name = ?1), head.most)";
 
-/// How many jobs of the key may start: the number that applies to the first one ([`ALLOWED`]), less the permits that are taken.
+/// How many jobs of the key may start: the number that applies to the first one ([`ALLOWED`]), less the permits that
+/// are taken.
 pub(super) fn free(conn: &mut SqliteConnection, key: &Key) -> QueryResult<i64> {
     let free: Option<Number> = sql_query(format!(
         "select {ALLOWED} - (select count(*) from jobs_permit where limit_name = ?1 and limit_key = ?2) as number
@@ -68,7 +69,8 @@ pub(super) fn taken_permits(conn: &mut SqliteConnection, name: &str, key: &str) 
     Ok(taken.number)
 }
 
-/// The first jobs of the key, in the order of admission `in_order`. While something is paused, it examines few jobs more.
+/// The first jobs of the key, in the order of admission `in_order`. While something is paused, it examines few jobs
+/// more.
 pub(super) fn first_jobs(
     conn: &mut SqliteConnection,
     key: &Key,

@@ -1,5 +1,6 @@
-//! `limits` and `limit_keys`: how many jobs wait for each limit, and the keys with waiting jobs. Names and keys are found by one probe
-//! each in `jobs_job_held` and `jobs_permit_key`. Rows are counted up to a limit. So a bounded number of entries is read.
+//! `limits` and `limit_keys`: how many jobs wait for each limit, and the keys with waiting jobs. Names and keys are
+//! found by one probe each in `jobs_job_held` and `jobs_permit_key`. Rows are counted up to a limit. So a bounded
+//! number of entries is read.
 
 use chrono::{DateTime, Utc};
 use diesel::SqliteConnection;

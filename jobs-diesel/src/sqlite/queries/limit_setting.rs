@@ -80,8 +80,8 @@ fn target(name: &str) -> String {
     format!("limit {name}")
 }
 
-/// Nudges the keys with waiting jobs, so that the next pass examines them. Each key is one probe in `jobs_job_held`, however many jobs it
-/// has.
+/// Nudges the keys with waiting jobs, so that the next pass examines them. Each key is one probe in `jobs_job_held`,
+/// however many jobs it has.
 fn nudge(conn: &mut SqliteConnection, name: &str) -> QueryResult<()> {
     let held =
         "jobs_job indexed by jobs_job_held where flags & 2 and held_back = 0 and flags & 12 = 0 and limit_name = ?1";

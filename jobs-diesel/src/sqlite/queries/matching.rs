@@ -55,8 +55,8 @@ impl Moment {
     }
 }
 
-/// The paths as SQLite writes them. A number may be the name of a field or a place in an array. The names contain no quotation
-/// mark and no backslash.
+/// The paths as SQLite writes them. A number may be the name of a field or a place in an array. The names contain no
+/// quotation mark and no backslash.
 fn paths(names: &[String]) -> Vec<String> {
     let mut paths = vec!["$".to_owned()];
     for name in names {

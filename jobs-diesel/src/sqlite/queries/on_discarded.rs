@@ -89,7 +89,8 @@ pub(crate) fn apply(conn: &mut SqliteConnection, job: JobId, failure: &Failure) 
     let enqueued = conn.transaction(|conn| Insert::one(&follower?).execute(conn));
     match enqueued {
         Ok(_) => Ok(()),
-        // A trigger of the application, or a rule that was changed by hand. The job ends without it, or it could never end.
+        // A trigger of the application, or a rule that was changed by hand. The job ends without it, or it could never
+        // end.
         Err(problem) => {
             let text = format!("the job `{enqueues}` for this discarded job was refused: {problem}");
             failures::record(conn, job, &Failure::new(FailureKind::Error, &text))

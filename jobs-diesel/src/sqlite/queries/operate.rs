@@ -20,7 +20,8 @@ use crate::sqlite::time::{NOW, Now};
 use crate::sqlite::types::{Instant, State, Worker};
 
 /// Makes a job available now, with at least one attempt left. Its crashes become 0, because an operator has examined
-/// the job. If it has ended, it does not expire any more. Its lease number becomes at least 1, because the job may have failures: see `complete`.
+/// the job. If it has ended, it does not expire any more. Its lease number becomes at least 1, because the job may have
+/// failures: see `complete`.
 pub(crate) fn retry(conn: &mut SqliteConnection, id: JobId) -> QueryResult<()> {
     let job = jobs_job::table.find(id.0);
     let (attempt, max_attempts, lease, State(state)): (i32, i32, i32, State) =
@@ -45,8 +46,8 @@ pub(crate) fn retry(conn: &mut SqliteConnection, id: JobId) -> QueryResult<()> {
     if needs_permit { limits::hold(conn, id) } else { Ok(()) }
 }
 
-/// Moves the waiting jobs of these queues and kinds to an earlier time, all by the same span. The first of them is then due now.
-/// Returns the span. For tests that skip time.
+/// Moves the waiting jobs of these queues and kinds to an earlier time, all by the same span. The first of them is then
+/// due now. Returns the span. For tests that skip time.
 pub(crate) fn bring_forward(conn: &mut SqliteConnection, queues: &[String], kinds: &[String]) -> QueryResult<Duration> {
     // The time of its token, if it waits for one.
     let time = || {
@@ -79,7 +80,8 @@ pub(crate) fn bring_forward(conn: &mut SqliteConnection, queues: &[String], kind
     Ok(Duration::from_micros(span.unsigned_abs()))
 }
 
-/// Cancels waiting and running jobs that were enqueued before `time`, at most `limit`. Returns how many. Writes them to the audit.
+/// Cancels waiting and running jobs that were enqueued before `time`, at most `limit`. Returns how many. Writes them to
+/// the audit.
 pub(crate) fn cancel_enqueued_before(
     conn: &mut SqliteConnection,
     time: DateTime<Utc>,
@@ -102,7 +104,8 @@ pub(crate) fn cancel_enqueued_before(
     Ok(cancelled)
 }
 
-/// Ends a waiting or running job as cancelled. The lease of a running job is then lost, and the worker needs no other message.
+/// Ends a waiting or running job as cancelled. The lease of a running job is then lost, and the worker needs no other
+/// message.
 pub(crate) fn end_as_cancelled(
     conn: &mut SqliteConnection,
     id: JobId,

@@ -1,5 +1,5 @@
-//! `overrides`: what operators have set at run time. Each worker reads this once a second. The three tables have a row per
-//! setting, so usually none.
+//! `overrides`: what operators have set at run time. Each worker reads this once a second. The three tables have a row
+//! per setting, so usually none.
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;

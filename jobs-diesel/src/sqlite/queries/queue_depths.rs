@@ -1,5 +1,5 @@
-//! `queue_depths`: how many jobs wait in each queue, and how long the oldest due one has waited. It reads the index of the
-//! claim, level by level, and counts the jobs of a queue up to a limit. The limit falls with the number of queues.
+//! `queue_depths`: how many jobs wait in each queue, and how long the oldest due one has waited. It reads the index of
+//! the claim, level by level, and counts the jobs of a queue up to a limit. The limit falls with the number of queues.
 
 use diesel::SqliteConnection;
 use diesel::dsl::count_star;
@@ -103,8 +103,8 @@ struct Held {
     later: i64,
 }
 
-/// How many jobs of each queue wait for their limits, or will do so later. In the index of the claim they are at the end of their level,
-/// and a bounded number of them is read.
+/// How many jobs of each queue wait for their limits, or will do so later. In the index of the claim they are at the
+/// end of their level, and a bounded number of them is read.
 pub(crate) fn held_by_queue(conn: &mut SqliteConnection) -> QueryResult<HeldCounts> {
     // One row more than is counted, which shows that there are more.
     let mut left = COUNTED_DEPTH + 1;

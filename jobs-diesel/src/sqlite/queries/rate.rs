@@ -1,5 +1,5 @@
-//! Rates: how many jobs with the same key may start per interval. A key without a row in `jobs_rate` has all its tokens. Only admission changes
-//! this table. The arithmetic is in `Bucket` of the core.
+//! Rates: how many jobs with the same key may start per interval. A key without a row in `jobs_rate` has all its
+//! tokens. Only admission changes this table. The arithmetic is in `Bucket` of the core.
 
 use std::time::Duration;
 
@@ -40,7 +40,8 @@ struct Micros {
     micros: Option<i64>,
 }
 
-/// The time until the next token comes that a job waits for, or until admission tries again where it has failed. Only reads.
+/// The time until the next token comes that a job waits for, or until admission tries again where it has failed. Only
+/// reads.
 pub(crate) fn next_token(conn: &mut SqliteConnection) -> QueryResult<Option<Duration>> {
     let next: Micros =
         sql_query(format!(

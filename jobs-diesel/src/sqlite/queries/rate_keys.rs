@@ -1,5 +1,5 @@
-//! `rate_keys`: the keys with a rate that hold jobs back. Keys are found by one probe each in `jobs_job_held_rate`, and rows are counted up to a
-//! limit, so a bounded number of entries is read.
+//! `rate_keys`: the keys with a rate that hold jobs back. Keys are found by one probe each in `jobs_job_held_rate`, and
+//! rows are counted up to a limit, so a bounded number of entries is read.
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;

@@ -1,5 +1,5 @@
-//! `enqueue_each` of jobs with a limit or a key: puts the arguments that the application's query makes into a temporary table, and reads them from
-//! there, a few at a time. The table belongs to the connection, and a rollback empties it.
+//! `enqueue_each` of jobs with a limit or a key: puts the arguments that the application's query makes into a temporary
+//! table, and reads them from there, a few at a time. The table belongs to the connection, and a rollback empties it.
 
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};

@@ -1,4 +1,5 @@
-//! `permit`, `release_permit`, `unique_key` and `release_key`: the permit and the unique key of a job, and how an operator takes them away.
+//! `permit`, `release_permit`, `unique_key` and `release_key`: the permit and the unique key of a job, and how an
+//! operator takes them away.
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;
@@ -27,7 +28,8 @@ struct PermitRow {
     state: Option<String>,
 }
 
-/// A running job needs its permit while its worker lives. A rescue makes it available again, and does not examine its permit.
+/// A running job needs its permit while its worker lives. A rescue makes it available again, and does not examine its
+/// permit.
 pub(crate) fn permit(conn: &mut SqliteConnection, job: JobId) -> QueryResult<PermitOfJob> {
     let rows: Vec<PermitRow> = sql_query(format!(
         "select s.limit_name, s.limit_key, s.halted_at is not null as halted,

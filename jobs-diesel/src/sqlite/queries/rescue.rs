@@ -44,8 +44,8 @@ pub(crate) fn is_needed(conn: &mut SqliteConnection) -> QueryResult<bool> {
 }
 
 /// Whether the rescuer's own row is missing or looks older than it can be. Then the clock has jumped or this machine
-/// was suspended, and no worker is declared dead. The row may hold a newer heartbeat than `rescuer.beat`: a rescue tries
-/// for seconds to get the write lock, and heartbeats are stored meanwhile.
+/// was suspended, and no worker is declared dead. The row may hold a newer heartbeat than `rescuer.beat`: a rescue
+/// tries for seconds to get the write lock, and heartbeats are stored meanwhile.
 fn holds_off(conn: &mut SqliteConnection, policy: RescuePolicy) -> QueryResult<bool> {
     let Some(rescuer) = policy.rescuer else { return Ok(false) };
     let own = jobs_worker::table
@@ -182,7 +182,8 @@ fn discard(
         .map(drop)
 }
 
-/// Makes the job available again. `run_at` stays the same, because the job has waited long enough. A release takes the attempt back.
+/// Makes the job available again. `run_at` stays the same, because the job has waited long enough. A release takes the
+/// attempt back.
 fn wait_again(conn: &mut SqliteConnection, orphan: &Orphan, decision: RescueDecision) -> QueryResult<()> {
     diesel::update(jobs_job::table.find(orphan.id))
         .set((

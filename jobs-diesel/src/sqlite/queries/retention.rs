@@ -38,8 +38,8 @@ pub(crate) fn list(conn: &mut SqliteConnection) -> QueryResult<Vec<RetentionSett
     Ok(settings)
 }
 
-/// The time until which an ended job of this kind is kept, if no worker has decided it. It is the setting of operators for
-/// its kind, else their setting for all kinds, else `otherwise`.
+/// The time until which an ended job of this kind is kept, if no worker has decided it. It is the setting of operators
+/// for its kind, else their setting for all kinds, else `otherwise`.
 pub(crate) fn expiry(
     conn: &mut SqliteConnection,
     kind: &str,

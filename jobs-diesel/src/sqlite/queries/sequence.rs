@@ -1,5 +1,5 @@
-//! Sequences: which job is next, and what operators do to a halted one. A job of a sequence keeps its permit until it has ended. A permit
-//! with `halted_at` is that of a discarded job, and stops its sequence.
+//! Sequences: which job is next, and what operators do to a halted one. A job of a sequence keeps its permit until it
+//! has ended. A permit with `halted_at` is that of a discarded job, and stops its sequence.
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;
@@ -13,8 +13,9 @@ use crate::sqlite::queries::audit::record;
 use crate::sqlite::queries::keys::{Key, PAUSED};
 use crate::sqlite::types::Instant;
 
-/// The held job whose turn it is in the sequence `?1`, `?2`. If a held job has the permit, it is this job: it waits for its next attempt, or was
-/// retried. Else it is the job with the lowest id. Null while a job that is not held has the permit.
+/// The held job whose turn it is in the sequence `?1`, `?2`. If a held job has the permit, it is this job: it waits for
+/// its next attempt, or was retried. Else it is the job with the lowest id. Null while a job that is not held has the
+/// permit.
 pub(super) const NEXT: &str =
     "(select case when exists (select 1 from jobs_permit where limit_name = ?1 and limit_key = ?2)
     then (select s.job_id from jobs_permit s where s.limit_name = ?1 and s.limit_key = ?2

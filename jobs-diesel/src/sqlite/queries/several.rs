@@ -1,6 +1,7 @@
-//! Jobs with several rules. They wait in lanes: jobs with the same rules and keys have the same lane, whose name is empty. Only the first job of a lane is
-//! compared with its rules. If one of them is full, the job waits there, which its column `waits_at` says. It starts only if all its rules
-//! allow it, and then takes everything at once. Only a sequence keeps its permit meanwhile: its next job must not overtake this one.
+//! Jobs with several rules. They wait in lanes: jobs with the same rules and keys have the same lane, whose name is
+//! empty. Only the first job of a lane is compared with its rules. If one of them is full, the job waits there, which
+//! its column `waits_at` says. It starts only if all its rules allow it, and then takes everything at once. Only a
+//! sequence keeps its permit meanwhile: its next job must not overtake this one.
 
 use std::collections::BTreeSet;
 
@@ -42,7 +43,8 @@ struct JobRow {
     lane: String,
 }
 
-/// Reads the flags, the lane and the rules of a job. `None` if the rules cannot be read: the job waits, and must not stop the others.
+/// Reads the flags, the lane and the rules of a job. `None` if the rules cannot be read: the job waits, and must not
+/// stop the others.
 fn rules_of(conn: &mut SqliteConnection, id: JobId) -> QueryResult<Option<(i32, String, Rules)>> {
     let row: JobRow = sql_query("select flags, rules, coalesce(lane, '') as lane from jobs_job where id = ?1")
         .bind::<BigInt, _>(id.0)
@@ -50,7 +52,8 @@ fn rules_of(conn: &mut SqliteConnection, id: JobId) -> QueryResult<Option<(i32, 
     Ok(Rules::read(row.rules.as_bytes()).ok().map(|rules| (row.flags, row.lane, rules)))
 }
 
-/// The jobs of a key that is free, of those with several rules. Each starts, or waits where it cannot start. Adds their lanes to the pass.
+/// The jobs of a key that is free, of those with several rules. Each starts, or waits where it cannot start. Adds their
+/// lanes to the pass.
 pub(super) fn admit(conn: &mut SqliteConnection, pass: &mut Pass, key: &Key, ids: &[JobId]) -> QueryResult<()> {
     for &id in ids {
         let Some((flags, lane, rules)) = rules_of(conn, id)? else { continue };
@@ -142,7 +145,8 @@ fn take_turn(conn: &mut SqliteConnection, key: &Key, id: JobId, lane: &str) -> Q
     wait_at(conn, id, &serde_json::json!({"name": "", "key": lane}).to_string(), 0)
 }
 
-/// Lets a job wait at this rule. A transaction that frees a permit there nudges the key. The next pass computes the time of the next token.
+/// Lets a job wait at this rule. A transaction that frees a permit there nudges the key. The next pass computes the
+/// time of the next token.
 fn wait_at_rule(conn: &mut SqliteConnection, id: JobId, rule: &JobRule) -> QueryResult<()> {
     let at = serde_json::to_string(rule).map_err(|error| Error::SerializationError(error.into()))?;
     wait_at(conn, id, &at, if rule.rule.is_rate() { RATE } else { 0 })?;

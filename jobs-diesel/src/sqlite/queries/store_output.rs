@@ -1,5 +1,5 @@
-//! `store_output`: stores what a handler returned, in the transaction that finishes its job. Nothing is stored if the lease
-//! is lost. An output replaces that of an earlier attempt.
+//! `store_output`: stores what a handler returned, in the transaction that finishes its job. Nothing is stored if the
+//! lease is lost. An output replaces that of an earlier attempt.
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;

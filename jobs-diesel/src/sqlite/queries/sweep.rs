@@ -1,5 +1,5 @@
-//! `sweep`: finds held jobs that have no nudge, because they have become due or were resumed. It also finds keys with a job that may
-//! start, some of them in each sweep.
+//! `sweep`: finds held jobs that have no nudge, because they have become due or were resumed. It also finds keys with a
+//! job that may start, some of them in each sweep.
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;
@@ -51,8 +51,8 @@ impl Sweep {
     }
 }
 
-/// What has no nudge: the keys after `last`, and all jobs that are not in the order of admission. Returns where the next sweep
-/// begins, too. Only reads.
+/// What has no nudge: the keys after `last`, and all jobs that are not in the order of admission. Returns where the
+/// next sweep begins, too. Only reads.
 pub(crate) fn sweep(conn: &mut SqliteConnection, last: SweptTo) -> QueryResult<(Sweep, SweptTo)> {
     let mut found = Sweep {
         resumed: resumed(conn)?,
@@ -73,7 +73,8 @@ pub(crate) fn sweep(conn: &mut SqliteConnection, last: SweptTo) -> QueryResult<(
     Ok((found, (key, sequence, rate)))
 }
 
-/// Adds those of the keys after `last` that `may_start` chooses. Returns the last key, or the first one if there are no more.
+/// Adds those of the keys after `last` that `may_start` chooses. Returns the last key, or the first one if there are no
+/// more.
 fn next_keys(
     conn: &mut SqliteConnection,
     from: &str,
@@ -123,8 +124,8 @@ fn resumed(conn: &mut SqliteConnection) -> QueryResult<Vec<Place>> {
     }
 }
 
-/// Puts jobs that have become due or were resumed into the order of admission. Returns the keys that the pass checks, and whether the
-/// next pass should sweep again at once.
+/// Puts jobs that have become due or were resumed into the order of admission. Returns the keys that the pass checks,
+/// and whether the next pass should sweep again at once.
 pub(super) fn put_in_order(conn: &mut SqliteConnection, sweep: Sweep) -> QueryResult<(Vec<Key>, bool)> {
     let mut sweep_again = sweep.is_cut && !sweep.keys.is_empty();
     let mut keys = sweep.keys;
@@ -173,8 +174,8 @@ fn resume(conn: &mut SqliteConnection, place: &Place) -> QueryResult<Vec<Key>> {
     free_all(conn, &resumed)
 }
 
-/// Puts these jobs into the order of admission. A job that a trigger refuses to change must not stop the others. It stays where it is, and is tried
-/// again later.
+/// Puts these jobs into the order of admission. A job that a trigger refuses to change must not stop the others. It
+/// stays where it is, and is tried again later.
 fn free_all(conn: &mut SqliteConnection, jobs: &[Number]) -> QueryResult<Vec<Key>> {
     if let Ok(keys) = conn.transaction(|conn| jobs.iter().map(|job| free_one(conn, job)).collect()) {
         return Ok(keys);

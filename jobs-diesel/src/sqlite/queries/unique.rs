@@ -1,7 +1,9 @@
-//! The enqueue of a job with a unique key. The insert of the key takes the write lock, so no other transaction changes what it reads afterwards.
+//! The enqueue of a job with a unique key. The insert of the key takes the write lock, so no other transaction changes
+//! what it reads afterwards.
 //!
-//! A row of `jobs_unique_key` says which job has the key. The job has the key while it waits or runs (if `started` is set: while it waits
-//! for its first attempt), and at most until the time in `until`. Otherwise the row is without effect. A trigger deletes the row when its job ends.
+//! A row of `jobs_unique_key` says which job has the key. The job has the key while it waits or runs (if `started` is
+//! set: while it waits for its first attempt), and at most until the time in `until`. Otherwise the row is without
+//! effect. A trigger deletes the row when its job ends.
 
 use diesel::prelude::*;
 use diesel::query_builder::{BoxedSqlQuery, SqlQuery};
@@ -91,8 +93,8 @@ pub(crate) fn give(unique: &UniqueKey, job: JobId) -> Statement<'_> {
     .bind::<Nullable<BigInt>, _>(unique.rule.within.map(micros))
 }
 
-/// Changes the waiting job that has the key. A held job keeps its place in `run_at`, and its key is nudged. A job that was admitted and is now
-/// scheduled is held again, and triggers free its permits.
+/// Changes the waiting job that has the key. A held job keeps its place in `run_at`, and its key is nudged. A job that
+/// was admitted and is now scheduled is held again, and triggers free its permits.
 pub(crate) fn replace<'a>(job: JobId, new: &'a NewJob, on_conflict: OnConflict) -> Statement<'a> {
     let (what, quiet, max) = match on_conflict {
         OnConflict::Replace(what) => (what, None, None),

@@ -1,5 +1,5 @@
-//! `surroundings`: what explains why a job does not run. It counts the jobs before it level by level in the index of the claim. So it
-//! reads at most a thousand entries and those of the running jobs.
+//! `surroundings`: what explains why a job does not run. It counts the jobs before it level by level in the index of
+//! the claim. So it reads at most a thousand entries and those of the running jobs.
 
 use diesel::SqliteConnection;
 use diesel::dsl::{count_star, max};

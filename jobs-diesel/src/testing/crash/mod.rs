@@ -71,13 +71,13 @@ impl<J: Registered> fmt::Debug for CrashEverywhere<J> {
     }
 }
 
-/// Runs the handler of this job without a crash. Then, for each of its statements, simulates a crash of the worker at this
-/// statement, rolls back, and runs the handler again. The last crash is between the handler and the commit. Three
+/// Runs the handler of this job without a crash. Then, for each of its statements, simulates a crash of the worker at
+/// this statement, rolls back, and runs the handler again. The last crash is between the handler and the commit. Three
 /// things must always be the same as without a crash: the application's tables, the enqueued jobs, and the result of
 /// [`observe`](CrashEverywhere::observe).
 ///
-/// The transaction protects the writes through the handler's connection. This test finds other effects: in a state, in a file or
-/// through another connection. A second run may repeat them, or may skip its work because of them.
+/// The transaction protects the writes through the handler's connection. This test finds other effects: in a state, in
+/// a file or through another connection. A second run may repeat them, or may skip its work because of them.
 ///
 /// The handler must take the connection. Everything is rolled back at the end.
 pub fn crash_everywhere<J: Registered>(job: J) -> CrashEverywhere<J> {
@@ -90,22 +90,22 @@ impl<J: Registered + IntoNewJob> CrashEverywhere<J> {
         self.state_with(move || value.clone())
     }
 
-    /// Gives the handler a value for `State<T>`. A run with a crash and the run after it share one. For the next statement a
-    /// new one is made.
+    /// Gives the handler a value for `State<T>`. A run with a crash and the run after it share one. For the next
+    /// statement a new one is made.
     pub fn state_with<T: Send + Sync + 'static>(mut self, make: impl Fn() -> T + Send + Sync + 'static) -> Self {
         self.states.push(Box::new(move |states| states.insert(make())));
         self
     }
 
-    /// Calls this layer in each run, as `WorkerBuilder::layer` does: `before` also in a run that crashes, `after` or `error` only
-    /// in one that ends. All runs share the layer.
+    /// Calls this layer in each run, as `WorkerBuilder::layer` does: `before` also in a run that crashes, `after` or
+    /// `error` only in one that ends. All runs share the layer.
     pub fn layer(mut self, layer: impl Layer) -> Self {
         self.layers.add(layer);
         self
     }
 
-    /// Compares what this function makes of the state `T`, too: the number of calls of a fake, for example. The texts of `Debug`
-    /// are compared, so a collection must have an order.
+    /// Compares what this function makes of the state `T`, too: the number of calls of a fake, for example. The texts
+    /// of `Debug` are compared, so a collection must have an order.
     pub fn observe<T, V>(mut self, observe: impl Fn(&T) -> V + Send + Sync + 'static) -> Self
     where
         T: Send + Sync + 'static,
@@ -118,16 +118,16 @@ impl<J: Registered + IntoNewJob> CrashEverywhere<J> {
         self
     }
 
-    /// Sets how long each run may take. Default: 30 s, or the timeout of its kind if that is shorter. A plain `fn` cannot be
-    /// stopped: at the limit, a message is printed and the test continues to wait.
+    /// Sets how long each run may take. Default: 30 s, or the timeout of its kind if that is shorter. A plain `fn`
+    /// cannot be stopped: at the limit, a message is printed and the test continues to wait.
     pub fn time_limit(mut self, limit: Duration) -> Self {
         self.time_limit = Some(limit);
         self
     }
 
-    /// Runs the handler. Returns the number of statements at which it crashed. An error says at which statement it crashed, and
-    /// what differs. Sync connections return a `Result`, async ones a future of it. An instrumentation of the connection is
-    /// removed.
+    /// Runs the handler. Returns the number of statements at which it crashed. An error says at which statement it
+    /// crashed, and what differs. Sync connections return a `Result`, async ones a future of it. An instrumentation of
+    /// the connection is removed.
     pub fn on<C>(self, conn: &mut C) -> <C::Connection as TestConnection>::Answer<'_, Result<usize, CrashReport>>
     where
         C: AsTestConnection,
@@ -228,9 +228,9 @@ impl<J: Registered> Runs<J> {
         calls::without_secrets(&context::<J>(job, states, 1), J::OPTIONS.secrets, error.to_string())
     }
 
-    /// Runs the handler in a savepoint, which is rolled back if the handler fails. `crashes` says that the worker dies afterwards, so
-    /// no layer is called then. If the handler does not end within the time limit, returns an error. Its last statement may then still
-    /// wait, so the connection cannot be used any more.
+    /// Runs the handler in a savepoint, which is rolled back if the handler fails. `crashes` says that the worker dies
+    /// afterwards, so no layer is called then. If the handler does not end within the time limit, returns an error. Its
+    /// last statement may then still wait, so the connection cannot be used any more.
     async fn run<C: TestConnection>(
         &self,
         conn: &mut C,

@@ -1,5 +1,5 @@
-//! Reads the application's tables on PostgreSQL. A rollback resets neither sequences nor clocks. So columns whose default uses
-//! one of them are left out. Generated columns and foreign keys to such columns are left out, too.
+//! Reads the application's tables on PostgreSQL. A rollback resets neither sequences nor clocks. So columns whose
+//! default uses one of them are left out. Generated columns and foreign keys to such columns are left out, too.
 
 use async_trait::async_trait;
 use diesel::prelude::*;

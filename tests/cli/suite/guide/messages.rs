@@ -1,4 +1,5 @@
-//! Messages that the documentation quotes in its text and in its table of messages. `..` stands for what differs from case to case.
+//! Messages that the documentation quotes in its text and in its table of messages. `..` stands for what differs from
+//! case to case.
 
 use std::fs;
 use std::path::Path;

@@ -307,7 +307,8 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// A name that no other test has. A killed test leaves its database in a server that stays, and a later process may have its id.
+/// A name that no other test has. A killed test leaves its database in a server that stays, and a later process may
+/// have its id.
 fn unique(prefix: &str) -> String {
     static COUNTER: AtomicU32 = AtomicU32::new(0);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();

@@ -84,7 +84,8 @@ async fn filters_stand_in_the_address_and_keys_lead_around(db: Db) {
     assert_eq!(browser.complaints().await, [""; 0]);
 }
 
-/// Every hostile string stands on a page that the browser shows. A string that ran would set a mark, open a dialog, or violate the policy.
+/// Every hostile string stands on a page that the browser shows. A string that ran would set a mark, open a dialog, or
+/// violate the policy.
 async fn hostile_strings_never_run(db: Db) {
     hostile::plant(&db).await;
     let at = serve(&db).await;

@@ -1,5 +1,5 @@
-//! The dashboard in a real browser: with scripts and without, light and dark, on a phone. No violation of the policy, and nothing serious
-//! that axe-core finds.
+//! The dashboard in a real browser: with scripts and without, light and dark, on a phone. No violation of the policy,
+//! and nothing serious that axe-core finds.
 
 pub(crate) mod driver;
 mod flows;

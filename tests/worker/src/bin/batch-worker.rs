@@ -1,5 +1,5 @@
-//! A worker with one transactional batch handler, on the connection of its database. The first call says so after its writes, and then
-//! waits, so that a test can kill the process in the middle of the transaction.
+//! A worker with one transactional batch handler, on the connection of its database. The first call says so after its
+//! writes, and then waits, so that a test can kill the process in the middle of the transaction.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
 //! Attempts are counted at the claim. The count must be exact: one for each failure and each crash, one for the attempt
-//! that ended the job, none for attempts that were given back or whose worker was killed while it was stopping. It never exceeds the maximum.
+//! that ended the job, none for attempts that were given back or whose worker was killed while it was stopping. It
+//! never exceeds the maximum.
 
 use crate::checker::{Kind, Run, Violation};
 use crate::history::{Ending, Enqueued, Job};

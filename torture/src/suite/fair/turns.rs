@@ -10,8 +10,8 @@ use tokio_postgres::Client;
 /// The most complaints.
 const ENOUGH: usize = 10;
 
-/// Records each admission: only admission deletes rows of jobs.held here. `pass` is when the transaction of the pass has begun. A crash that loses an
-/// admission loses its record, too.
+/// Records each admission: only admission deletes rows of jobs.held here. `pass` is when the transaction of the pass
+/// has begun. A crash that loses an admission loses its record, too.
 pub(super) const RECORD: &str = r#"create table torture.turn (number bigint not null, tenant text not null, is_first boolean not null, pass timestamptz not null, at timestamptz not null);
 create function torture.record_turn() returns trigger language plpgsql security definer as $do$ begin
     insert into torture.turn (number, tenant, is_first, pass, at)
@@ -72,8 +72,8 @@ impl Turns {
         Ok(Self { passes, first })
     }
 
-    /// Examines the wait of each of these jobs. `told` has the time from which on the job certainly waited. The wait consists of the passes that began
-    /// after this time, and before the pass that has admitted the job.
+    /// Examines the wait of each of these jobs. `told` has the time from which on the job certainly waited. The wait
+    /// consists of the passes that began after this time, and before the pass that has admitted the job.
     pub(super) fn waits(&self, told: &BTreeMap<i64, DateTime<Utc>>, large: i64) -> Waits {
         let mut waits = Waits::default();
         let large = format!("[{large}]");

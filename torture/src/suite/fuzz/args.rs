@@ -72,6 +72,7 @@ pub(super) async fn complaint(input: &[u8]) -> Option<String> {
     if message.contains("canary") || logged.contains("canary") {
         return Some(format!("the error repeats the arguments: {message:?} {logged:?}"));
     }
-    // The message alone: with RUST_BACKTRACE=1 the other one ends with a backtrace, whose length depends on the paths of the machine.
+    // The message alone: with RUST_BACKTRACE=1 the other one ends with a backtrace, whose length depends on the paths
+    // of the machine.
     (message.len() > MAX_FAILURE_BYTES).then(|| format!("the error has {} bytes, at {shown:?}", message.len()))
 }

@@ -1,6 +1,6 @@
-//! Couples of jobs with a key of their own: the second one is enqueued at about the time at which the first one ends. No other job nudges
-//! their key. The first one ends in a transaction that commits late. So the second one often comes when the finish has been executed and is
-//! not visible yet.
+//! Couples of jobs with a key of their own: the second one is enqueued at about the time at which the first one ends.
+//! No other job nudges their key. The first one ends in a transaction that commits late. So the second one often comes
+//! when the finish has been executed and is not visible yet.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Mutants of limits, rates, sequences and unique keys. Most of them are changes of the schema's functions, because the database decides there.
+//! Mutants of limits, rates, sequences and unique keys. Most of them are changes of the schema's functions, because the
+//! database decides there.
 
 use super::Mutant;
 

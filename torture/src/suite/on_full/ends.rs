@@ -13,7 +13,8 @@ const ENOUGH: usize = 10;
 /// At least this many jobs must have ended in each way.
 const FEW: usize = 10;
 
-/// All jobs with a limit, in the order of their ids, with the number of times for which their limit is the stored reason of their end.
+/// All jobs with a limit, in the order of their ids, with the number of times for which their limit is the stored
+/// reason of their end.
 const JOBS: &str = r#"select number, id, state, coalesce(rules #>> '{0,rule,concurrency,on_full}', 'wait'), rules #>> '{0,name}', rules #>> '{0,key}', enqueued_at, finished_at,
     lease > 0 or exists (select from torture.event e where e.number = job.number),
     (select count(*) from jobs.job_error e where e.job_id = job.id and e.kind = 'cancelled' and e.message like 'its limit %')

@@ -1,4 +1,5 @@
-//! A client that enqueues as many jobs of a key as its limit allows, and the next ones when these have ended. So no job finds its limit full.
+//! A client that enqueues as many jobs of a key as its limit allows, and the next ones when these have ended. So no job
+//! finds its limit full.
 
 use std::time::Duration;
 

@@ -11,10 +11,10 @@ use super::skipping::Halt;
 /// The most complaints of a sort.
 const ENOUGH: usize = 10;
 
-/// For each job, when its first attempt started, and when its last one ended. A worker that was suspended, or a claim that the server forgot
-/// in a crash, adds starts under other leases, but none before the job's turn. So the first start counts under whatever lease, and the
-/// end under the lease that ended the job. A transactional finish stores the time at which its transaction began, so the handler's own
-/// word counts, too.
+/// For each job, when its first attempt started, and when its last one ended. A worker that was suspended, or a claim
+/// that the server forgot in a crash, adds starts under other leases, but none before the job's turn. So the first
+/// start counts under whatever lease, and the end under the lease that ended the job. A transactional finish stores the
+/// time at which its transaction began, so the handler's own word counts, too.
 const ORDER: &str = "select j.id, j.rules #>> '{0,name}', j.rules #>> '{0,key}', j.state, j.rules #>> '{0,rule,sequence,on_discard}', j.finished_at,
     (select min(e.at) from torture.event e where e.job = j.id and e.what = 'start'),
     (select max(e.at) from torture.event e where e.job = j.id and e.lease = j.lease and e.worker = j.worker)
@@ -47,8 +47,9 @@ impl Order {
         Ok(Self(order))
     }
 
-    /// The jobs of the sequences with the name `in_order` start in the order of their ids, and no two jobs of any sequence overlap. In
-    /// those with the name `overtaken`, a transaction that commits late may bring a lower id than those that have started.
+    /// The jobs of the sequences with the name `in_order` start in the order of their ids, and no two jobs of any
+    /// sequence overlap. In those with the name `overtaken`, a transaction that commits late may bring a lower id than
+    /// those that have started.
     pub(super) fn complaints(&self, in_order: &str, overtaken: &str) -> Vec<String> {
         let (mut complaints, mut compared) = (Vec::new(), [0, 0]);
         for ((name, key), jobs) in &self.0 {
@@ -73,8 +74,8 @@ impl Order {
         complaints
     }
 
-    /// Between the end of a discarded job and the skip of its sequence, no other job of the sequence starts. Each discarded job of such
-    /// a sequence has halted it.
+    /// Between the end of a discarded job and the skip of its sequence, no other job of the sequence starts. Each
+    /// discarded job of such a sequence has halted it.
     pub(super) fn halted_in_vain(&self, halts: &[Halt]) -> Vec<String> {
         let mut complaints = Vec::new();
         for ((name, key), jobs) in &self.0 {

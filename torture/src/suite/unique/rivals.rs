@@ -40,7 +40,8 @@ pub(super) struct Rival {
 impl Rival {
     /// It also has a key of each rule for itself.
     pub(super) fn new(url: String, seed: u64, place: i64, shared: i64) -> Self {
-        // Keys come and go all the time, so bulks often have to begin again after a deadlock. They need not wait a second for it.
+        // Keys come and go all the time, so bulks often have to begin again after a deadlock. They need not wait a
+        // second for it.
         let url = url + "&options=-cdeadlock_timeout%3D50ms";
         let rng = StdRng::seed_from_u64(seed.wrapping_mul(1_000).wrapping_add(place.unsigned_abs()));
         Self { url, conn: None, rng, place, version: place * EACH, shared, told: Told::default() }
@@ -65,8 +66,8 @@ impl Rival {
         self.told
     }
 
-    /// One job, or a bulk with many of the keys in any order. In a transaction there is only one of both: the application that takes
-    /// keys one after the other must know their order itself.
+    /// One job, or a bulk with many of the keys in any order. In a transaction there is only one of both: the
+    /// application that takes keys one after the other must know their order itself.
     async fn step(&mut self) -> Result<()> {
         let mut keys: Vec<WorkKey> = (0..Keeping::ALL.len())
             .flat_map(|rule| (0..self.shared).chain([self.own()]).map(move |number| WorkKey { rule, number }))
@@ -97,7 +98,8 @@ impl Rival {
         let done = tokio::time::timeout(LIMIT, enqueue(&mut conn, jobs, late, commits)).await;
         let (answers, outcome) = match done {
             Ok(Ok(answers)) => (answers, if commits { CommitOutcome::Acknowledged } else { CommitOutcome::RolledBack }),
-            // Without a reply, only a transaction without a commit has a known outcome. An error is a loss of the connection, or a fault.
+            // Without a reply, only a transaction without a commit has a known outcome. An error is a loss of the
+            // connection, or a fault.
             failed => {
                 if let Ok(Err(error)) = failed
                     && conn.batch_execute("rollback; select 1").await.is_ok()

@@ -1,4 +1,5 @@
-//! The index of the claim is far larger than its jobs need. Its pages do not become free while entries of later jobs are on them.
+//! The index of the claim is far larger than its jobs need. Its pages do not become free while entries of later jobs
+//! are on them.
 
 use super::Check;
 

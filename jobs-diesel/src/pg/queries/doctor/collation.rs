@@ -1,6 +1,6 @@
-//! The version of the collation by which the database sorts. If a newer operating system sorts differently, indexes on text that were built
-//! before miss rows. Ours are sorted by bytes (`collate "C"`), the application's usually are not. The server has this version from
-//! PostgreSQL 15 on.
+//! The version of the collation by which the database sorts. If a newer operating system sorts differently, indexes on
+//! text that were built before miss rows. Ours are sorted by bytes (`collate "C"`), the application's usually are not.
+//! The server has this version from PostgreSQL 15 on.
 
 use super::Check;
 

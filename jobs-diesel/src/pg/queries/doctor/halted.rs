@@ -1,4 +1,5 @@
-//! Sequences that one of their jobs has halted. They may be meant to wait, so it is a warning. The repair quotes names as shells do.
+//! Sequences that one of their jobs has halted. They may be meant to wait, so it is a warning. The repair quotes names
+//! as shells do.
 
 use super::Check;
 

@@ -1,4 +1,5 @@
-//! Heartbeats of the future: the database's clock has gone back. Such a worker counts as alive until the clock has come to that time again.
+//! Heartbeats of the future: the database's clock has gone back. Such a worker counts as alive until the clock has come
+//! to that time again.
 
 use super::Check;
 

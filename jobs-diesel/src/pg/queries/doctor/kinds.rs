@@ -1,5 +1,5 @@
-//! Kinds of waiting jobs that no live worker of their queue knows. It reads all waiting jobs, including those that wait for their
-//! limits.
+//! Kinds of waiting jobs that no live worker of their queue knows. It reads all waiting jobs, including those that wait
+//! for their limits.
 
 use super::Check;
 

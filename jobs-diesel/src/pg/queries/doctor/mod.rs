@@ -1,6 +1,6 @@
-//! The checks of `doctor`: one file and one statement per check. Each statement returns a row per problem, with the text and the exact
-//! repair, in which the server has quoted the names. The statements lock no rows. Some read whole tables of waiting jobs, so they are
-//! for people and not for workers.
+//! The checks of `doctor`: one file and one statement per check. Each statement returns a row per problem, with the
+//! text and the exact repair, in which the server has quoted the names. The statements lock no rows. Some read whole
+//! tables of waiting jobs, so they are for people and not for workers.
 
 mod admission;
 mod autovacuum;

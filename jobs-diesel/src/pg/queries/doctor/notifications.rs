@@ -1,7 +1,9 @@
-//! The server's queue of notifications. It is one for all databases, and keeps each notification until every session that listens has read
-//! it. A session in a transaction reads none. When the queue is full, every transaction that has notified fails at its commit.
+//! The server's queue of notifications. It is one for all databases, and keeps each notification until every session
+//! that listens has read it. A session in a transaction reads none. When the queue is full, every transaction that has
+//! notified fails at its commit.
 //!
-//! No view shows which sessions listen, so the oldest transaction is named. From 25 % on, `jobs.notify_workers` sends nothing.
+//! No view shows which sessions listen, so the oldest transaction is named. From 25 % on, `jobs.notify_workers` sends
+//! nothing.
 
 use super::Check;
 

@@ -1,4 +1,5 @@
-//! Queues with jobs that have been due for longer than the objective. Paused queues and frozen databases wait on purpose.
+//! Queues with jobs that have been due for longer than the objective. Paused queues and frozen databases wait on
+//! purpose.
 
 use super::Check;
 

@@ -1,4 +1,5 @@
-//! Large arguments, outputs and failures of jobs that do not exist, and unique keys without effect. Statements of others have deleted the jobs.
+//! Large arguments, outputs and failures of jobs that do not exist, and unique keys without effect. Statements of
+//! others have deleted the jobs.
 
 use super::Check;
 

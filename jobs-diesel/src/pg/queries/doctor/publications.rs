@@ -1,4 +1,5 @@
-//! Publications that refuse deletes and updates, because a published table has no replica identity. Then no job can be claimed.
+//! Publications that refuse deletes and updates, because a published table has no replica identity. Then no job can be
+//! claimed.
 
 use super::Check;
 

@@ -1,4 +1,5 @@
-//! The objects of our schema: columns, indexes, constraints, functions and triggers, each with the statement that creates it.
+//! The objects of our schema: columns, indexes, constraints, functions and triggers, each with the statement that
+//! creates it.
 
 use diesel::prelude::*;
 use diesel::sql_query;

@@ -1,5 +1,5 @@
-//! Transactions that are open for too long. Rows that were deleted since then stay in the tables and indexes, and claims read past
-//! them. Without the role `pg_read_all_stats` only transactions of the own role are seen.
+//! Transactions that are open for too long. Rows that were deleted since then stay in the tables and indexes, and
+//! claims read past them. Without the role `pg_read_all_stats` only transactions of the own role are seen.
 
 use super::Check;
 

@@ -1,4 +1,5 @@
-//! Jobs and keys that admission leaves out for a while, because it has failed there. The worker's log has a line when this begins.
+//! Jobs and keys that admission leaves out for a while, because it has failed there. The worker's log has a line when
+//! this begins.
 
 use super::Check;
 

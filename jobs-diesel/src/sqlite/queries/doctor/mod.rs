@@ -1,5 +1,5 @@
-//! The checks of `doctor`: one file and one statement per check. Each statement returns a row per problem, with the text and the exact
-//! repair. They only read.
+//! The checks of `doctor`: one file and one statement per check. Each statement returns a row per problem, with the
+//! text and the exact repair. They only read.
 
 mod admission;
 mod crashes;

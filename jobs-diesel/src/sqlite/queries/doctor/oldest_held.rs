@@ -1,5 +1,6 @@
-//! Limits, rates and sequences whose oldest job has waited for longer than the objective. It is a warning, because they let jobs wait on
-//! purpose. Paused queues and kinds and frozen databases wait on purpose, too. A halted sequence is a finding of its own.
+//! Limits, rates and sequences whose oldest job has waited for longer than the objective. It is a warning, because they
+//! let jobs wait on purpose. Paused queues and kinds and frozen databases wait on purpose, too. A halted sequence is a
+//! finding of its own.
 
 use super::Check;
 

@@ -1,4 +1,5 @@
-//! Outputs and failures of jobs that do not exist, and unique keys without effect. Statements of others have deleted the jobs.
+//! Outputs and failures of jobs that do not exist, and unique keys without effect. Statements of others have deleted
+//! the jobs.
 
 use super::Check;
 

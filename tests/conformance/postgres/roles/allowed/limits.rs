@@ -56,7 +56,8 @@ pub(super) async fn limits(f: &Postgres, db: &Database, worker: WorkerId) -> Opt
     assert_eq!(answers, [Operated::Done; 2]);
     f.client().await.execute("update jobs.admission_failure set next_at = now()").await.unwrap();
     step!("handle a key that was left out", db.storage.admit(true));
-    // The tenant of the first job is another one each time, so its turn is written. A sweep deletes it after the end of both jobs.
+    // The tenant of the first job is another one each time, so its turn is written. A sweep deletes it after the end of
+    // both jobs.
     let tenant = Limit::new("reports", 2).fair_by(worker.0.to_string());
     let mut fair = job().rule(tenant).unwrap();
     fair.queue = "fair".into();
@@ -100,8 +101,8 @@ pub(super) async fn limits(f: &Postgres, db: &Database, worker: WorkerId) -> Opt
     without_waiting(f, db, worker).await
 }
 
-/// What a worker does for jobs that do not wait if their limit is full. One job of each key may start. Of the others one is discarded, one is discarded
-/// because there is no token, and one takes the place of the first.
+/// What a worker does for jobs that do not wait if their limit is full. One job of each key may start. Of the others
+/// one is discarded, one is discarded because there is no token, and one takes the place of the first.
 async fn without_waiting(f: &Postgres, db: &Database, worker: WorkerId) -> Option<String> {
     let key = worker.0.to_string();
     let limit = |rule: OnFull| Limit::new(rule.as_str(), 1).key(key.clone()).on_full(rule);
