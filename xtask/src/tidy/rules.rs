@@ -5,6 +5,8 @@
 use super::circles::circles;
 use super::clocks::no_clocks;
 use super::file::{File, code};
+use super::links::no_dead_links;
+use super::widths::comments_fit;
 
 type Rule = fn(&[File]) -> Vec<String>;
 
@@ -18,6 +20,8 @@ pub(super) const ALL: &[Rule] = &[
     migrations_link,
     circles,
     no_clocks,
+    no_dead_links,
+    comments_fit,
 ];
 
 const LONGEST: usize = 300;
