@@ -33,12 +33,12 @@
 macro_rules! worker {
     () => {
         fn main() -> ::std::process::ExitCode {
-            $crate::cli::main()
+            $crate::__private::main_of(::core::option_env!("CARGO_PKG_VERSION"))
         }
     };
     (setup = $setup:expr $(,)?) => {
         fn main() -> ::std::process::ExitCode {
-            $crate::cli::main_with($setup)
+            $crate::__private::main_of_with(::core::option_env!("CARGO_PKG_VERSION"), $setup)
         }
     };
     ($app:ident $(,)?) => {

@@ -80,6 +80,7 @@ mod who;
 mod why;
 mod words;
 mod worker;
+pub(crate) mod worker_macro;
 mod workers;
 
 use std::io::{self, IsTerminal as _};
@@ -105,8 +106,11 @@ use self::settings::Environment;
 use self::workers::WorkersAction;
 
 /// Runs the whole program: reads the command line and the environment, runs the command, and returns the exit code.
+///
+/// It does not know the program's version, which [`diesel_jobs::worker!`](crate::worker) passes on. Set it with
+/// [`WorkerBuilder::program_version`], `--program-version` or `JOBS_VERSION`.
 pub fn main() -> ExitCode {
-    start(None)
+    start(None, None)
 }
 
 /// Like [`main`], for a worker that needs more than its registered jobs. `setup` sets the state, the queues and the
@@ -115,7 +119,7 @@ pub fn main() -> ExitCode {
 /// ```no_run
 /// # #[derive(Clone)] struct Mailer;
 /// async fn setup(worker: diesel_jobs::WorkerBuilder) -> Result<diesel_jobs::WorkerBuilder, std::io::Error> {
-///     Ok(worker.state(Mailer).queue("mail", 20))
+///     Ok(worker.state(Mailer).queue("mail", 20).program_version(env!("CARGO_PKG_VERSION")))
 /// }
 ///
 /// fn main() -> std::process::ExitCode {
@@ -127,10 +131,10 @@ where
     S: AsyncFnOnce(WorkerBuilder) -> Result<WorkerBuilder, E> + 'static,
     E: Into<BoxError>,
 {
-    start(Some(Box::new(|builder| Box::pin(async move { setup(builder).await.map_err(Into::into) }))))
+    start(None, Some(app::boxed(setup)))
 }
 
-fn start(setup: Option<Setup>) -> ExitCode {
+fn start(version: Option<&'static str>, setup: Option<Setup>) -> ExitCode {
     let cli = parse();
     let env: Environment<'_> = &|name| std::env::var_os(name);
     let chosen = dotenv::load(settings::DATABASE_URL)
@@ -140,7 +144,7 @@ fn start(setup: Option<Setup>) -> ExitCode {
         Err(error) => return fail(&format!("error: {error}"), error.exit),
     };
     let url = chosen.as_ref().map(|chosen| chosen.url.clone()).unwrap_or_default();
-    let app = App { chosen, env_file: file.map(|file| file.path), json: cli.global.json, env, setup };
+    let app = App { chosen, env_file: file.map(|file| file.path), json: cli.global.json, env, version, setup };
     match dispatch(cli, app) {
         Ok(exit) => exit.into(),
         Err(error) => fail(&database::explain(&error, &url), error.exit),

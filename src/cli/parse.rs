@@ -7,6 +7,10 @@ pub(super) fn name(text: &str) -> Result<String, String> {
     check_words("the environment", text).map(|()| text.to_owned()).map_err(|problem| format!("{text:?}: {problem}"))
 }
 
+pub(super) fn version(text: &str) -> Result<String, String> {
+    check_words("the version", text).map(|()| text.to_owned()).map_err(|problem| format!("{text:?}: {problem}"))
+}
+
 /// Parses a number of connections. No server accepts more than the highest.
 pub(super) fn connections(text: &str) -> Result<usize, String> {
     match positive(text)? {

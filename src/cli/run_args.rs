@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::duration;
-use super::parse::{address, connections, crashes, name, positive};
+use super::parse::{address, connections, crashes, name, positive, version};
 use super::queues::QueueList;
 
 /// The options of the worker. They take precedence over the environment, and both over the program's set-up function.
@@ -64,6 +64,10 @@ pub(super) struct RunArgs {
     /// [default: none]
     #[arg(long, value_name = "NAME", value_parser = name, help_heading = "Options of run")]
     pub(super) environment: Option<String>,
+    /// The version of this program, such as a commit, which `workers` and the dashboard show [env: JOBS_VERSION]
+    /// [default: that of the package that calls `worker!`]
+    #[arg(long, value_name = "VERSION", value_parser = version, help_heading = "Options of run")]
+    pub(super) program_version: Option<String>,
     /// Answer HTTP requests for probes and metrics on this address, such as 127.0.0.1:9464: /livez, /readyz, /startupz
     /// and /metrics. It asks for no password, so choose an address that only your monitoring reaches [env: JOBS_LISTEN]
     /// [default: none]
@@ -94,6 +98,7 @@ impl RunArgs {
             retain_cancelled,
             retain_discarded,
             environment,
+            program_version,
             listen,
         } = self;
         queues.is_none()
@@ -109,6 +114,7 @@ impl RunArgs {
             && retain_cancelled.is_none()
             && retain_discarded.is_none()
             && environment.is_none()
+            && program_version.is_none()
             && listen.is_none()
     }
 }

@@ -48,6 +48,7 @@ pub(super) fn run(args: &RunArgs, env: Environment<'_>) -> Result<RunArgs, CliEr
         retain_cancelled,
         retain_discarded,
         environment,
+        program_version,
         listen,
     } = args;
     if variable(env, "JOBS_CONCURRENCY")?.is_some() {
@@ -70,6 +71,7 @@ pub(super) fn run(args: &RunArgs, env: Environment<'_>) -> Result<RunArgs, CliEr
         retain_cancelled: pick(*retain_cancelled, env, "JOBS_RETAIN_CANCELLED", duration::parse)?,
         retain_discarded: pick(*retain_discarded, env, "JOBS_RETAIN_DISCARDED", duration::parse)?,
         environment: pick(environment.clone(), env, "JOBS_ENVIRONMENT", parse::name)?,
+        program_version: pick(program_version.clone(), env, "JOBS_VERSION", parse::version)?,
         listen: pick(listen.clone(), env, "JOBS_LISTEN", parse::address)?,
     })
 }
@@ -152,6 +154,7 @@ mod tests {
             ("JOBS_MAX_CRASHES", "70000"),
             ("JOBS_KEEP_HISTORY", "30"),
             ("JOBS_ENVIRONMENT", " "),
+            ("JOBS_VERSION", " "),
             ("JOBS_LISTEN", ":9464"),
             ("JOBS_LISTEN", "localhost"),
             ("JOBS_LISTEN", "localhost:70000"),

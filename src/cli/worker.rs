@@ -27,6 +27,7 @@ pub(super) fn handlers(settings: &RunArgs) -> usize {
 /// Builds the worker. It checks everything that can be checked without running a job.
 pub(super) async fn build(
     storage: Arc<dyn Storage>,
+    version: Option<&'static str>,
     setup: Option<Setup>,
     settings: &RunArgs,
     recorder: Option<Arc<dyn Recorder>>,
@@ -34,6 +35,9 @@ pub(super) async fn build(
     let mut builder = Worker::builder(storage);
     if let Some(recorder) = recorder {
         builder = builder.recorder(recorder);
+    }
+    if let Some(version) = version {
+        builder = builder.program_version(version);
     }
     if let Some(setup) = setup {
         builder =
@@ -58,6 +62,7 @@ fn configure(mut builder: WorkerBuilder, settings: &RunArgs) -> WorkerBuilder {
         retain_cancelled,
         retain_discarded,
         environment,
+        program_version,
         listen: _,
     } = settings;
     if let Some(slots) = slots {
@@ -92,6 +97,9 @@ fn configure(mut builder: WorkerBuilder, settings: &RunArgs) -> WorkerBuilder {
     }
     if let Some(environment) = environment {
         builder = builder.environment(environment);
+    }
+    if let Some(version) = program_version {
+        builder = builder.program_version(version);
     }
     // A list of queues in the options replaces the queues of the set-up.
     let Some(QueueList(entries)) = queues else { return builder };

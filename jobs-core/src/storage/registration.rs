@@ -21,7 +21,7 @@ pub struct WorkerInfo {
     pub pid: u32,
     /// The queues it serves.
     pub queues: Vec<String>,
-    /// The version of its program.
+    /// The version of its program. `None` if the program does not say it.
     pub version: Option<String>,
     /// The queues with the number of jobs that it runs at once. An operator may set another number.
     pub slots: Vec<(String, usize)>,

@@ -36,7 +36,7 @@ pub struct WorkerBuilder {
     retention: Retention,
     keep_history: Duration,
     environment: Option<String>,
-    program_version: String,
+    program_version: Option<String>,
 }
 
 impl std::fmt::Debug for WorkerBuilder {
@@ -74,7 +74,7 @@ impl WorkerBuilder {
             retention: Retention::default(),
             keep_history: Settings::KEEP_HISTORY,
             environment: None,
-            program_version: env!("CARGO_PKG_VERSION").to_owned(),
+            program_version: None,
         }
     }
 
@@ -212,9 +212,12 @@ impl WorkerBuilder {
         self
     }
 
-    /// The version of the program, which `worker workers` shows. Default: the version of `diesel-jobs`.
+    /// The version of the program, which `worker workers` and the dashboard show, such as `env!("CARGO_PKG_VERSION")`
+    /// or a commit. Default: none. [`diesel_jobs::worker!`] sets that of the package that calls it.
+    ///
+    /// [`diesel_jobs::worker!`]: https://docs.rs/diesel-jobs/latest/diesel_jobs/macro.worker.html
     pub fn program_version(mut self, version: impl Into<String>) -> Self {
-        self.program_version = version.into();
+        self.program_version = Some(version.into());
         self
     }
 
@@ -242,7 +245,9 @@ impl WorkerBuilder {
         if let Some(environment) = &self.environment {
             check_words("the worker's environment", environment).map_err(WorkerError::Setting)?;
         }
-        check_words("the program's version", &self.program_version).map_err(WorkerError::Setting)?;
+        if let Some(version) = &self.program_version {
+            check_words("the program's version", version).map_err(WorkerError::Setting)?;
+        }
         let known: BTreeSet<&str> =
             registry.queues().into_iter().chain(self.declared.iter().map(String::as_str)).collect();
         let mut queues = BTreeMap::new();

@@ -26,7 +26,7 @@ pub(crate) struct Settings {
     pub(crate) environment: Option<String>,
     pub(crate) layers: Layers,
     /// For the list of workers.
-    pub(crate) program_version: String,
+    pub(crate) program_version: Option<String>,
     pub(crate) recorders: Recorders,
 }
 
@@ -82,7 +82,7 @@ mod tests {
             retention: Retention::default(),
             environment: None,
             layers: Layers::default(),
-            program_version: String::new(),
+            program_version: None,
             recorders: Recorders::default(),
             keep_history: Duration::ZERO,
         }

@@ -202,7 +202,7 @@ impl Shared {
             host: gethostname::gethostname().to_string_lossy().into_owned(),
             pid: std::process::id(),
             queues: self.settings.queues.keys().cloned().collect(),
-            version: Some(self.settings.program_version.clone()),
+            version: self.settings.program_version.clone(),
             slots: self.settings.queues.clone().into_iter().collect(),
             kinds: self.registry.kinds(),
             lease: self.settings.lease,

@@ -3,7 +3,7 @@
 use fixture_app::{Greet, HOUR, Wait, WaitFor};
 use serde_json::Value;
 
-use crate::support::{Gate, until};
+use crate::support::{Gate, until, worker};
 
 on_each_database! {
     fn jobs_are_run_without_naming_a_command(db) {
@@ -37,6 +37,21 @@ on_each_database! {
         assert_eq!(db.json(&["show", &id.to_string()])["state"], "completed");
         assert_eq!(db.json(&["show", &left.to_string()])["state"], "available");
         assert_eq!(db.json(&["stats"])["workers"], Value::Array(vec![]), "the worker took itself off the list");
+    }
+
+    fn workers_show_the_version_of_the_application_unless_another_is_given(db) {
+        let db = db.migrated();
+        let (own, commit) = (env!("CARGO_PKG_VERSION"), "5f2a91c");
+        let option = ["run", "--program-version", commit];
+        for (args, variable, version) in [(&["run"][..], "", own), (&["run"], commit, commit), (&option, "x", commit)] {
+            let worker = worker("fixture-worker").args(args).env("DATABASE_URL", &db.url).env("JOBS_VERSION", variable).start();
+            until(|| match db.json(&["workers"]) {
+                list if list[0]["version"] == version => Ok(()),
+                list => Err(list.to_string()),
+            });
+            worker.signal("TERM");
+            worker.ended().succeeded();
+        }
     }
 
     fn the_grace_period_ends_and_the_attempt_is_given_back(db) {
