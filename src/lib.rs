@@ -78,7 +78,7 @@ pub use diesel_jobs_storage::{
 #[cfg(feature = "metrics")]
 pub use metrics_recorder::MetricsRecorder;
 
-/// The items that the macros' output uses. Do not use them: they change without notice.
+/// Items for the code that the macros generate. Do not use them yourself: they change without notice.
 #[doc(hidden)]
 pub mod __private {
     #[cfg(feature = "cli")]

@@ -1,9 +1,9 @@
 //! The macro that generates a worker's `main`.
 
-/// Generates the `main` of a worker binary, with the whole command line of [`cli`](crate::cli).
+/// Generates the `main` function of a worker binary, with the whole command line of [`cli`](crate::cli).
 ///
-/// Name the crate that contains the jobs. The linker drops a crate that the binary does not reference, and its jobs
-/// with it. If other crates contain jobs, add `use other_app as _;` for each.
+/// Name the crate that contains your jobs: the linker drops a crate that the binary does not reference, and its jobs
+/// with it. If further crates contain jobs, add `use other_app as _;` for each of them.
 ///
 /// ```
 /// # extern crate core as my_app;
@@ -11,8 +11,8 @@
 /// diesel_jobs::worker!(my_app);
 /// ```
 ///
-/// If the worker needs state, queues or limits of its own, name a set-up function. It is an `async fn` from
-/// `diesel_jobs::WorkerBuilder` to `Result<diesel_jobs::WorkerBuilder, E>`, where `E` is any error:
+/// To give the worker state, layers, queues or other settings, name a setup function. It is an `async fn` that takes a
+/// `diesel_jobs::WorkerBuilder` and returns a `Result<diesel_jobs::WorkerBuilder, E>`, where `E` is any error:
 ///
 /// ```
 /// # extern crate self as my_app;
@@ -26,7 +26,7 @@
 /// # fn main() {}
 /// ```
 ///
-/// If the binary itself contains the jobs, omit the crate: `diesel_jobs::worker!()`, or `diesel_jobs::worker!(setup =
+/// If the jobs are in the binary itself, omit the crate: `diesel_jobs::worker!()` or `diesel_jobs::worker!(setup =
 /// setup_worker)`.
 #[cfg(feature = "cli")]
 #[macro_export]
@@ -51,7 +51,8 @@ macro_rules! worker {
     };
 }
 
-/// Stands for the macro in builds without the feature `cli`, and says what is missing.
+/// Takes the place of the macro in builds without the feature `cli`: it fails to compile, with an error that names the
+/// feature.
 #[cfg(not(feature = "cli"))]
 #[macro_export]
 macro_rules! worker {

@@ -8,8 +8,10 @@ use ::metrics::{
 use diesel_jobs_core::metrics::{ByJob, Metric, MetricType, names};
 use diesel_jobs_core::{Event, Gauge, Recorder, WorkerHandle};
 
-/// Passes what a worker does on to the crate `metrics`, with the names and labels of [`names`]. Install your
-/// exporter first. Give it the bounds of [`names::SECONDS`] for the histograms of durations, if it asks for bounds.
+/// Reports the metrics of a worker through the crate `metrics`, under the names and labels of [`names`].
+///
+/// Install your exporter before you create the recorder. If the exporter needs bucket bounds for its histograms, use
+/// [`names::SECONDS`] for those of durations.
 ///
 /// ```no_run
 /// # use std::sync::Arc;
@@ -25,7 +27,7 @@ pub struct MetricsRecorder {
 }
 
 impl MetricsRecorder {
-    /// Describes all metrics to the exporter.
+    /// Creates a recorder, and describes all metrics to the installed exporter.
     pub fn new() -> Self {
         for metric in names::ALL {
             let (name, unit) = (metric.prometheus, if metric.unit == "s" { Unit::Seconds } else { Unit::Count });
@@ -38,8 +40,8 @@ impl MetricsRecorder {
         Self::default()
     }
 
-    /// Sets the gauges of this worker: running jobs, slots, the age of the heartbeat and so on. Call it every few
-    /// seconds, or before the exporter is asked.
+    /// Sets the gauges of this worker, such as running jobs, slots and the age of the heartbeat, to their current
+    /// values. Call it every few seconds, or each time before the exporter is scraped.
     pub fn publish(&self, worker: &WorkerHandle) {
         for Gauge { metric, labels, value } in Gauge::of_worker(worker) {
             let labels: Vec<Label> =

@@ -1,5 +1,5 @@
-//! OpenTelemetry, behind the feature `opentelemetry`: a recorder for a `Meter`, and traces. A trace goes from an
-//! enqueue through the attempts of the job to the jobs that its handler enqueues.
+//! OpenTelemetry (feature `opentelemetry`): a recorder that reports metrics to a `Meter`, and traces. A trace connects
+//! an enqueue with the attempts of the job, and these with the jobs that its handler enqueues.
 //!
 //! ```no_run
 //! # use std::sync::Arc;

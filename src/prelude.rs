@@ -1,4 +1,4 @@
-//! What a module with jobs in it needs: `use diesel_jobs::prelude::*;`
+//! The items that a module with jobs needs: `use diesel_jobs::prelude::*;`
 
 pub use crate::{
     BatchContext, BatchHandled, CompleteIn, Enqueue, EnqueueEach, Handle, HandleBatch, HandleBatchIn, HandleBlocking,

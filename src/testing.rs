@@ -1,5 +1,6 @@
-//! Tools for tests of applications (feature `testing`). They show which jobs a connection has enqueued, and run these
-//! jobs on the same connection, inside the transaction of the test. No worker and no second connection are needed.
+//! Tools for testing your application (feature `testing`). They show which jobs a connection has enqueued, and run
+//! these jobs on the same connection, inside the transaction of the test. You need neither a worker nor a second
+//! connection.
 //!
 //! ```
 //! use diesel::prelude::*;
@@ -46,19 +47,23 @@ pub use diesel_jobs_storage::testing::{
 #[doc(hidden)]
 pub use diesel_jobs_storage::testing::{Prepared, TestSettings, differs, never, run_async_test, run_test};
 
-/// Asserts that a connection has enqueued a job. It reads the jobs that wait, inside the connection's transaction.
+/// Asserts that a job is enqueued. The macro reads the waiting jobs that the connection sees, inside its transaction.
 ///
-/// `assert_enqueued!(conn, Charge { order_id: 7 })`: write the job like a struct literal. Each field is compared with
-/// `==`, and its value may be any expression. `..` stands for all other fields, which are not compared. `Charge` alone
-/// means any job of this kind.
+/// Write the job like a struct literal: `assert_enqueued!(conn, Charge { order_id: 7 })`. The value of a field may be
+/// any expression, and is compared with `==`. `..` stands for all other fields, which are then not compared. The name
+/// alone, as in `assert_enqueued!(conn, Charge)`, matches every job of this kind.
 ///
-/// Options after the job: `queue = "mail"`, `priority = 5`, `max_attempts = 3`, `tags = ["vip"]`, `run_at = time`,
-/// `run_in = 3500..3700` (seconds or `Duration`s from now), `count = 2` (exactly two jobs; without it, at least one).
+/// Options may follow the job: `queue = "mail"`, `priority = 5`, `max_attempts = 3`, `tags = ["vip"]`, `run_at = time`,
+/// `run_in = 3500..3700` (a range of seconds or `Duration`s from now) and `count = 2` (exactly two jobs; without it, at
+/// least one).
 ///
-/// On an async connection the macro returns a future: `assert_enqueued!(conn, ..).await`. The type needs a
-/// handler (`#[job]` or `#[derive(Job)]`). Jobs of its earlier versions are compared with upgraded arguments. A failed
-/// assertion panics. Its message shows the waiting jobs of this kind and the fields that differ. Jobs with the fewest
-/// differences come first.
+/// On an async connection the macro returns a future: `assert_enqueued!(conn, ..).await`. The type must have a handler
+/// (`#[job]` or `#[derive(Job)]`). Stored jobs of earlier versions are upgraded before they are compared.
+///
+/// # Panics
+///
+/// Panics if the assertion fails. The message shows the waiting jobs of this kind and the fields in which they differ,
+/// the closest matches first.
 #[macro_export]
 macro_rules! assert_enqueued {
     ($conn:expr, $($rest:tt)+) => {
@@ -66,7 +71,7 @@ macro_rules! assert_enqueued {
     };
 }
 
-/// Asserts that a connection has not enqueued such a job. The syntax is that of [`assert_enqueued!`], without `count`.
+/// Asserts that no such job is enqueued. The syntax is that of [`assert_enqueued!`], without the option `count`.
 #[macro_export]
 macro_rules! refute_enqueued {
     ($conn:expr, $($rest:tt)+) => {
@@ -77,9 +82,9 @@ macro_rules! refute_enqueued {
 /// Asserts that stored jobs of this kind can still be decoded.
 ///
 /// `assert_golden!(Charge::new(7, "EUR"))` compares the job with the file `jobs/golden/charge.v1.json` in the package
-/// of the test. The first run writes this file: commit it. Later runs panic if the file no longer decodes, or decodes
-/// to another job. The files of the earlier versions in `upgrade` must exist and decode, too. If the environment
-/// variable `CI` is set, a missing file is an error and nothing is written.
+/// of the test. The first run writes this file; commit it. Later runs panic if the file no longer decodes, or if it
+/// decodes to a different job. For each earlier version that the job upgrades from, the file of that version must also
+/// exist and decode. If the environment variable `CI` is set, a missing file fails the test instead of being written.
 #[macro_export]
 macro_rules! assert_golden {
     ($job:expr $(,)?) => {
@@ -126,8 +131,8 @@ macro_rules! __expectation {
     }};
 }
 
-/// Fails to compile if a field does not exist, or if one is missing and there is no `..`. For a missing field it is a
-/// struct literal, because its error names the field.
+/// Fails to compile if a field does not exist, or if a field is missing and there is no `..`. Without `..`, it expands
+/// to a struct literal, because the error for a literal names the missing fields.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __listed {

@@ -1,7 +1,7 @@
-//! Batch handlers: one call with the arguments of several jobs of a kind, and one result per job.
+//! Batch handlers: one call receives the arguments of several jobs of a kind, and returns one result per job.
 //!
-//! Each job keeps its own attempt: its lease, its layers, its retries. Only the call is shared, and the transaction if
-//! the handler takes the connection.
+//! Each job still has an attempt of its own, with its own lease, layers and retries. The jobs of a batch share only the
+//! call and, if the handler takes a connection, the transaction.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -23,8 +23,8 @@ use crate::panics;
     note = "write `impl HandleBatch for {Self} {{ async fn handle(jobs: Vec<Self>, ctx: BatchContext) -> BatchHandled {{ .. }} }}`, or leave `batch` out"
 )]
 pub trait HandleBatch: crate::job::Job {
-    /// Runs one attempt of each of these jobs. Returns one result per job, in the order of the jobs. With an error, the
-    /// attempts of all jobs fail.
+    /// Runs one attempt of each of these jobs. Returns one result per job, in the order of the jobs, or an error, with
+    /// which the attempts of all jobs fail.
     fn handle(jobs: Vec<Self>, ctx: BatchContext) -> impl Future<Output = BatchHandled> + Send;
 }
 
@@ -36,9 +36,9 @@ pub trait HandleBatch: crate::job::Job {
     note = "write `impl HandleBatchIn<{C}> for {Self} {{ async fn handle(jobs: Vec<Self>, conn: &mut {C}, ctx: BatchContext) -> BatchHandled {{ .. }} }}`"
 )]
 pub trait HandleBatchIn<C>: crate::job::Job {
-    /// Runs one attempt of each of these jobs. Returns one result per job, in the order of the jobs. What it has
-    /// written is committed with the ends of all attempts, including those that failed. With an error, everything is
-    /// rolled back, and the attempts of all jobs fail.
+    /// Runs one attempt of each of these jobs. Returns one result per job, in the order of the jobs: the writes of the
+    /// handler are then committed together with the ends of all attempts, including those that failed. If it returns an
+    /// error instead, its writes are rolled back, and the attempts of all jobs fail.
     fn handle(jobs: Vec<Self>, conn: &mut C, ctx: BatchContext) -> impl Future<Output = BatchHandled> + Send;
 }
 
@@ -54,7 +54,7 @@ pub trait HandleBlockingBatchIn<C>: crate::job::Job {
     fn handle(jobs: Vec<Self>, conn: &mut C, ctx: BatchContext) -> BatchHandled;
 }
 
-/// What a batch handler returns: one result per job, in the order of the jobs, or an error for all.
+/// What a batch handler returns: one result per job, in the order of the jobs, or one error for all of them.
 pub type BatchHandled = Result<Vec<Handled>, JobError>;
 
 /// The contexts of the jobs of a batch.
@@ -67,13 +67,13 @@ impl BatchContext {
         &self.0
     }
 
-    /// The value of this type that the worker was given with `WorkerBuilder::state`, or that a layer has added to the
-    /// first job.
+    /// The value of type `T` that a layer has added to the attempt of the first job or, if there is none, that the
+    /// worker was given with `WorkerBuilder::state`.
     pub fn state<T: Send + Sync + 'static>(&self) -> Option<&T> {
         self.0.first().and_then(|ctx| ctx.state())
     }
 
-    /// The answer that completes all jobs.
+    /// The result that completes all jobs of the batch.
     pub fn complete_all(&self) -> BatchHandled {
         Ok(self.0.iter().map(|_| Ok(Outcome::Complete)).collect())
     }

@@ -22,7 +22,7 @@ use crate::states::{State, States};
 use crate::stop::Stop;
 use crate::trace_context::Traceparent;
 
-/// The running job. It is cheap to clone. A handler takes it by value or by reference.
+/// The context of a running job. Handlers take it by value or by reference. It is cheap to clone.
 #[derive(Clone)]
 pub struct JobContext(Arc<Inner>);
 
@@ -51,7 +51,8 @@ fn no_secrets() -> Arc<Reports> {
 }
 
 impl JobContext {
-    /// The context of a claimed job. Workers make one for each attempt. Tests of handlers may make one, too.
+    /// Creates the context of a claimed job. Workers create one for each attempt. In tests, build one with
+    /// [`TestContext`](crate::TestContext).
     pub fn new(job: ClaimedJob, token: CancellationToken, states: Arc<States>) -> Self {
         let keep = Keep::For(Retention::default().completed);
         Self::with(job, Stop::by(token), states, keep, None, no_secrets(), Instant::now())
@@ -115,7 +116,7 @@ impl JobContext {
         }))
     }
 
-    /// The job's id. It is the same in all attempts.
+    /// The job's id. It is the same for all attempts.
     pub fn id(&self) -> JobId {
         self.0.job.lease.job
     }
@@ -130,12 +131,13 @@ impl JobContext {
         &self.0.job.queue
     }
 
-    /// The number of this attempt, from 1. Runs that ended with a snooze or a graceful stop are not counted.
+    /// The number of this attempt, starting from 1. Earlier runs that ended with a snooze or a graceful stop are not
+    /// counted.
     pub fn attempt(&self) -> u16 {
         self.0.job.attempt
     }
 
-    /// After this many failed attempts the job is discarded.
+    /// How many attempts the job has, including the first. If the last one fails, the job is discarded.
     pub fn max_attempts(&self) -> u16 {
         self.0.job.max_attempts
     }
@@ -145,13 +147,13 @@ impl JobContext {
         self.0.job.enqueued_at
     }
 
-    /// When the job was due.
+    /// When the job became due.
     pub fn run_at(&self) -> DateTime<Utc> {
         self.0.job.run_at
     }
 
-    /// The trace context of the enqueue, as a W3C `traceparent`. The span of the attempt already continues or links
-    /// this trace, if the program has a [`set_trace_link`](crate::set_trace_link).
+    /// The trace context of the enqueue, as a W3C `traceparent`. If the program has called
+    /// [`set_trace_link`](crate::set_trace_link), the span of the attempt already continues this trace or links to it.
     pub fn traceparent(&self) -> Option<&str> {
         self.0.job.traceparent.as_ref().map(Traceparent::as_str)
     }
@@ -161,17 +163,18 @@ impl JobContext {
         self.0.job.claimed_at
     }
 
-    /// The time by this machine's clock. A test that skips time sets it.
+    /// The current time by this machine's clock. In a test that sets or skips time, it is the time of the test.
     pub fn now(&self) -> DateTime<Utc> {
         self.0.now.unwrap_or_else(Utc::now)
     }
 
-    /// Reports how far the job is: `done` of `total`, in words. `worker show` and the view of all jobs show the newest
-    /// report. It is kept over the attempts of the job.
+    /// Reports the progress of the job: `done` of `total` units, and a message. `worker show` and the view of all jobs
+    /// show the newest report, which the job keeps across its attempts.
     ///
-    /// It does not wait. The worker stores the newest report of each job at most once a second, on its own connection.
-    /// So it is seen while the handler's transaction is open, and a rollback does not undo it. A message is cut after 8
-    /// KiB, and the values of secret arguments are removed from it.
+    /// This function does not wait for the database. The worker stores the newest report of each job at most once a
+    /// second, through a connection of its own. The report is therefore visible while the handler's transaction is
+    /// still open, and a rollback does not undo it. Messages are truncated to 8 KiB, and the values of secret arguments
+    /// are removed from them.
     ///
     /// ```
     /// # use diesel_jobs_core::JobContext;
@@ -186,27 +189,29 @@ impl JobContext {
         self.0.reports.add(&self.0.job, done, total, message.into());
     }
 
-    /// Takes the report that is not stored yet.
+    /// Takes the reports that are not stored yet.
     #[cfg(feature = "testing")]
     #[doc(hidden)]
     pub fn take_progress(&self) -> Vec<ProgressReport> {
         self.0.reports.take()
     }
 
-    /// An idempotency key for other systems. It is the same in all attempts of this job, even after an operator's
-    /// retry, and different for every other job. The key contains the time of the enqueue in microseconds, because
-    /// another database, a restored one or a new schema may assign the same id again.
+    /// An idempotency key to pass to other systems. It is the same in all attempts of this job, even after a retry by
+    /// an operator, and different for every other job. The key contains the time of the enqueue in microseconds,
+    /// because another database, a restored database or a newly created schema may assign the same id again.
     pub fn idempotency_key(&self) -> String {
         format!("job-{}-{}", self.id(), self.enqueued_at().timestamp_micros())
     }
 
-    /// A number that grows with each lease of this job. If another system stores the largest number and refuses smaller
-    /// ones, an attempt that has lost its lease cannot write to it.
+    /// A number that increases with each lease of this job. If another system stores the largest number it has seen and
+    /// refuses smaller ones, an attempt that has lost its lease can no longer write there once a later attempt has
+    /// written.
     pub fn fencing_token(&self) -> i32 {
         self.0.job.lease.number
     }
 
-    /// Waits until the attempt should stop: its worker shuts down, its lease is lost, or its time is up.
+    /// Waits until the attempt should stop: its lease is lost, its time limit is reached, or its worker is shutting
+    /// down and the grace period is over.
     pub async fn cancelled(&self) {
         self.0.stop.token().cancelled().await;
     }
@@ -216,7 +221,7 @@ impl JobContext {
         self.0.stop.is_asked()
     }
 
-    /// The token of [`cancelled`](Self::cancelled), for other functions and tasks.
+    /// The token behind [`cancelled`](Self::cancelled), to pass to other functions and tasks.
     pub fn cancellation_token(&self) -> CancellationToken {
         self.0.stop.token().clone()
     }
@@ -225,8 +230,8 @@ impl JobContext {
         &self.0.stop
     }
 
-    /// The value of this type that a layer has added to this attempt, or that the worker was given with
-    /// `WorkerBuilder::state`.
+    /// The value of type `T` that a layer has added to this attempt or, if there is none, that the worker was given
+    /// with `WorkerBuilder::state`.
     pub fn state<T: Send + Sync + 'static>(&self) -> Option<&T> {
         let mut added = self.0.layered.get().into_iter().flatten().rev().filter_map(OnceLock::get);
         added.find_map(States::get).or_else(|| self.0.states.get())

@@ -7,9 +7,10 @@ use serde::{Serialize, Serializer};
 
 use crate::job_id::JobId;
 
-/// The result of an enqueue: the id of the job, and whether the enqueue has inserted it.
+/// The result of an enqueue: the id of the job, and whether the enqueue inserted the job or found an existing one.
 ///
-/// Dereferences to, and serializes as, its [`JobId`]. In a statement of Diesel it is a value for a `BigInt` column.
+/// Dereferences to, and serializes as, its [`JobId`]. In a Diesel statement, it can be used as a value for a `BigInt`
+/// column.
 ///
 /// ```
 /// # use diesel_jobs_core::{Enqueued, JobId};
@@ -60,17 +61,17 @@ impl Enqueued {
         self.id
     }
 
-    /// Whether the enqueue has inserted the job.
+    /// Whether the enqueue inserted the job.
     pub fn is_new(self) -> bool {
         self.how == How::New
     }
 
-    /// Whether the job existed already, and the enqueue has changed nothing.
+    /// Whether the job already existed, and the enqueue changed nothing.
     pub fn is_existing(self) -> bool {
         self.how == How::Existing
     }
 
-    /// Whether the job existed already, and the enqueue has changed it.
+    /// Whether the job already existed, and the enqueue changed it.
     pub fn is_replaced(self) -> bool {
         self.how == How::Replaced
     }

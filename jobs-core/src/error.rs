@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::backtraces;
 pub(crate) use crate::failure::{Failure, FailureKind};
 
-/// What should follow a failed attempt.
+/// What follows a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Backoff,
@@ -17,8 +17,8 @@ enum Next {
     Never,
 }
 
-/// An error of a handler that can also say what should follow: a retry after a given time, or no retry. Without that,
-/// and after any other error, the job waits for its backoff.
+/// An error of a handler that can also set what follows the failed attempt: a retry after a given time, or no retry at
+/// all. Unless it does, the job is retried after its backoff, as after any other error.
 ///
 /// ```
 /// use diesel_jobs_core::{JobError, ResultExt};
@@ -49,24 +49,24 @@ struct Origin {
 
 impl JobError {
     /// Wraps any `std::error::Error`, an `anyhow::Error` or a `Box<dyn Error + Send + Sync>`. The job is retried after
-    /// its backoff.
+    /// its backoff, unless the wrapped error is itself a `JobError` that sets something else.
     pub fn new<M>(error: impl IntoJobError<M>) -> Self {
         error.into_job_error()
     }
 
-    /// An error that is only a message.
+    /// Creates an error from a message. The job is retried after its backoff.
     pub fn msg(message: impl fmt::Display + fmt::Debug + Send + Sync + 'static) -> Self {
         Self::of_kind(FailureKind::Error, anyhow::Error::msg(message))
     }
 
-    /// Retries after `delay` instead of the job's backoff. The attempt is consumed, so a job without attempts left is
+    /// Retries the job after `delay` instead of its backoff. The attempt counts: if it was the last one, the job is
     /// discarded.
     pub fn retry_in(mut self, delay: Duration) -> Self {
         self.next = Next::In(delay);
         self
     }
 
-    /// Makes this the last attempt: the job is discarded.
+    /// Makes the failure permanent: the job is discarded, even if it has attempts left.
     pub fn fatal(mut self) -> Self {
         self.next = Next::Never;
         self
@@ -96,18 +96,18 @@ impl JobError {
         self.kind
     }
 
-    /// Whether no further attempt follows.
+    /// Whether the error is permanent, so that no further attempt follows. See [`fatal`](Self::fatal).
     pub fn is_fatal(&self) -> bool {
         self.next == Next::Never
     }
 
-    /// The file, line and column of a panic.
+    /// The file, line and column of the panic, if the handler panicked.
     pub fn place(&self) -> Option<&str> {
         self.origin.as_ref()?.place.as_deref()
     }
 
-    /// The functions that were active when the error was made or the handler panicked, from there to the handler. They
-    /// are captured only if the variable `RUST_BACKTRACE` or `RUST_LIB_BACKTRACE` is set.
+    /// The backtrace from the place where the error was created or the handler panicked, up to the handler. It is
+    /// captured only if the environment variable `RUST_BACKTRACE` or `RUST_LIB_BACKTRACE` is set.
     pub fn backtrace(&self) -> Option<String> {
         let captured = self.origin.as_ref().and_then(|origin| origin.backtrace.clone());
         captured.or_else(|| backtraces::of(self.source.backtrace()))
@@ -179,7 +179,7 @@ impl std::error::Error for JobError {
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The errors that a handler may return. The compiler infers `M`. Without `M` the two implementations would overlap,
+/// The errors that a handler may return. The compiler infers `M`. Without it, the implementations would overlap,
 /// because a later version of `anyhow` might convert from `Box<dyn Error + Send + Sync>`.
 #[diagnostic::on_unimplemented(
     message = "a job cannot fail with `{Self}`",
@@ -188,7 +188,7 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 )]
 pub trait IntoJobError<M> {
     /// Converts the error. A `JobError` inside it keeps its [`retry_in`](JobError::retry_in) or
-    /// [`fatal`](JobError::fatal). There is one exception: an `anyhow::Error` that was converted to a box hides the
+    /// [`fatal`](JobError::fatal), except inside an `anyhow::Error` that was converted to a box: such a box hides the
     /// type.
     fn into_job_error(self) -> JobError;
 }
@@ -217,11 +217,11 @@ impl IntoJobError<Boxed> for BoxError {
     }
 }
 
-/// Sets on a `Result` what should follow its error. The compiler infers `M`.
+/// Extends `Result` with methods that set what follows its error. The compiler infers `M`.
 pub trait ResultExt<T, M> {
-    /// See [`JobError::fatal`].
+    /// Makes the error permanent, see [`JobError::fatal`].
     fn fatal(self) -> Result<T, JobError>;
-    /// See [`JobError::retry_in`].
+    /// Retries the job after `delay`, see [`JobError::retry_in`].
     fn retry_in(self, delay: Duration) -> Result<T, JobError>;
 }
 
@@ -249,8 +249,7 @@ macro_rules! debug_as_display {
     )+};
 }
 
-/// No Tokio runtime is running. Without this check, the first future that waits for a timer, a socket or a thread would
-/// panic.
+/// No Tokio runtime is running. Without one, the first future that waits for a timer, a socket or a thread would panic.
 #[derive(thiserror::Error)]
 #[error(
     "no tokio runtime is running here, and the worker and its database connections need one: write `#[tokio::main]` above \
@@ -262,7 +261,7 @@ pub struct NoRuntime;
 debug_as_display!(NoRuntime);
 
 impl NoRuntime {
-    /// Fails outside of a runtime.
+    /// Returns an error if it is called outside of a Tokio runtime.
     pub fn check() -> Result<(), Self> {
         tokio::runtime::Handle::try_current().map(drop).map_err(|_| Self)
     }

@@ -1,4 +1,4 @@
-//! Jobs that expire: they are cancelled if their first attempt does not start in time.
+//! Jobs that expire: a job is cancelled if its first attempt does not start in time.
 
 use chrono::{DateTime, Utc};
 
@@ -6,17 +6,17 @@ use crate::error::{Failure, FailureKind};
 use crate::failure::cancel_fingerprint;
 use crate::lease::ClaimedJob;
 
-/// The reason with which such a job is cancelled.
+/// The reason that is recorded when a job is cancelled because it expired.
 pub const EXPIRED: &str = "expired: its first attempt did not start in time";
 
-/// The reason as it is recorded.
+/// The failure that is recorded when a job is cancelled because it expired.
 pub fn expired() -> Failure {
     let mut failure = Failure::new(FailureKind::Cancelled, EXPIRED);
     failure.fingerprint = cancel_fingerprint(EXPIRED);
     failure
 }
 
-/// Whether the claimed job must not start any more. `now` is the database's time.
+/// Whether a claimed job has expired and must not start. `now` is the time of the database.
 pub fn is_expired(job: &ClaimedJob, now: DateTime<Utc>) -> bool {
     job.start_by.is_some_and(|time| time <= now)
 }

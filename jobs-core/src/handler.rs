@@ -68,7 +68,7 @@ impl fmt::Debug for Handler {
     }
 }
 
-/// The handler of a type with `#[derive(Job)]`. A type with the options `blocking` or `connection` in `#[job(..)]`
+/// The handler of a type with `#[derive(Job)]`. A type with the option `blocking`, `connection` or both in `#[job(..)]`
 /// implements [`HandleBlocking`], [`HandleIn`] or [`HandleBlockingIn`] instead.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no handler",
@@ -91,7 +91,8 @@ pub trait HandleBlocking: Job {
     fn handle(self, ctx: JobContext) -> Handled;
 }
 
-/// The handler of a type with `#[job(connection = C)]`. It runs inside the transaction that finishes the job.
+/// The handler of a type with `#[job(connection = C)]`. It runs inside the transaction that finishes the job, so that
+/// its writes and the completion commit together.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no handler that takes a `{C}`",
     label = "needs `impl HandleIn<{C}> for {Self}`",
@@ -121,9 +122,9 @@ pub struct Registration {
     pub kind: &'static str,
     /// The path of the type.
     pub type_name: &'static str,
-    /// Its place in the source code, `file:line`.
+    /// The place of the type in the source code, as `file:line`.
     pub location: &'static str,
-    /// The kind's defaults.
+    /// The options of the kind.
     pub options: JobOptions,
     /// The handler.
     pub handler: Handler,
@@ -135,13 +136,13 @@ pub struct Registration {
     pub connection: Option<fn() -> TypeKey>,
     /// The version of the arguments, from 1.
     pub version: u16,
-    /// The kinds of the earlier versions whose stored jobs this handler runs too, the oldest first.
+    /// The kinds of earlier versions whose stored jobs this handler also runs, oldest first.
     pub earlier: &'static [&'static str],
-    /// Makes the job that is enqueued when a job of this kind is discarded.
+    /// Creates the job that is enqueued when a job of this kind is discarded.
     pub on_discarded: Option<OnDiscarded>,
 }
 
-/// A job type with a registration. The macros implement it.
+/// A job type with a handler. The macros implement it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no handler",
     note = "`#[job]` on a function and `#[derive(Job)]` with `impl Handle` (or `HandleBlocking`, `HandleIn`, `HandleBlockingIn`) make one"

@@ -2,7 +2,8 @@
 //!
 //! A dump and a copy of the file contain both. That is their purpose: workers must not run the jobs of a copy. An
 //! automatic identifier cannot distinguish a copy from its original. Clones, upgrades, failovers and restores may
-//! change or keep it, and they are legitimate. So the operator names the environment, and workers compare the name.
+//! change or keep it, and they are legitimate. The operator therefore names the environment, and workers compare the
+//! name.
 
 use std::fmt;
 
@@ -14,23 +15,24 @@ use crate::storage_error::StorageError;
 /// The longest name of an environment, actor or reason, in characters.
 const LONGEST: usize = 500;
 
-/// What holds for all workers of a database.
+/// What applies to all workers of a database.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Installation {
-    /// The environment that the database belongs to. `None` if it has no name; then any worker may serve it.
+    /// The environment that the database belongs to. If it is `None`, any worker may serve the database.
     pub environment: Option<String>,
     /// The freeze, while the database is frozen.
     pub frozen: Option<Freeze>,
-    /// Whether the server is a standby, which takes no writes.
+    /// Whether the server is a standby, which accepts no writes.
     pub standby: bool,
-    /// Whether it takes no writes of this role: it is a standby, or a setting makes transactions read-only.
+    /// Whether the server accepts no writes from this role, because it is a standby or because a setting makes
+    /// transactions read-only.
     pub read_only: bool,
 }
 
-/// A freeze: since when, by whom and why no job is claimed.
+/// A freeze of the database, during which no jobs are claimed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Freeze {
-    /// Since when.
+    /// When the database was frozen.
     pub at: DateTime<Utc>,
     /// Who froze the database.
     pub by: String,
@@ -46,9 +48,10 @@ impl fmt::Display for Freeze {
 }
 
 impl Installation {
-    /// Fails unless a worker of this environment may serve the database. If the database has a name, the worker must
-    /// have the same name. A worker without a name is refused, too, because it may run on a copy of production. If the
-    /// database has no name, any worker may serve it, so that the workers can be named before the database.
+    /// Returns an error unless a worker of this environment may serve the database. If the database has the name of an
+    /// environment, the worker must have the same one; a worker without a name is refused, because the database may be
+    /// a copy of production. If the database has no name, any worker may serve it, so that you can name the workers
+    /// before you name the database.
     pub fn admit(&self, worker: Option<&str>) -> Result<(), StorageError> {
         let Some(environment) = self.environment.as_deref() else { return Ok(()) };
         let problem = match worker {

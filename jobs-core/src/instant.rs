@@ -1,4 +1,4 @@
-//! The types of a point in time that a job can be scheduled for.
+//! The types of points in time for which a job can be scheduled.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -12,7 +12,8 @@ use chrono::{DateTime, TimeZone, Utc};
             (feature `jiff`)"
 )]
 pub trait IntoInstant {
-    /// The same point in time. One that `chrono` cannot represent becomes the nearest that it can.
+    /// Converts to the same point in time. If `chrono` cannot represent it, the result is the nearest point in time
+    /// that it can.
     fn into_instant(self) -> DateTime<Utc>;
 }
 

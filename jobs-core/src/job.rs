@@ -12,10 +12,10 @@ use crate::limit::{Limit, Rate, Sequence};
 use crate::new_job::{IntoNewJob, InvalidJob, NewJob};
 use crate::unique::Unique;
 
-/// The typed arguments of one kind of job.
+/// A type of job. A value of the type holds the arguments of one job.
 ///
-/// `#[job]` on a function and `#[derive(Job)]` on a type implement it. The provided methods return a builder that
-/// overrides the kind's defaults for one job:
+/// `#[job]` on a function and `#[derive(Job)]` on a type implement this trait. Its provided methods return a builder
+/// that overrides options of the kind for one job:
 ///
 /// ```
 /// # use diesel_jobs_core::{IntoNewJob, Job, JobOptions};
@@ -38,14 +38,15 @@ use crate::unique::Unique;
     note = "write `#[job]` above a function and name the type that it makes, or write `#[derive(Job)]` above a struct with serde's derives"
 )]
 pub trait Job: Serialize + DeserializeOwned + Send + 'static {
-    /// The name that is stored with every job of this kind. If you change it, no worker of the new program runs the
-    /// jobs that are stored already.
+    /// The name that is stored with every job of this kind. If you change it, workers of the new program do not run
+    /// jobs that are already stored under the old name.
     const KIND: &'static str;
 
-    /// The options of jobs of this kind. A single job may override some of them.
+    /// The options of all jobs of this kind. A single job can override some of them.
     const OPTIONS: JobOptions = JobOptions::new();
 
-    /// Makes the job due after `delay`, by the database's clock. Default: at once.
+    /// Makes the job due after `delay`, counted from the enqueue by the database's clock. Default: the job is due at
+    /// once.
     fn delay(self, delay: Duration) -> JobBuilder
     where
         Self: Sized,
@@ -53,7 +54,7 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
         JobBuilder::new(self).delay(delay)
     }
 
-    /// Makes the job due at `at`. A time in the past means at once.
+    /// Makes the job due at `at`. With a time in the past, the job is due at once.
     fn run_at(self, at: impl IntoInstant) -> JobBuilder
     where
         Self: Sized,
@@ -61,8 +62,8 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
         JobBuilder::new(self).run_at(at)
     }
 
-    /// Sets the priority. Jobs with a higher priority run first. Jobs of equal priority run in the order of `run_at`.
-    /// Default: the kind's, else 0.
+    /// Sets the priority. Jobs with a higher priority run first, and jobs of equal priority run in the order of their
+    /// `run_at`. Default: that of the kind, which is 0 unless the kind sets another one.
     fn priority(self, priority: i16) -> JobBuilder
     where
         Self: Sized,
@@ -70,7 +71,7 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
         JobBuilder::new(self).priority(priority)
     }
 
-    /// Sets the queue. Default: the kind's, else `default`.
+    /// Sets the queue. Default: that of the kind, which is `default` unless the kind sets another one.
     fn queue(self, queue: impl Into<String>) -> JobBuilder
     where
         Self: Sized,
@@ -78,7 +79,8 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
         JobBuilder::new(self).queue(queue)
     }
 
-    /// Sets how many attempts the job has, including the first. Default: the kind's, else 25.
+    /// Sets how many attempts the job has, including the first, from 1 to 32767. Default: that of the kind, which is 25
+    /// unless the kind sets another number.
     fn max_attempts(self, max_attempts: u16) -> JobBuilder
     where
         Self: Sized,
@@ -86,7 +88,8 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
         JobBuilder::new(self).max_attempts(max_attempts)
     }
 
-    /// Sets labels for your own queries. The worker does not read them. Default: none.
+    /// Sets labels for your own queries, at most 32 of up to 200 bytes each. Workers do not read them. Default: no
+    /// labels.
     fn tags<T: Into<String>>(self, tags: impl IntoIterator<Item = T>) -> JobBuilder
     where
         Self: Sized,
@@ -94,8 +97,8 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
         JobBuilder::new(self).tags(tags)
     }
 
-    /// Sets the limit of this job: how many jobs with the same name and key may run at once. Default: the kind's, else
-    /// none.
+    /// Sets a limit for this job: how many jobs with the limit's name and key may run at once. It replaces the limits
+    /// of the kind. Several calls set several limits.
     fn concurrency(self, limit: Limit) -> JobBuilder
     where
         Self: Sized,
@@ -103,8 +106,8 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
         JobBuilder::new(self).concurrency(limit)
     }
 
-    /// Puts this job into a sequence: it starts after all earlier jobs of the sequence have ended. Default: the kind's,
-    /// else none.
+    /// Puts this job into a sequence: it starts after all earlier jobs of the sequence have ended. It replaces the
+    /// sequence of the kind.
     fn sequence(self, sequence: Sequence) -> JobBuilder
     where
         Self: Sized,
@@ -112,8 +115,8 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
         JobBuilder::new(self).sequence(sequence)
     }
 
-    /// Sets the rate of this job: how many jobs with the same name and key may start in a period. Default: the kind's,
-    /// else none.
+    /// Sets a rate for this job: how many jobs with the rate's name and key may start in a period. It replaces the
+    /// rates of the kind. Several calls set several rates.
     fn rate(self, rate: Rate) -> JobBuilder
     where
         Self: Sized,
@@ -121,8 +124,8 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
         JobBuilder::new(self).rate(rate)
     }
 
-    /// Cancels this job if its first attempt has not started within this time after it is due, from 1 ms to 100 years.
-    /// Default: the kind's, else the job does not expire.
+    /// Cancels this job if its first attempt has not started within `time` after the job became due. `time` is from 1
+    /// ms to 100 years. Default: that of the kind; a job of a kind without one does not expire.
     fn expires_in(self, time: Duration) -> JobBuilder
     where
         Self: Sized,
@@ -130,8 +133,8 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
         JobBuilder::new(self).expires_in(time)
     }
 
-    /// Sets the unique key of this job, and what the enqueue does if another job has the key. Default: the kind's, else
-    /// the job has no key.
+    /// Gives this job a unique key, and sets what the enqueue does if another job has the key. Default: the rule of the
+    /// kind; a job of a kind without one has no key.
     fn unique(self, rule: Unique) -> JobBuilder
     where
         Self: Sized,
@@ -153,7 +156,7 @@ impl<J: Job> From<J> for JobBuilder {
 }
 
 impl JobBuilder {
-    /// Starts from a job and the defaults of its kind.
+    /// Creates a builder from a job, with the options of its kind.
     pub fn new<J: Job>(job: J) -> Self {
         Self::of(J::KIND, const { &J::OPTIONS }, &job)
     }

@@ -1,4 +1,4 @@
-//! What an enqueue can say about one job, instead of its kind.
+//! The options that an enqueue can set for one job, in place of those of its kind.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::limit::{Limit, OwnRule, Rate, Rules, Sequence};
 use crate::new_job::{IntoNewJob, InvalidJob, NewJob, RunAt};
 use crate::unique::Unique;
 
-/// One job with some of its kind's defaults overridden. Made by the methods of [`Job`](crate::Job).
+/// A job whose options may differ from those of its kind. The methods of [`Job`](crate::Job) return it.
 ///
-/// Its type does not contain the job's type. So jobs of several kinds fit into one `Vec` for `enqueue_all`:
-/// `vec![SendWelcome { user_id: 1 }.into(), Reindex.priority(-5)]`.
+/// `JobBuilder` has no type parameter for the job, so you can collect jobs of several kinds in one `Vec` for
+/// `enqueue_all`: `vec![SendWelcome { user_id: 1 }.into(), Reindex.priority(-5)]`.
 #[derive(Debug)]
 #[must_use = "a job does nothing until it is enqueued"]
 pub struct JobBuilder {

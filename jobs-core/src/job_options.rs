@@ -6,31 +6,32 @@ use crate::limit::KindRule;
 use crate::retry::Backoff;
 use crate::unique::Unique;
 
-/// The options of all jobs of a kind. A single job may override some of them.
+/// The options of all jobs of a kind. A single job can override some of them.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct JobOptions {
     /// The queue. Default: `default`.
     pub queue: &'static str,
-    /// Higher runs first. Default: 0.
+    /// The priority. Jobs with a higher priority run first. Default: 0.
     pub priority: i16,
     /// How many attempts a job has, including the first. Default: 25.
     pub max_attempts: u16,
-    /// The time limit of one attempt. Default: the worker's `timeout`, or unlimited.
+    /// How long one attempt may take. Default: the worker's `timeout`, which is unlimited unless it is set.
     pub timeout: Option<Duration>,
-    /// How long a failed job waits. Default: exponential with full jitter.
+    /// How long a failed job waits for its next attempt. Default: [`Backoff::DEFAULT`], exponential with full jitter.
     pub backoff: Backoff,
-    /// How long completed jobs are kept. Default: the worker's, 24 hours.
+    /// How long completed jobs stay readable. Default: the worker's retention, which is 24 hours unless it is set.
     pub retain: Retain,
-    /// The arguments whose values appear in no log, error or page. Default: none.
+    /// The names of the arguments whose values appear in no log, error or page. Default: none.
     pub secrets: &'static [&'static str],
-    /// The rules of the kind: its limits, its sequence and its rates. A job starts when all of them allow it. Default:
-    /// none.
+    /// The rules of the kind: its limits, its sequence and its rates. A job starts when all of its rules allow it.
+    /// Default: none.
     pub rules: &'static [KindRule],
-    /// How long after it is due the first attempt of a job may start. Later the job is cancelled. Default: without a
-    /// limit.
+    /// How long after the job became due its first attempt may still start. After that, the job is cancelled. Default:
+    /// the job does not expire.
     pub expires: Option<Duration>,
-    /// When an enqueue finds a job with the same key. Default: jobs have no key.
+    /// The rule that gives jobs a unique key, and decides what an enqueue does if another job has it. Default: jobs
+    /// have no key.
     pub unique: Option<Unique>,
 }
 
@@ -69,7 +70,7 @@ impl JobOptions {
         self
     }
 
-    /// Sets the time limit of one attempt.
+    /// Sets how long one attempt may take.
     pub const fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
@@ -93,24 +94,25 @@ impl JobOptions {
         self
     }
 
-    /// Sets the rules: a job starts when all of them allow it.
+    /// Sets the rules. A job starts when all of them allow it.
     pub const fn rules(mut self, rules: &'static [KindRule]) -> Self {
         self.rules = rules;
         self
     }
 
-    /// Whether the rules have a sequence. That of `run_again` is not meant: it never halts.
+    /// Whether the kind has a sequence among its rules. The sequence that `run_again` creates does not count, because
+    /// it never halts.
     pub fn in_sequence(&self) -> bool {
         self.rules.iter().any(|rule| rule.rule.on_discard().is_some())
     }
 
-    /// Sets how long after it is due the first attempt of a job may start.
+    /// Sets how long after the job became due its first attempt may still start.
     pub const fn expires(mut self, time: Duration) -> Self {
         self.expires = Some(time);
         self
     }
 
-    /// Makes the jobs unique.
+    /// Gives the jobs a unique key by this rule.
     pub const fn unique(mut self, rule: Unique) -> Self {
         self.unique = Some(rule);
         self
@@ -131,10 +133,10 @@ pub enum Retain {
     /// The worker's retention of completed jobs, 24 hours by default.
     #[default]
     Default,
-    /// Not at all: the row is deleted at the completion.
+    /// Not at all: the row is deleted when the job completes.
     None,
     /// For this long after the completion.
     For(Duration),
-    /// Until an operator deletes it.
+    /// Until an operator deletes the job.
     Forever,
 }

@@ -1,4 +1,4 @@
-//! Layers: code that is called before and after the handlers of a worker.
+//! Layers: code that runs before and after the handlers of a worker.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -14,14 +14,16 @@ use crate::panics;
 use crate::states::{States, TypeKey};
 use crate::telemetry;
 
-/// Code that is called before and after each attempt of a worker, whatever its job is. `WorkerBuilder::layer` adds it.
+/// Code that is called before and after each attempt of a worker, for jobs of every kind. Add a layer with
+/// `WorkerBuilder::layer`.
 ///
-/// [`before`](Self::before) is called in the order in which the layers were added. [`after`](Self::after) and
-/// [`error`](Self::error) are called in the reverse order, and only for layers whose `before` returned `Continue`. If
-/// the job is released or its lease is lost, neither of them is called.
+/// [`before`](Self::before) is called in the order in which the layers were added. [`after`](Self::after) or
+/// [`error`](Self::error) is called in the reverse order, and only for layers whose `before` returned `Continue`. If
+/// the job is released or its lease is lost, neither of the two is called.
 ///
-/// All three run on the runtime, so they must not block. They are called once per attempt, even if a conflict makes the
-/// handler run again. They are called outside the transaction of a transactional handler.
+/// All three methods run on the Tokio runtime, or on the thread of a handler that is a plain function, and must not
+/// block. Each is called at most once per attempt, even if a
+/// conflict makes the handler run again, and always outside the transaction of a transactional handler.
 ///
 /// ```
 /// use std::ops::ControlFlow;
@@ -58,18 +60,20 @@ use crate::telemetry;
 /// # });
 /// ```
 pub trait Layer: Send + Sync + 'static {
-    /// The types of the values that [`before`](Self::before) adds in every attempt. Handlers may take them as
-    /// `State<T>`. If `before` returns `Continue` without one of them, the attempt fails.
+    /// The types of the values that [`before`](Self::before) adds to every attempt. Handlers may take these as
+    /// `State<T>`. If `before` returns `Continue` without having added one of them, the attempt fails.
     fn provides(&self) -> Vec<TypeKey> {
         Vec::new()
     }
 
-    /// Called before the handler. The values that it adds to `states` are for this attempt. They replace values of the
-    /// same types from the worker and from earlier layers. `ctx.state` returns the values of earlier layers.
+    /// Called before the handler. Values that it adds to `states` are available to this attempt only, and take
+    /// precedence over values of the same types from the worker and from earlier layers. To read the latter, use
+    /// `ctx.state`.
     ///
-    /// After `Ok(ControlFlow::Continue(()))`, the next layer or the handler is called.
-    /// `Ok(ControlFlow::Break(outcome))` and an error end the attempt as if the handler had returned them, and the
-    /// handler is not called. A panic is an error. The attempt's time limit includes this call.
+    /// If it returns `Ok(ControlFlow::Continue(()))`, the next layer or the handler is called. If it returns
+    /// `Ok(ControlFlow::Break(outcome))` or an error, the attempt ends as if the handler had returned the outcome or
+    /// the error, and the handler is not called. A panic counts as an error. The time limit of the attempt includes
+    /// this call.
     fn before(
         &self,
         ctx: &JobContext,
@@ -79,17 +83,17 @@ pub trait Layer: Send + Sync + 'static {
         std::future::ready(Ok(ControlFlow::Continue(())))
     }
 
-    /// Called when the attempt did not fail, before its end is written. If the handler is transactional, this is called
-    /// after the commit; without the output if the job is not kept. The call cannot change the outcome. A panic is
-    /// logged. After 10 s, or at the end of the grace period, the call is cancelled.
+    /// Called after an attempt that did not fail, before its end is written. For a transactional handler, it is called
+    /// after the commit, and the outcome has no output if the job is not kept. The call cannot change the outcome. A
+    /// panic is logged. The call is cancelled after 10 s, or at the end of the grace period.
     fn after(&self, ctx: &JobContext, outcome: &Outcome) -> impl Future<Output = ()> + Send {
         let _ = (ctx, outcome);
         std::future::ready(())
     }
 
-    /// Called when the attempt failed: with an error, a panic, a timeout or arguments that cannot be decoded. It is
-    /// called at the same point as `after`, with the same limits. Values of secret arguments are removed from the
-    /// error.
+    /// Called after an attempt that failed with an error, a panic, a timeout or arguments that cannot be decoded. It is
+    /// called at the same point as [`after`](Self::after) and with the same limits. The values of secret arguments are
+    /// removed from the error.
     fn error(&self, ctx: &JobContext, error: &JobError) -> impl Future<Output = ()> + Send {
         let _ = (ctx, error);
         std::future::ready(())
@@ -146,7 +150,7 @@ impl fmt::Debug for Layers {
 }
 
 impl Layers {
-    /// Adds a layer. Its `before` is called after that of the others, its `after` and `error` before theirs.
+    /// Adds a layer. Its `before` is called after that of the others, and its `after` or `error` before theirs.
     pub fn add(&mut self, layer: impl Layer) {
         self.0.push(Arc::new(layer));
     }

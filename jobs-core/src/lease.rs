@@ -10,14 +10,14 @@ use crate::flags::JobFlags;
 use crate::job_id::JobId;
 use crate::trace_context::Traceparent;
 
-/// The id of a worker. Each start of a process has a new one. A process that was declared dead continues under a new
-/// id.
+/// The id of a worker. Each worker gets a new id when it starts. A worker that was declared dead although it was alive
+/// continues under a new id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct WorkerId(pub Uuid);
 
 impl WorkerId {
-    /// Makes a new id. Later ids sort after earlier ones.
+    /// Generates a new id. Ids that are generated later sort after earlier ones.
     pub fn generate() -> Self {
         Self(Uuid::now_v7())
     }
@@ -29,17 +29,19 @@ impl fmt::Display for WorkerId {
     }
 }
 
-/// A worker's right to finish one attempt. Every finish names the lease, and changes nothing if the lease is lost.
+/// A worker's right to finish one attempt of a job. Every finish names the lease, and changes nothing if the lease is
+/// lost.
 ///
-/// Each claim of the job increases `number`, and nothing decreases it. A snooze or a release decreases only the
-/// attempt. So two leases of a job are never equal, even of the same worker at the same attempt.
+/// Each claim of the job increases `number`, and nothing ever decreases it: a snooze or a release decreases only the
+/// number of the attempt. Two leases of a job are therefore never equal, even if the same worker holds them for the
+/// same attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Lease {
     /// The job.
     pub job: JobId,
     /// The fencing token. It is larger than that of every earlier lease of this job.
     pub number: i32,
-    /// The worker that holds it.
+    /// The worker that holds the lease.
     pub worker: WorkerId,
 }
 

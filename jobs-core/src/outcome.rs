@@ -9,21 +9,21 @@ use crate::lease::{ClaimedJob, Lease};
 use crate::output::Output;
 use crate::retry;
 
-/// What a handler returns if it did not fail.
+/// What a handler returns if the attempt did not fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// The job is completed.
+    /// The job completes.
     Complete,
-    /// The job is completed, with an output. Handlers that return `Result<T, E>` get it from their `T`.
+    /// The job completes with an output. The `T` of a handler that returns `Result<T, E>` is converted to this variant.
     CompleteWith(Output),
-    /// The job runs again after this time. No attempt is consumed.
+    /// The job runs again after this time. The run does not count as an attempt.
     Snooze(Duration),
-    /// The job is no longer needed. It ends as `cancelled` with this reason.
+    /// The job is no longer needed. It ends as `cancelled`, with this reason.
     Cancel(String),
 }
 
-/// The result of a handler, after the conversion of its return type.
+/// The result of a handler, converted from the handler's return type.
 pub type Handled = Result<Outcome, JobError>;
 
 /// How long a finished job stays readable. Exhaustive, so that no statement of a storage misses a variant.
@@ -37,8 +37,8 @@ pub enum Keep {
     Forever,
 }
 
-/// How long finished jobs stay readable. The `retain` of a kind overrides it for completed jobs, and what operators set
-/// at run time overrides both.
+/// How long ended jobs stay readable. The `retain` of a kind overrides it for completed jobs, and a retention that
+/// operators set at run time overrides both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     /// Completed jobs. Default: 24 hours.

@@ -25,53 +25,53 @@ pub struct JobRecord {
     pub queue: String,
     /// The state.
     pub state: JobState,
-    /// Higher runs first.
+    /// The priority. Jobs with a higher priority run first.
     pub priority: i16,
     /// The number of attempts so far.
     pub attempt: u16,
-    /// How many attempts the job has.
+    /// How many attempts the job has, including the first.
     pub max_attempts: u16,
-    /// The number of its counted crashes.
+    /// How many crashes of the job were counted.
     pub crashes: u16,
-    /// When it is or was due.
+    /// When the job is or was due.
     pub run_at: DateTime<Utc>,
-    /// When it was enqueued.
+    /// When the job was enqueued.
     pub enqueued_at: DateTime<Utc>,
     /// When its newest attempt was claimed.
     pub claimed_at: Option<DateTime<Utc>>,
-    /// When it ended.
+    /// When the job ended.
     pub finished_at: Option<DateTime<Utc>>,
-    /// The worker that holds or held the newest lease.
+    /// The worker that holds the newest lease, or held it.
     pub worker: Option<WorkerId>,
-    /// Labels.
+    /// The tags.
     pub tags: Vec<String>,
     /// The arguments, as JSON text.
     pub args: String,
-    /// The text of the newest failure.
+    /// The message of the newest failure.
     pub last_error: Option<String>,
     /// The features of later versions that the job uses, see [`flags`](crate::flags).
     pub flags: i32,
-    /// The trace context of its enqueue.
+    /// The trace context of the enqueue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<Traceparent>,
-    /// The rules that decide when it may start.
+    /// The rules that decide when the job may start.
     pub rules: Rules,
 }
 
-/// How far a job is, and what it left if it has ended.
+/// The state of a job, with its output or its newest failure.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct JobEnd {
     /// The state.
     pub state: JobState,
-    /// The newest failure, in words.
+    /// The message of the newest failure, if there is one.
     pub error: Option<String>,
     /// The output of a completed job, if it has one.
     pub output: Option<Output>,
 }
 
 impl JobEnd {
-    /// As a storage has read it.
+    /// Creates a value from what a storage has read.
     pub fn new(state: JobState, error: Option<String>, output: Option<Output>) -> Self {
         Self { state, error, output }
     }
@@ -83,24 +83,25 @@ pub const MAX_ERRORS_PER_JOB: i32 = 50;
 /// One failed attempt.
 #[derive(Clone, Debug, Serialize)]
 pub struct AttemptError {
-    /// The attempt, from 1. It is 0 if the job ended before its first attempt.
+    /// The number of the attempt, from 1. It is 0 if the job ended before its first attempt.
     pub attempt: u16,
     /// How it failed.
     pub kind: FailureKind,
-    /// What happened.
+    /// The message.
     pub message: String,
-    /// The worker that had claimed the job. `None` if the job was cancelled before its first claim.
+    /// The worker that had claimed the job. `None` if the job ended before its first claim.
     pub worker: Option<WorkerId>,
-    /// When the attempt was claimed.
+    /// When the job was claimed for this attempt.
     pub started_at: Option<DateTime<Utc>>,
     /// When it failed.
     pub at: DateTime<Utc>,
-    /// The same for failures with the same text, apart from numbers and ids. `None` if an earlier version stored it.
+    /// A hash that is equal for failures whose messages differ only in numbers and ids. `None` if an earlier version
+    /// stored the failure.
     pub fingerprint: Option<i64>,
     /// The file, line and column of a panic.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
-    /// The functions from the error or panic to the handler, if they were captured.
+    /// The backtrace from the error or panic to the handler, if it was captured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backtrace: Option<String>,
     /// The operator who cancelled or discarded the job.
@@ -108,37 +109,38 @@ pub struct AttemptError {
     pub actor: Option<String>,
 }
 
-/// A worker, as it is stored in the database.
+/// A worker as the database knows it.
 #[derive(Clone, Debug, Serialize)]
 pub struct WorkerRecord {
-    /// The id of this start.
+    /// The id. It changes with each start of the worker.
     pub id: WorkerId,
-    /// The machine.
+    /// The name of its machine.
     pub host: String,
-    /// The process.
+    /// The id of its process.
     pub pid: i32,
-    /// The queues it serves.
+    /// The queues that it serves.
     pub queues: Vec<String>,
     /// When it started.
     pub started_at: DateTime<Utc>,
     /// The time of its last heartbeat.
     pub heartbeat_at: DateTime<Utc>,
-    /// Whether its lease time since the last heartbeat is not over.
+    /// Whether its last heartbeat is more recent than its lease time.
     pub alive: bool,
-    /// The version of its program. `None`: it is older than this information.
+    /// The version of its program. `None` if the program set none, or is too old to report it.
     pub version: Option<String>,
-    /// The queues with the number of jobs that it was started to run at once. An operator may have set another number.
+    /// For each queue, the number of slots with which the worker was started. An operator may have set another number
+    /// since.
     pub slots: BTreeMap<String, u32>,
-    /// The kinds that its program knows. `None`: it is older than this information.
+    /// The kinds that its program can run. `None` if the program is too old to report them.
     pub kinds: Option<Vec<String>>,
-    /// What an operator has asked of it.
+    /// What an operator has asked the worker to do.
     pub asked: Option<Asked>,
-    /// When it was asked.
+    /// When the operator asked it.
     pub asked_at: Option<DateTime<Utc>>,
-    /// Who has asked.
+    /// Who asked it.
     pub asked_by: Option<String>,
-    /// When it began to drain: it claims no more jobs, and ends. `None`: it does not drain, or it is an older program,
-    /// which does not say so.
+    /// When the worker began to drain: it claims no more jobs and then ends. `None` if it is not draining, or if its
+    /// program is too old to report it.
     pub draining_at: Option<DateTime<Utc>>,
 }
 

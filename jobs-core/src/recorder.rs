@@ -1,5 +1,5 @@
-//! What a worker reports to programs that count and measure: a [`Recorder`] gets an [`Event`] for everything that
-//! happens. A worker without recorders makes no event.
+//! Events for metrics: a [`Recorder`] receives an [`Event`] for everything that happens in a worker. A worker without
+//! recorders creates no events.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::outcome::Transition;
 use crate::panics;
 use crate::telemetry;
 
-/// Counts and measures what a worker does. `WorkerBuilder::recorder` adds one.
+/// Receives the events of a worker, to count and measure them. Add one with `WorkerBuilder::recorder`.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,17 +29,17 @@ use crate::telemetry;
 /// }
 /// ```
 pub trait Recorder: Send + Sync + 'static {
-    /// Called at each event, on the tasks and threads of the worker. It must be quick, and it must not block. A panic
-    /// is logged.
+    /// Called for each event, on the tasks and threads of the worker. It must be quick and must not block. If it
+    /// panics, the panic is logged and the worker continues.
     fn record(&self, event: &Event<'_>);
 }
 
-/// What happened.
+/// Something that happened in a worker, or in a program that enqueues or operates on jobs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// This program sent jobs of one kind to the database. The transaction around them may still be rolled back. Only
-    /// recorders of [`record_enqueues`](crate::record_enqueues) get it.
+    /// This program has sent jobs of one kind to the database. The transaction around them may still be rolled back.
+    /// Only recorders that were passed to [`record_enqueues`](crate::record_enqueues) receive this event.
     Sent {
         /// The queue.
         queue: &'a str,
@@ -48,12 +48,12 @@ pub enum Event<'a> {
         /// How many.
         jobs: usize,
     },
-    /// A claim was answered, with this number of jobs. It may be zero.
+    /// A claim has returned this number of jobs, which may be zero.
     Claimed {
         /// How many.
         jobs: usize,
     },
-    /// A claim brought jobs of one kind.
+    /// A claim has returned jobs of one kind.
     Received {
         /// The queue.
         queue: &'a str,
@@ -70,14 +70,14 @@ pub enum Event<'a> {
         kind: &'a str,
         /// How it ended.
         outcome: AttemptOutcome,
-        /// How it failed, if it failed.
+        /// How it failed, if it did.
         error: Option<FailureKind>,
-        /// From `run_at` to the start of the handler. `None` if the handler was not called.
+        /// The time from `run_at` to the start of the handler. `None` if the handler was not called.
         wait: Option<Duration>,
         /// How long the handler ran. `None` if it was not called.
         run: Option<Duration>,
     },
-    /// An attempt did not start or its finish was refused, because its lease was lost.
+    /// An attempt did not start, or its finish was refused, because its lease was lost.
     LeaseLost {
         /// The queue.
         queue: &'a str,
@@ -91,7 +91,7 @@ pub enum Event<'a> {
         /// What happened to them.
         outcome: RescueOutcome,
     },
-    /// Ended jobs were deleted, because their retention was over.
+    /// Ended jobs were deleted because their retention was over.
     Pruned {
         /// How many.
         jobs: usize,
@@ -109,19 +109,20 @@ pub enum Event<'a> {
         operation: &'static str,
         /// How long it took.
         took: Duration,
-        /// Why it failed, if it failed: the [name](crate::StorageError::name) of the error.
+        /// The [name](crate::StorageError::name) of the error, if the operation failed.
         error: Option<&'static str>,
     },
-    /// An idle worker has asked whether a job is due.
+    /// An idle worker has polled the database for jobs.
     Polled,
-    /// Jobs are due, but a claim brought none: other workers hold their rows, or the claim limit is reached.
+    /// A claim returned no jobs although some are due, because other workers hold their rows or the claim limit is
+    /// reached.
     ClaimRefused,
-    /// An operator's action was carried out by this process. Only recorders of
-    /// [`record_actions`](crate::record_actions) get it.
+    /// This process has carried out an operator's action. Only recorders that were passed to
+    /// [`record_actions`](crate::record_actions) receive this event.
     OperatorAction {
         /// The verb, such as `retry`.
         action: &'a str,
-        /// How many jobs it has changed.
+        /// How many jobs it changed.
         jobs: usize,
     },
 }
@@ -138,9 +139,10 @@ pub enum AttemptOutcome {
     Discarded,
     /// The handler cancelled the job.
     Cancelled,
-    /// The job runs again later, and no attempt is consumed.
+    /// The job runs again later, and the run does not count as an attempt.
     Snoozed,
-    /// The job is available again, and no attempt is consumed: the worker stops, or no slot or connection was free.
+    /// The job is available again, and the run does not count as an attempt: the worker is stopping, or no slot or
+    /// connection was free.
     Released,
 }
 
@@ -148,11 +150,12 @@ pub enum AttemptOutcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RescueOutcome {
-    /// It waits again, with an attempt and a crash more.
+    /// The job waits for its next attempt. Both the attempt and the crash are counted.
     Returned,
-    /// It waits again, and no attempt is consumed: its worker was killed while it was stopping.
+    /// The job waits again, and the run does not count as an attempt, because its worker was killed while it was
+    /// stopping.
     Released,
-    /// It is discarded: it crashed too often, or has no attempt left.
+    /// The job is discarded, because it has crashed too often or has no attempts left.
     Discarded,
 }
 

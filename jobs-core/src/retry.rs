@@ -2,30 +2,31 @@
 
 use std::time::Duration;
 
-/// How long a failed job waits for its next attempt.
+/// How long a failed job waits for its next attempt. Default: [`Backoff::DEFAULT`].
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Backoff {
-    /// A random time between zero and `base * 2^(attempt - 1)`, at most `cap` (*full jitter*). It is random so that
-    /// jobs that failed at the same time do not retry at the same time.
+    /// A random time between zero and the smaller of `base * 2^(attempt - 1)` and `cap` (*full jitter*). It is random
+    /// so that jobs that failed at the same time do not all retry at the same time.
     Exponential {
-        /// The upper bound after the first attempt.
+        /// The upper bound of the wait after the first attempt.
         base: Duration,
-        /// The upper bound after any attempt.
+        /// The upper bound of the wait after any attempt.
         cap: Duration,
     },
     /// The same time after each attempt.
     Fixed(Duration),
-    /// The time that the function returns for the attempt that failed, from 1.
+    /// The time that this function returns for the number of the failed attempt, starting from 1.
     Custom(fn(attempt: u16) -> Duration),
 }
 
 impl Backoff {
-    /// Exponential with full jitter: up to 2 s after the first attempt. The bound doubles with each attempt, up to an
-    /// hour.
+    /// Exponential with full jitter: up to 2 s after the first attempt, with a bound that doubles with each attempt, up
+    /// to one hour.
     pub const DEFAULT: Self = Self::Exponential { base: Duration::from_secs(2), cap: Duration::from_secs(3600) };
 
-    /// The wait after the failure of attempt number `attempt`, from 1. `jitter` is at least 0 and less than 1.
+    /// The wait after the failure of attempt number `attempt`, counted from 1. `jitter` is at least 0 and less than 1;
+    /// only `Exponential` uses it.
     ///
     /// ```
     /// # use diesel_jobs_core::Backoff;

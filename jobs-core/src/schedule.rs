@@ -22,25 +22,25 @@ use crate::cron_problem;
 /// With `catch_up = "all"`, one check of a schedule enqueues at most this many ticks. The next check continues.
 const MAX_TICKS_PER_CHECK: usize = 1000;
 
-/// A tick that no worker has processed for this long is missed.
+/// A tick counts as missed if no worker has processed it within this time.
 pub const MISSED_AFTER: Duration = Duration::from_secs(60);
 
-/// The rule for missed ticks.
+/// What happens to missed ticks of a schedule. A tick is missed if no worker has processed it within a minute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum CatchUp {
-    /// They are dropped. The default.
+    /// Drops them. This is the default.
     #[default]
     Skip,
-    /// The latest one is enqueued.
+    /// Enqueues the latest one.
     Last,
-    /// Every one is enqueued.
+    /// Enqueues all of them.
     All,
 }
 
 impl CatchUp {
-    /// The name, as in the attribute and in the database.
+    /// The name, as it is written in `#[job]` and stored in the database.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Skip => "skip",
@@ -74,7 +74,7 @@ pub struct ScheduleSpec {
     pub expression: &'static str,
     /// An IANA name. Default: `UTC`.
     pub timezone: &'static str,
-    /// The rule for missed ticks.
+    /// What happens to missed ticks.
     pub catch_up: CatchUp,
 }
 
@@ -90,13 +90,13 @@ pub enum InvalidSchedule {
         /// Which field, and what is wrong with it.
         problem: String,
     },
-    /// The expression parses, but there is no such time.
+    /// The expression parses, but no point in time matches it.
     #[error("cron expression {0:?} never fires")]
     NeverFires(String),
-    /// There is no such time zone.
+    /// The time zone is unknown.
     #[error("unknown time zone {0:?}; write an IANA name such as \"Europe/Paris\" or \"UTC\"")]
     Timezone(String),
-    /// There is no such rule for missed ticks.
+    /// The rule for missed ticks is unknown.
     #[error("unknown catch_up {0:?}; write \"skip\", \"last\" or \"all\"")]
     CatchUp(String),
 }
@@ -120,7 +120,8 @@ pub struct Due {
 }
 
 impl Schedule {
-    /// Parses an expression and a time zone.
+    /// Parses a cron expression and the IANA name of a time zone. The expression has five fields, six with seconds
+    /// first, or seven with a year last. Fails if one of them is invalid, or if the schedule never fires.
     ///
     /// ```
     /// # use diesel_jobs_core::{Schedule, InvalidSchedule};
@@ -142,13 +143,13 @@ impl Schedule {
         }
     }
 
-    /// The first tick after `instant`. `None` if there is no later tick.
+    /// The first tick after `instant`, or `None` if there is none.
     pub fn next_after(&self, instant: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let next = self.cron.find_next_occurrence(&instant.with_timezone(&self.zone), false).ok()?;
         Some(next.with_timezone(&Utc))
     }
 
-    /// This instant by the clock of the schedule's time zone, for people: `2026-03-28 02:30:00 CET`.
+    /// Formats an instant for display, in the time zone of the schedule: `2026-03-28 02:30:00 CET`.
     pub fn local(&self, instant: DateTime<Utc>) -> String {
         instant.with_timezone(&self.zone).format("%Y-%m-%d %H:%M:%S %Z").to_string()
     }
@@ -159,7 +160,7 @@ impl Schedule {
         self.zone
     }
 
-    /// The ticks after `last_tick` and up to `now` that must be enqueued.
+    /// The ticks after `last_tick` and up to `now` that must be enqueued, at most 1,000. A later call returns the rest.
     pub fn due(&self, last_tick: DateTime<Utc>, now: DateTime<Utc>, catch_up: CatchUp) -> Due {
         let fresh = |tick: &DateTime<Utc>| (now - *tick).to_std().unwrap_or_default() <= MISSED_AFTER;
         let mut ticks = Vec::new();

@@ -1,5 +1,5 @@
-//! The states of a job. On PostgreSQL the state follows from the table of the job's row, from `run_at` and from the
-//! attempt. SQLite has a column.
+//! The states of a job. On PostgreSQL, the state follows from the table that holds the job's row, from `run_at` and
+//! from the attempt. On SQLite, a column tells what waits, runs or has ended, and the rest follows in the same way.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,30 +19,34 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum JobState {
-    /// Due, and waits for a worker. Ends with a claim, when the job expires, or when an operator cancels the job.
+    /// The job is due and waits for a worker. The state ends with a claim, when the job expires, when an operator acts
+    /// on the job, or when an enqueue with the same unique key moves its time.
     Available,
-    /// Waits for its `run_at`, and no attempt has failed. Becomes available at that time, without an update of the row.
+    /// The job waits for its `run_at`, and no attempt has failed yet. At that time it becomes available, or held if it
+    /// has [rules](crate::Rule).
     Scheduled,
-    /// Waits for its `run_at` after a failed attempt. Becomes available at that time.
+    /// The job waits for its `run_at` after a failed attempt. At that time it becomes available, or held if
+    /// it has rules.
     Retrying,
-    /// Due, and waits until its [rule](crate::Rule) admits it. Ends with the admission, when the job expires, by
-    /// `on_full`, or when an operator cancels the job.
+    /// The job is due, and waits until its [rules](crate::Rule) admit it. The state ends with the admission, when the
+    /// job expires, because of `on_full`, or when an operator acts on the job.
     Held,
-    /// Is leased by a worker. Ends with the finish of that lease, with a rescue if the worker is dead, or when an
-    /// operator cancels the job.
+    /// A worker holds the lease of the job. The state ends when that worker finishes or releases the job, with a rescue
+    /// if the worker is dead, or when an operator cancels the job.
     Running,
-    /// Succeeded. The pruner deletes the job after its retention.
+    /// The job succeeded. It is deleted after its retention.
     Completed,
-    /// Was cancelled by its handler or by an operator. An operator can retry it. The pruner deletes it after its
-    /// retention.
+    /// The job was cancelled by its handler or an operator, because it expired, or because of a full limit with
+    /// `on_full = "cancel_oldest"`. An operator can retry it. It is deleted after its retention.
     Cancelled,
-    /// Failed permanently: no attempt left, a fatal error, or too many crashes. An operator can retry it. The pruner
-    /// deletes it after its retention.
+    /// The job failed permanently: it had no attempts left, a fatal error or too many crashes, it found its limit full
+    /// with `on_full = "discard"`, or an operator discarded it. An operator can retry it. It is deleted after its
+    /// retention.
     Discarded,
 }
 
 impl JobState {
-    /// Every state.
+    /// All states.
     pub const ALL: [Self; 8] = [
         Self::Available,
         Self::Scheduled,
@@ -68,12 +72,12 @@ impl JobState {
         }
     }
 
-    /// Whether the job waits for a worker, for its limit or for its time.
+    /// Whether the job waits for a worker, for its rules or for its time.
     pub const fn is_waiting(self) -> bool {
         matches!(self, Self::Available | Self::Scheduled | Self::Retrying | Self::Held)
     }
 
-    /// Whether the job has ended.
+    /// Whether the job has ended: it is completed, cancelled or discarded.
     ///
     /// ```
     /// # use diesel_jobs_core::JobState;
@@ -91,7 +95,7 @@ impl fmt::Display for JobState {
     }
 }
 
-/// A text that is not the name of a state.
+/// The error for a text that is not the name of a state.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error(
     "{0:?} is not a job state; write one of available, scheduled, retrying, held, running, completed, cancelled, discarded"

@@ -20,7 +20,8 @@ impl TypeKey {
     }
 }
 
-/// As a parameter of a job: a clone of the value that `WorkerBuilder::state` gave to the worker, or that a layer added.
+/// A parameter of a job: a clone of the value that a layer added to the attempt or, if there is none, that the worker
+/// was given with `WorkerBuilder::state`.
 ///
 /// ```text
 /// #[job]
@@ -29,7 +30,7 @@ impl TypeKey {
 #[derive(Clone, Copy, Debug)]
 pub struct State<T>(pub T);
 
-/// The values that all handlers share, one per type.
+/// A set of values, one per type, that handlers can take as [`State`].
 #[derive(Clone, Default)]
 pub struct States(HashMap<TypeId, SharedValue>);
 
@@ -40,7 +41,7 @@ struct SharedValue {
 }
 
 impl States {
-    /// Adds a value. Replaces an earlier value of the same type.
+    /// Adds a value. It replaces an earlier value of the same type.
     pub fn insert<T: Send + Sync + 'static>(&mut self, value: T) {
         self.0.insert(TypeId::of::<T>(), SharedValue { type_name: type_name::<T>(), value: Arc::new(value) });
     }
@@ -50,7 +51,7 @@ impl States {
         self.0.get(&TypeId::of::<T>())?.value.downcast_ref()
     }
 
-    /// Whether there is a value of this type.
+    /// Whether there is a value of the type with this key.
     pub fn contains(&self, key: TypeKey) -> bool {
         self.0.contains_key(&key.id)
     }

@@ -15,8 +15,9 @@ pub use problem::UniqueProblem;
 /// The longest time of a rule: a hundred years.
 const MOST_SECONDS: u64 = 36_525 * 24 * 3600;
 
-/// The rule by which an enqueue finds a job with the same key. `unique(by(user_id))` in `#[job]` makes one. For one
-/// job, [`Job::unique`](crate::Job::unique) replaces the rule of the kind.
+/// A rule that makes jobs unique: which arguments form the key, how long a job keeps it, and what an enqueue does if
+/// another job has it. The option `unique(by(user_id))` of `#[job]` creates one for a kind, and
+/// [`Job::unique`](crate::Job::unique) replaces it for one job.
 ///
 /// ```
 /// # use diesel_jobs_core::{OnConflict, Unique};
@@ -26,13 +27,14 @@ const MOST_SECONDS: u64 = 36_525 * 24 * 3600;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unique {
-    /// The arguments whose values are the key. If there are none, all arguments are.
+    /// The arguments whose values form the key. If it is empty, all arguments form the key.
     pub by: &'static [&'static str],
-    /// How long a job keeps its key at most, from its enqueue. Default: as long as [`until`](Self::until) says.
+    /// The longest time for which a job keeps its key, counted from its enqueue. Default: no bound other than
+    /// [`until`](Self::until).
     pub within: Option<Duration>,
-    /// How long a job keeps its key. Default: until it has ended.
+    /// The event at which a job gives up its key. Default: its end.
     pub until: Until,
-    /// What an enqueue does if another job has the key. Default: it keeps that job.
+    /// What an enqueue does if another job has the key. Default: it keeps that job, and inserts none.
     pub on_conflict: OnConflict,
 }
 
@@ -40,10 +42,11 @@ pub struct Unique {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Until {
-    /// Until it has ended: completed, cancelled or discarded. A job that waits for its next attempt keeps it.
+    /// Until the job has ended, which means that it is completed, cancelled or discarded. A job that waits for its next
+    /// attempt keeps the key.
     #[default]
     Finished,
-    /// Until a worker claims it for the first time.
+    /// Until a worker claims the job for the first time.
     Started,
 }
 
@@ -51,18 +54,18 @@ pub enum Until {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnConflict {
-    /// It changes nothing, and returns the id of that job.
+    /// Changes nothing, and returns the id of the other job.
     #[default]
     Keep,
-    /// It changes that job if it waits, and returns its id. A running job is not changed.
+    /// Replaces parts of the other job if it is still waiting, and returns its id. A running job is not changed.
     Replace(Replace),
-    /// It fails with a typed error. The transaction stays usable.
+    /// Fails with a typed error. The caller's transaction stays usable.
     Error,
-    /// If that job waits, it gets the new arguments. If it runs, the enqueue inserts its own job, which gets the key
-    /// and starts after that job has ended. So a run that begins after the last enqueue has its arguments. The jobs
-    /// with the key are a sequence, so they can have no other limit.
+    /// If the other job is waiting, replaces its arguments. If it is running, inserts the new job, which takes over the
+    /// key and starts after the running job has ended. The last enqueue is therefore always followed by a run with its
+    /// arguments. Because the jobs with a key form a sequence, they cannot have other rules.
     RunAgain,
-    /// If that job waits, it gets the new arguments and a new time: see [`Unique::debounce`].
+    /// If the other job is waiting, replaces its arguments and its time: see [`Unique::debounce`].
     #[doc(hidden)]
     Debounce {
         /// How long it waits for another enqueue.
@@ -78,14 +81,14 @@ pub enum OnConflict {
 pub struct Replace {
     /// The arguments.
     pub args: bool,
-    /// The time at which it is due.
+    /// The time at which the job is due.
     pub run_at: bool,
     /// The priority.
     pub priority: bool,
 }
 
 impl Replace {
-    /// Nothing yet: add what is replaced.
+    /// Replaces nothing yet. Call the other methods to select what is replaced.
     pub const fn new() -> Self {
         Self { args: false, run_at: false, priority: false }
     }
@@ -96,7 +99,7 @@ impl Replace {
         self
     }
 
-    /// Replaces the time at which it is due.
+    /// Replaces the time at which the job is due.
     pub const fn run_at(mut self) -> Self {
         self.run_at = true;
         self
@@ -110,36 +113,38 @@ impl Replace {
 }
 
 impl Unique {
-    /// At most one job with the same arguments that has not ended.
+    /// Allows at most one job with the same arguments that has not ended. An enqueue that finds one keeps it.
     pub const fn new() -> Self {
         Self { by: &[], within: None, until: Until::Finished, on_conflict: OnConflict::Keep }
     }
 
-    /// The job starts when nothing with its key has been enqueued for `quiet`, but at most `max` after the first
-    /// enqueue. It has the newest arguments.
+    /// Merges repeated enqueues into one job with the newest arguments. The job is due once nothing with its key has
+    /// been enqueued for `quiet`, and at the latest `max` after the first enqueue. `quiet` is longer than 0, and `max`
+    /// is at least as long and at most 100 years; the enqueue fails with any other value.
     pub const fn debounce(quiet: Duration, max: Duration) -> Self {
         Self { by: &[], within: None, until: Until::Started, on_conflict: OnConflict::Debounce { quiet, max } }
     }
 
-    /// Names the arguments whose values are the key.
+    /// Names the arguments whose values form the key. Default: all arguments.
     pub const fn by(mut self, arguments: &'static [&'static str]) -> Self {
         self.by = arguments;
         self
     }
 
-    /// Sets how long a job keeps its key at most, from its enqueue.
+    /// Sets the longest time for which a job keeps its key, counted from its enqueue, up to 100 years. Default: no
+    /// bound other than [`until`](Self::until).
     pub const fn within(mut self, time: Duration) -> Self {
         self.within = Some(time);
         self
     }
 
-    /// Sets how long a job keeps its key.
+    /// Sets the event at which a job gives up its key. Default: its end.
     pub const fn until(mut self, until: Until) -> Self {
         self.until = until;
         self
     }
 
-    /// Sets what an enqueue does if another job has the key.
+    /// Sets what an enqueue does if another job has the key. Default: it keeps that job, and inserts none.
     pub const fn on_conflict(mut self, on_conflict: OnConflict) -> Self {
         self.on_conflict = on_conflict;
         self
@@ -194,11 +199,11 @@ impl Default for Unique {
     }
 }
 
-/// The unique key of a job that is enqueued, and its rule.
+/// The unique key of a job to be enqueued, and its rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UniqueKey {
-    /// The kind without the version of its arguments. Only jobs with the same name can have the same key.
+    /// The kind, without the version of its arguments. Keys of different names never conflict.
     pub name: Cow<'static, str>,
     /// The values of the key as JSON, or their hash.
     pub key: String,

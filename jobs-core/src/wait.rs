@@ -14,7 +14,7 @@ use crate::storage_error::StorageError;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Why a wait did not see the end of a job.
+/// Why a wait ended before the job did.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WaitError {
@@ -28,7 +28,7 @@ pub enum WaitError {
         id: JobId,
         /// Its state at the end of the wait.
         state: JobState,
-        /// How long the wait was.
+        /// How long the wait lasted.
         timeout: Duration,
     },
     /// The database failed.
@@ -36,10 +36,11 @@ pub enum WaitError {
     Storage(#[from] StorageError),
 }
 
-/// Waits until the job has ended: it is completed, cancelled or discarded. This function polls the database: first
-/// after 100 ms, then at growing intervals of up to a second. If the database cannot be reached, it continues to poll.
+/// Waits until the job has ended, which means that it is completed, cancelled or discarded. It does not matter which
+/// process runs the job. This function polls the database: at once, again after 100 ms, and then at growing intervals
+/// of up to one second. While the database cannot be reached, it continues to poll until `timeout` is over.
 ///
-/// The row of a job with `retain = "none"` is deleted when the job completes. The wait then ends with
+/// The row of a job with `retain = "none"` is deleted when the job completes, so the wait then ends with
 /// [`WaitError::NoJob`].
 pub async fn wait(operator: &dyn Operator, id: impl Into<JobId>, timeout: Duration) -> Result<JobEnd, WaitError> {
     let (id, start) = (id.into(), Instant::now());

@@ -1,4 +1,4 @@
-//! What a worker and the command line need from a database.
+//! An open database, as workers and the command line use it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,11 +21,17 @@ pub struct Database {
 }
 
 impl Database {
-    /// Waits until a job has ended, whichever process runs it. See [`WaitError`] for the other ends of the wait.
+    /// Waits until a job has ended, which means that it is completed, cancelled or discarded. It does not matter which
+    /// process runs the job.
     ///
-    /// The database is asked after 100 ms, then more and more rarely, at least every second. While it cannot be
-    /// reached, it is asked again until the time is over. A job with `retain = "none"` leaves nothing when it
-    /// completes: then there is no such job any more.
+    /// This function polls the database: at once, again after 100 ms, and then at growing intervals of up to one
+    /// second. While the database cannot be reached, it continues to poll until `timeout` is over.
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError::TimedOut`] if the job has not ended within `timeout`. [`WaitError::NoJob`] if there is no such job:
+    /// the row of a job with `retain = "none"` is deleted when the job completes. [`WaitError::Storage`] if the
+    /// database fails.
     ///
     /// ```no_run
     /// # use std::time::Duration;

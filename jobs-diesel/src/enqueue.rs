@@ -6,17 +6,17 @@ use diesel_jobs_core::{Enqueued, IntoNewJob, InvalidJob, JobContext, NewJob};
 use crate::enqueue_connection::{EnqueueConnection, TransactionConnection};
 use crate::error::{CompleteError, EnqueueError, MigrateError};
 
-/// Enqueues a job through the caller's own connection. If the connection is in a transaction, the job becomes a part of
-/// it.
+/// Enqueues a job through your own connection, inside its transaction if it is in one.
 pub trait Enqueue: IntoNewJob + Sized {
-    /// Inserts the job. The answer derefs to its id. Sync connections return a `Result<Enqueued, EnqueueError>`, async
-    /// ones a future of it.
+    /// Inserts the job, and returns an [`Enqueued`], which dereferences to the id of the job. A sync connection returns
+    /// a `Result<Enqueued, EnqueueError>`, and an async connection returns a future of it.
     ///
-    /// If the connection is in a transaction, the job exists if and only if that transaction commits.
+    /// If the connection is in a transaction, the job is a part of it: the job exists if and only if that transaction
+    /// commits.
     ///
-    /// With shared references to an `AsyncPgConnection`, statements are pipelined: both are sent before the first
-    /// answer arrives. After `let (mut one, mut other) = (&conn, &conn)`, await the futures of `a.enqueue(&mut one)`
-    /// and `b.enqueue(&mut other)` together. Each future borrows its own reference.
+    /// Through shared references to an `AsyncPgConnection`, statements are pipelined: the second one is sent before the
+    /// answer to the first one arrives. After `let (mut one, mut other) = (&conn, &conn)`, await the futures of
+    /// `a.enqueue(&mut one)` and `b.enqueue(&mut other)` together. Each future borrows a reference of its own.
     fn enqueue<'c, C, M>(self, conn: &'c mut C) -> C::Output<'c, Enqueued, EnqueueError>
     where
         C: EnqueueConnection<M> + 'c,
@@ -29,11 +29,11 @@ pub trait Enqueue: IntoNewJob + Sized {
 
 impl<J: IntoNewJob> Enqueue for J {}
 
-/// Enqueues many jobs, of one kind or mixed (as [`JobBuilder`](diesel_jobs_core::JobBuilder)s). Returns an answer
-/// for each, in the order of the jobs.
+/// Enqueues many jobs: either all of one type, or of several types as [`JobBuilder`](diesel_jobs_core::JobBuilder)s.
+/// Returns one [`Enqueued`] per job, in the order of the jobs.
 ///
-/// It sends one statement per 1,000 jobs. Several statements run in a transaction of their own, or in a savepoint of
-/// the caller's transaction. So all jobs are inserted or none.
+/// All of the jobs are inserted, or none of them. This function sends one statement per 1,000 jobs. If more than one is
+/// needed, they run in a transaction of their own, or in a savepoint if the connection is already in a transaction.
 pub fn enqueue_all<'c, C, M, I>(conn: &'c mut C, jobs: I) -> C::Output<'c, Vec<Enqueued>, EnqueueError>
 where
     C: EnqueueConnection<M> + 'c,
@@ -45,9 +45,9 @@ where
     span.in_scope(|| conn.insert_all(jobs))
 }
 
-/// Brings the schema of `diesel-jobs` in the database of `conn` up to the version of this program. It is safe to
-/// repeat, and to run from several programs at once. Alternatives are `worker migrate`, or `worker migrations copy` and
-/// `diesel migration run`.
+/// Migrates the schema of `diesel-jobs` in the database of `conn` to the version of this program. You can call this
+/// function repeatedly, and from several programs at once. Alternatively, run `worker migrate`, or copy the migrations
+/// into your own with `worker migrations copy` and apply them with `diesel migration run`.
 pub fn migrate<'c, C, M>(conn: &'c mut C) -> C::Output<'c, (), MigrateError>
 where
     C: TransactionConnection<M> + 'c,
@@ -55,15 +55,19 @@ where
     conn.migrate()
 }
 
-/// Finishes the running job together with the handler's own writes.
+/// Completes the running job together with the handler's own writes.
 pub trait CompleteIn {
-    /// Completes the job inside the transaction that `conn` is in: the handler's writes and the completion commit
-    /// together or not at all. Fails with [`CompleteError::LeaseLost`] if the attempt may no longer finish the job. Let
-    /// this error roll the transaction back.
+    /// Completes the job inside the transaction that `conn` is in, so that the handler's writes and the completion
+    /// commit together or not at all.
     ///
-    /// End the transaction before the handler returns, with a commit or a rollback. On PostgreSQL it may also end with
-    /// `PREPARE TRANSACTION`: the job stays `running` until `COMMIT PREPARED` completes it or `ROLLBACK PREPARED` fails
-    /// the attempt.
+    /// Commit the transaction or roll it back before the handler returns. On PostgreSQL, it may also end with `PREPARE
+    /// TRANSACTION`: the job then stays `running` until `COMMIT PREPARED` completes it or `ROLLBACK PREPARED` fails the
+    /// attempt.
+    ///
+    /// # Errors
+    ///
+    /// [`CompleteError::LeaseLost`] if the attempt may no longer finish the job; let this error roll the transaction
+    /// back. [`CompleteError::NoTransaction`] if `conn` is not in a transaction.
     fn complete_in<'c, C, M>(&self, conn: &'c mut C) -> C::Output<'c, (), CompleteError>
     where
         C: TransactionConnection<M> + 'c;

@@ -31,8 +31,8 @@ pub enum SqliteAsync {}
 #[derive(Debug)]
 pub enum SqliteSync {}
 
-/// A connection of the application, through which jobs are enqueued. Methods of sync connections return a
-/// `Result`, methods of async connections a future of it.
+/// A connection of your application through which you can enqueue jobs. Sync connections return a `Result`, and async
+/// connections return a future of it.
 #[diagnostic::on_unimplemented(
     message = "jobs cannot be enqueued through `{Self}`",
     label = "not a connection that `diesel-jobs` knows",
@@ -49,10 +49,10 @@ pub trait EnqueueConnection<M> {
         T: Send + 'static,
         E: Send + 'static;
 
-    /// Inserts one job. If the job is invalid, sends nothing and returns the error.
+    /// Inserts one job. If the job is invalid, this sends nothing and returns the error.
     fn insert_one(&mut self, job: Result<NewJob, InvalidJob>) -> Self::Output<'_, Enqueued, EnqueueError>;
 
-    /// Inserts all of these jobs or none. Returns an answer for each, in the order of the jobs.
+    /// Inserts all of these jobs or none of them. Returns one [`Enqueued`] per job, in the order of the jobs.
     fn insert_all(&mut self, jobs: Result<Vec<NewJob>, InvalidJob>) -> Self::Output<'_, Vec<Enqueued>, EnqueueError>;
 
     /// Reads the output of a job.
@@ -61,7 +61,7 @@ pub trait EnqueueConnection<M> {
         T: DeserializeOwned + Send + 'static;
 }
 
-/// A connection that can also begin and end transactions.
+/// An [`EnqueueConnection`] that can also begin and end transactions.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot begin and end transactions",
     label = "not a connection that begins transactions",

@@ -19,18 +19,20 @@ use crate::error::EnqueueError;
 
 /// Enqueues a job for each row of a query.
 pub trait EnqueueEach: Sized {
-    /// Inserts one job per row, and returns how many. Sync connections return a `Result<usize, EnqueueError>`, async
-    /// ones a future of it. The database inserts the jobs with one `INSERT .. SELECT`, so no row comes to the client.
-    /// If the connection is in a transaction, the jobs are a part of it. The jobs have the order of the query.
+    /// Inserts one job per row of the query, in the order of the query, and returns the number of jobs. The database
+    /// does this with one `INSERT .. SELECT`, so the rows are not sent to the client. If the connection is in a
+    /// transaction, the jobs are a part of it. A sync connection returns a `Result<usize, EnqueueError>`, and an async
+    /// connection returns a future of it.
     ///
-    /// If the kind has a limit, a sequence, a rate or a unique key, or expires, the arguments do come to the client,
-    /// some hundred at a time, and the jobs are inserted in a transaction of their own, or in a savepoint of yours. Of
-    /// unique jobs, the number is that of the new ones.
+    /// If the kind has a limit, a sequence, a rate or a unique key, or if its jobs expire, the arguments are sent to
+    /// the client after all, several hundred rows at a time. The jobs are then inserted in a transaction of their own,
+    /// or in a savepoint if the connection is already in a transaction. For unique jobs, the returned number counts
+    /// only the jobs that were inserted.
     ///
-    /// `#[job]` gives each job with arguments the function `columns`: an expression of the query, or a value, for each
-    /// argument. The expression's SQL type must be that of the argument ([`ColumnArgument`] has the table). The
-    /// arguments of a job may take 256 KiB: PostgreSQL refuses the statement if one takes more, SQLite does not check
-    /// it.
+    /// `#[job]` generates a function `columns` for each job with arguments. It takes an expression of the query, or a
+    /// value, for each argument. The SQL type of an expression must be that of the argument; see [`ColumnArgument`] for
+    /// the types. The arguments of one job may take at most 256 KiB: PostgreSQL rejects the statement if those of any
+    /// job are larger, and SQLite does not check their size.
     ///
     /// ```
     /// # use diesel_jobs_storage as diesel_jobs;
@@ -83,7 +85,7 @@ pub trait EnqueueEach: Sized {
 
 impl<Q: diesel::QueryDsl> EnqueueEach for Q {}
 
-/// The rows of a query, and the argument that each of its columns is.
+/// The rows of a query, and the argument that each of its columns provides.
 #[derive(Debug)]
 #[cfg_attr(not(any(feature = "postgres", feature = "sqlite")), allow(dead_code, reason = "only statements read them"))]
 pub struct Rows<Q> {
@@ -98,7 +100,7 @@ pub struct Rows<Q> {
     note = "every expression of the query must be one of this database; `Timestamptz`, `Uuid` and arrays are PostgreSQL's"
 )]
 pub trait InsertEach<M, Q>: EnqueueConnection<M> {
-    /// Inserts one of these jobs for each row, and returns how many are new.
+    /// Inserts one of these jobs for each row, and returns the number of jobs that were inserted.
     fn insert_each<'c>(
         &'c mut self,
         jobs: Result<JobsOfRows, InvalidJob>,

@@ -1,6 +1,7 @@
-//! The versions of the schema, embedded in the program. The ledger of applied versions is our own table. Rows of ours
-//! in Diesel's table would break the application's `diesel migration revert`. Each `up.sql` inserts its own row into
-//! the ledger. So the result is the same, whether `worker migrate` or `diesel migration run` applies it.
+//! The versions of the schema, which are embedded in the program. A table of our own is the ledger of the applied
+//! versions, because rows of ours in Diesel's table would break the application's `diesel migration revert`. Each
+//! `up.sql` inserts its own row into the ledger, so the result is the same whether `worker migrate` or `diesel
+//! migration run` applies it.
 
 use async_trait::async_trait;
 use diesel_jobs_core::storage::StorageResult;
@@ -10,7 +11,7 @@ use crate::backend::Backend;
 /// One version of the schema.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Migration {
-    /// Versions start at 1 and have no gaps.
+    /// The version. Versions start at 1 and have no gaps.
     pub version: i32,
     /// The name of its directory, without the number.
     pub name: &'static str,
@@ -22,18 +23,18 @@ pub struct Migration {
 
 impl Migration {
     /// The name of its directory among an application's own Diesel migrations. This name never changes, because
-    /// existing copies are found by it.
+    /// existing copies are recognized by it.
     ///
-    /// Diesel orders migrations by the part before the first `_`. It runs all missing ones, and it reverts and repeats
-    /// the last one. So our names sort directly after the migration of `diesel setup`. Whenever they are copied, they
-    /// come before every migration of the application that could use them. They are never the last ones if the
-    /// application has any migration.
+    /// Diesel orders migrations by the part of the name before the first `_`. It runs all that are missing, and reverts
+    /// or redoes the last one. Our names therefore sort directly after the migration of `diesel setup`: whenever they
+    /// are copied, they come before every migration of the application that could depend on them, and if the
+    /// application has any migration, ours are never the last.
     pub fn folder(&self) -> String {
         format!("0000-00-00-{version:06}_jobs_{version:04}_{name}", version = self.version, name = self.name)
     }
 }
 
-/// The versions of the schema for a database, oldest first.
+/// The versions of the schema for this database, oldest first.
 pub fn of(backend: Backend) -> &'static [Migration] {
     match backend {
         Backend::Postgres => POSTGRES,
@@ -41,13 +42,13 @@ pub fn of(backend: Backend) -> &'static [Migration] {
     }
 }
 
-/// What happens to waiting and running jobs when the version that they need is reverted.
+/// What happens to waiting and running jobs when the version of the schema that they need is reverted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LiveJobs {
-    /// They are kept, and the version is not reverted.
+    /// Keeps them, and does not revert the version.
     Keep,
-    /// They are deleted together with the version.
+    /// Deletes them together with the version.
     Delete,
 }
 
@@ -91,7 +92,7 @@ pub static POSTGRES: &[Migration] = &[migration!(
 )];
 
 /// The SQL that creates the roles of enqueuers and workers on PostgreSQL and grants them their rights. An administrator
-/// runs it. No version of the schema depends on it.
+/// runs it; no version of the schema depends on it.
 pub static POSTGRES_ROLES: &str = include_str!("../migrations/postgres/roles.sql");
 
 /// The schema of SQLite.
@@ -103,14 +104,14 @@ pub trait Migrator: Send + Sync {
     /// All versions that this program knows, oldest first.
     fn known(&self) -> &'static [Migration];
 
-    /// The versions in the database's ledger, ascending. Empty if there is no ledger.
+    /// The versions in the ledger of the database, in ascending order. Empty if there is no ledger.
     async fn applied(&self) -> StorageResult<Vec<i32>>;
 
-    /// Applies the missing versions, each in its own transaction, under a lock. Returns the versions that it applied.
+    /// Applies the missing versions under a lock, each in a transaction of its own, and returns those that it applied.
     async fn up(&self) -> StorageResult<Vec<&'static Migration>>;
 
-    /// Reverts the newest version and returns it, or `None` if there is none. If this would delete waiting or running
-    /// jobs, the SQL of the version fails, unless `live` allows it.
+    /// Reverts the newest version and returns it, or returns `None` if there is none. If this would delete waiting or
+    /// running jobs, it fails unless `live` allows it.
     async fn down(&self, live: LiveJobs) -> StorageResult<Option<&'static Migration>>;
 }
 

@@ -6,12 +6,14 @@ use serde::de::DeserializeOwned;
 use crate::enqueue_connection::EnqueueConnection;
 use crate::stored_output::OutputError;
 
-/// What the handler of a job returned, as a `T`. `None` if the job has not completed, or has returned nothing. The
-/// types that `#[job]` makes have this function as `output`, with the type of the function.
+/// Reads what the handler of a job returned, as a `T`. Returns `None` if the job has not completed, or if its handler
+/// returned nothing. Job types that `#[job]` generates have an associated function `output`, which calls this one with
+/// the return type of the handler.
 ///
-/// On PostgreSQL it reads the view `jobs.job`. A role needs `select` on its columns `id`, `output` and `output_note`.
+/// On PostgreSQL, this reads the view `jobs.job`. The role needs the right `select` on its columns `id`, `output` and
+/// `output_note`.
 ///
-/// Sync connections return a `Result`, async ones a future of it.
+/// A sync connection returns a `Result`, and an async connection returns a future of it.
 ///
 /// ```no_run
 /// # use diesel::SqliteConnection;

@@ -1,5 +1,5 @@
-//! Arguments that are rows: a job stores the primary key, and its handler gets the row, which is loaded when the job
-//! runs.
+//! Arguments that are rows: a job stores the primary key, and its handler receives the row, which is loaded when the
+//! job runs.
 
 mod gone;
 mod key;
@@ -27,9 +27,10 @@ pub use loaders::{
 pub use query::RowLock;
 pub use take::{AsyncTakeRow, Take, TakeRow, taken};
 
-/// A parameter of a job: a row of one of your tables. The job stores the row's primary key ([`Key`]). The worker loads
-/// the row before it calls the handler. If the handler takes a connection, the row is loaded in the handler's
-/// transaction. Otherwise the worker uses a connection from a pool, and returns it before the handler begins.
+/// A parameter of a job: a row of one of your tables. The job stores the primary key of the row (a [`Key`]), and the
+/// worker loads the row before it calls the handler. If the handler takes a connection, the row is loaded inside the
+/// handler's transaction. Otherwise, the worker loads it through a connection from its pool, which it returns before
+/// the handler begins.
 ///
 /// ```
 /// # use diesel_jobs_storage as diesel_jobs;
@@ -85,7 +86,7 @@ impl<T: fmt::Debug> fmt::Debug for Ref<T> {
     }
 }
 
-/// A type whose values are rows with a primary key: any type that derives Diesel's `Identifiable`.
+/// A type whose values are rows with a primary key. Every type that derives Diesel's `Identifiable` implements it.
 pub trait Row: HasTable + Sized + 'static {
     /// The primary key, as a value. A composite key is a tuple.
     type PrimaryKey: key::StoredKey;

@@ -1,8 +1,9 @@
 //! The macros of `diesel-jobs`: `#[job]` and `#[derive(Job)]`. Do not depend on this crate: depend on `diesel-jobs`,
-//! which re-exports both. The generated code uses its paths.
+//! which re-exports both. The generated code refers to items by paths of that crate.
 //!
-//! The steps: `attr` parses the options and `ast` the item; `validate` checks them together; `expand` generates the
-//! code. After an error, `fallback` generates a stub instead, so that the compiler reports no consequential errors.
+//! The expansion has four steps: `attr` parses the options, `ast` parses the item, `validate` checks both together, and
+//! `expand` generates the code. After an error, `fallback` generates a stub instead, so that the compiler reports no
+//! consequential errors.
 
 mod arg;
 mod ast;
@@ -42,43 +43,44 @@ use proc_macro::TokenStream;
 /// SendWelcome::new(user_id, "reminder").delay(Duration::from_secs(3600)).enqueue(&mut conn).await?;
 /// ```
 ///
-/// The function itself is unchanged: it can be called and tested. The macro adds a struct with the function's name in
-/// UpperCamelCase. The struct has the function's visibility, documentation, `cfg`, `allow` and `deprecated` attributes,
-/// one field per argument, `new(..)`, serde's `Serialize` and `Deserialize`, and `Job`. It has `Debug`, `Clone` and
-/// `PartialEq` if all arguments have them. For a function without arguments it is a unit struct. The job is registered
-/// with every worker whose program links the crate.
+/// The function itself is unchanged, so you can still call and test it directly. Beside it, the macro generates a
+/// struct, named after the function in UpperCamelCase. The struct takes over the function's visibility, its
+/// documentation and its `cfg`, `allow` and `deprecated` attributes. It has one field per argument and a constructor
+/// `new(..)`, and implements `Job` and serde's `Serialize` and `Deserialize`. It also implements `Debug`, `Clone` and
+/// `PartialEq` if the types of all arguments do. A function without arguments becomes a unit struct. Every worker whose
+/// program links the crate can run the job.
 ///
 /// # Parameters
 ///
-/// | parameter | what the job gets |
+/// | parameter | what the handler receives |
 /// |---|---|
-/// | `State(x): State<T>` | the `T` given to the worker with `.state(..)`, or added by a layer, cloned |
+/// | `State(x): State<T>` | a clone of the `T` that the worker was given with `.state(..)`, or that a layer added |
 /// | `ctx: &JobContext` or `ctx: JobContext` | the context of the running job |
-/// | `conn: &mut C` | the connection, inside the transaction that finishes the job, so the handler's writes and the completion commit together. At most one; `AsyncPgConnection` in an `async fn`, `PgConnection` or `SqliteConnection` in a plain `fn` |
-/// | `x: &str`, `x: &[T]` | an argument, stored as `String`, `Vec<T>` |
-/// | `x: Ref<T>`, `x: Option<Ref<T>>` | a row: the job stores its primary key, and the worker loads the row before it calls the handler; `T` derives Diesel's `Identifiable`, `Queryable` and `Selectable` |
-/// | `x: Take<T>` | a row that no other attempt has, locked for the handler's transaction; `#[arg(from = path)]` names a function that returns the query of the free rows, otherwise any row of the table is free |
-/// | `x: T` | an argument; `T` needs `Serialize` and `Deserialize` and owns its data |
+/// | `conn: &mut C` | a connection, inside the transaction that finishes the job, so that the handler's writes and the completion commit together. `C` is `AsyncPgConnection` in an `async fn`, and `PgConnection` or `SqliteConnection` in a plain `fn`. At most one parameter may be a connection |
+/// | `x: &str`, `x: &[T]` | an argument, stored as a `String` or `Vec<T>` |
+/// | `x: Ref<T>`, `x: Option<Ref<T>>` | a row of one of your tables. The job stores the primary key, and the worker loads the row before it calls the handler. `T` derives Diesel's `Identifiable`, `Queryable` and `Selectable` |
+/// | `x: Take<T>` | a row that no other attempt holds, locked until the handler's transaction ends. `#[arg(from = path)]` names a function that returns the query for free rows; without it, every row of the table counts as free |
+/// | `x: T` | an argument. `T` implements `Serialize` and `Deserialize` and owns its data |
 ///
-/// `#[arg(secret)]` before an argument hides its value: logs, errors, `worker show` and the struct's `Debug` contain
-/// `[redacted]` instead. The value is stored unchanged.
+/// `#[arg(secret)]` before an argument hides its value: logs, errors, `worker show` and the struct's `Debug` output
+/// contain `[redacted]` in its place. The database still stores the value in plain text.
 ///
-/// `#[arg(gone = "..")]` before a `Ref<T>` says what happens to the job if the row no longer exists: `"cancel"` (the
-/// default), `"discard"` or `"retry"`. An `Option<Ref<T>>` is then `None`. In a handler that takes a connection,
-/// `#[arg(lock)]` locks the row `FOR NO KEY UPDATE` until the end of the transaction.
+/// `#[arg(gone = "..")]` before a `Ref<T>` sets what happens to the job if the row no longer exists: `"cancel"` (the
+/// default), `"discard"` or `"retry"`. An `Option<Ref<T>>` is `None` in that case. In a handler that takes a
+/// connection, `#[arg(lock)]` locks the row with `FOR NO KEY UPDATE` until the end of the transaction.
 ///
-/// `#[arg(lock = "..")]` before a `Take<T>` says what happens if the first free row is locked. `"skip"`, the default,
-/// takes another one. `"wait"` waits for the lock. `"nowait"` ends the run with a conflict. If there is no free row,
-/// the job snoozes for 5 s.
+/// `#[arg(lock = "..")]` before a `Take<T>` sets what happens if the first free row is locked by another transaction:
+/// `"skip"` (the default) takes another row, `"wait"` waits for the lock, and `"nowait"` ends the run with a conflict.
+/// If there is no free row, the job snoozes for 5 s.
 ///
-/// An `async fn` runs on the runtime, and its future must be `Send`. A plain `fn` runs on the blocking pool.
+/// An `async fn` runs on the Tokio runtime, and its future must be `Send`. A plain `fn` runs on the blocking pool.
 ///
 /// # Return types
 ///
 /// `()`, `Outcome` or `Result<T, E>`, where `E` is a `std::error::Error + Send + Sync + 'static`, `anyhow::Error`,
 /// `Box<dyn Error + Send + Sync>` or `JobError`. `T` is `()`, `Outcome`, or any other type that implements `Serialize`.
-/// Such a value is the output of the job and is stored as JSON, at most 256 KiB. The struct then has a function that
-/// reads it:
+/// A value of such another type is the output of the job, which is stored as JSON of at most 256 KiB. The struct then
+/// has a function `output` that reads it:
 ///
 /// ```text
 /// #[job]
@@ -87,51 +89,51 @@ use proc_macro::TokenStream;
 /// let report: Option<Report> = BuildReport::output(&mut conn, id).await?;
 /// ```
 ///
-/// To call `output(..)`, the type must implement `Deserialize`. If the return type borrows from an argument, the struct
-/// has no function `output`: use `diesel_jobs::output` and name the type.
+/// To call `output(..)`, the type must also implement `Deserialize`. If the return type borrows from an argument, the
+/// struct has no function `output`: call `diesel_jobs::output` and name the type.
 ///
 /// # Options
 ///
 /// | option | value | default |
 /// |---|---|---|
-/// | `name` | the struct's name | the function's, in UpperCamelCase |
-/// | `kind` | the name that is stored with each job, 1 to 200 bytes; after a change, no worker of the new program runs the stored jobs | the function's name |
-/// | `queue` | 1 to 200 bytes | `"default"` |
-/// | `priority` | -32768 to 32767; higher runs first | `0` |
-/// | `max_attempts` | 1 to 32767, the first attempt included | `25` |
-/// | `timeout` | a duration: how long one attempt may take | the worker's `--timeout`; without it, no limit |
+/// | `name` | the name of the struct | the function's name in UpperCamelCase |
+/// | `kind` | the name that is stored with each job, 1 to 200 bytes. If you change it, workers of the new program do not run jobs that are already stored under the old name | the function's name |
+/// | `queue` | the name of the queue, 1 to 200 bytes | `"default"` |
+/// | `priority` | -32768 to 32767. Jobs with a higher priority run first | `0` |
+/// | `max_attempts` | 1 to 32767, including the first attempt | `25` |
+/// | `timeout` | a duration: how long one attempt may take | the worker's timeout, which is unlimited unless it is set |
 /// | `backoff` | `"exponential(BASE, CAP)"` (full jitter), `"fixed(WAIT)"`, or the path of a `fn(attempt: u16) -> Duration` | `"exponential(2s, 1h)"` |
 /// | `retain` | how long completed jobs stay readable: a duration, `"none"` or `"forever"` | the worker's, 24 hours |
-/// | `batch` | only for types: `batch(max = 100, wait = "50ms", by(index))`. The handler is `HandleBatch` and takes up to 100 jobs at once. A call waits up to `wait` for a full batch (default: not at all). All jobs of a call have the same value of `index` | one job |
-/// | `concurrency` | the limit: how many jobs run at once over all workers. `concurrency(limit = 5, by(account_id))` counts the jobs of each account separately. `concurrency("stripe", limit = 5)` names a limit that kinds share. A job that finds it full waits; with `on_full = "discard"` it is discarded, and with `on_full = "cancel_oldest"` the oldest job of its key is cancelled | no limit |
-/// | `sequence` | the jobs run one after the other, in the order of their ids: `sequence(by(order_id))` for each order. A discarded job halts the sequence; with `on_discard = "skip"` the next job starts | no sequence |
-/// | `rate` | how many jobs start in a period, over all workers: `rate(limit = 100, per = "1m", burst = 10, by(account_id))`. A job waits for a token. `rate("stripe", ..)` names a rate that kinds share. `on_full = "discard"` discards a job that finds no token. Default of `burst`: the starts of a tenth of a second, and at least 1 | no rate |
-/// | `fair` | beside one `concurrency`: the tenants that wait for the limit take turns, so that one with many jobs does not delay the others: `concurrency(limit = 10), fair(by(tenant_id))` | no tenants |
-/// | `unique` | at most one job with the same key that has not ended: `unique(by(user_id))`, with `within = "5m"`, `until = "started"`, and `on_conflict` = `"keep"`, `"replace(args, run_at, priority)"`, `"run_again"` (while the job runs, one more is inserted that starts after it) or `"error"`. Without `by`, all arguments are the key | jobs are not unique |
-/// | `debounce` | `debounce(quiet = "5s", max = "1m", by(doc_id))`: one job with the newest arguments. It is due when nothing was enqueued for 5 seconds, and at most a minute after the first enqueue | none |
-/// | `expires` | a duration: a job is cancelled if its first attempt has not started within this time after it is due | jobs do not expire |
-/// | `on_discarded` | a job type, such as `AlertOps`: its `new(discarded: Discarded)` makes the job that is enqueued when a job of this kind is discarded | none |
-/// | `cron` | five fields, six with seconds first, or seven with a year: the schedule of the job; a job with a schedule has no arguments | none |
-/// | `timezone` | the IANA name of the time zone of `cron` | `"UTC"` |
-/// | `catch_up` | the rule for missed ticks: `"skip"` drops them, `"last"` runs the latest one, `"all"` runs all | `"skip"` |
-/// | `version` | 1 to 9999: the version of the arguments. Jobs of version 2 are stored under the kind `<kind>.v2`, so programs of version 1 leave them to others | `1` |
-/// | `upgrade` | the functions that turn arguments of an earlier version into those of the next one: a path, or `[from_v1, from_v2]`, the oldest first. The last one returns the job. Stored jobs of these versions run, too | none |
+/// | `batch` | only with `#[derive(Job)]`: `batch(max = 100, wait = "50ms", by(index))`. The type implements `HandleBatch`, whose handler receives up to 100 jobs per call. A call waits up to `wait` for a full batch; by default, it does not wait. With `by`, all jobs of a call have the same value of `index` | one job per call |
+/// | `concurrency` | a limit: how many jobs may run at once across all workers. `concurrency(limit = 5, by(account_id))` counts the jobs of each account separately. `concurrency("stripe", limit = 5)` names the limit, so that several kinds can share it. A job that finds the limit full waits; with `on_full = "discard"` it is discarded instead, and with `on_full = "cancel_oldest"` the oldest job with its key is cancelled to make room | no limit |
+/// | `sequence` | the jobs run one at a time, in the order of their ids. `sequence(by(order_id))` makes one sequence per order. A discarded job halts its sequence; with `on_discard = "skip"` the next job starts instead | no sequence |
+/// | `rate` | how many jobs may start per period across all workers: `rate(limit = 100, per = "1m", burst = 10, by(account_id))`. Each start spends a token, and a job that finds none waits; with `on_full = "discard"` it is discarded instead. `rate("stripe", ..)` names the rate, so that several kinds can share it. `burst` is how many jobs may start at once after a quiet time; by default, as many as the rate allows in a tenth of a second, but at least 1 | no rate |
+/// | `fair` | together with one `concurrency` and no other rule: `concurrency(limit = 10), fair(by(tenant_id))`. The tenants whose jobs wait for the limit take turns, so that a tenant with many jobs does not delay the others | no tenants |
+/// | `unique` | at most one job per key that has not ended: `unique(by(user_id))`. Without `by`, all arguments form the key. `within = "5m"` bounds how long a job keeps its key, counted from its enqueue, and `until = "started"` frees the key when the job is first claimed. `on_conflict` is `"keep"` (the default), `"replace(args, run_at, priority)"`, `"run_again"` (if the existing job is running, the new one is inserted and starts after it) or `"error"` | jobs are not unique |
+/// | `debounce` | `debounce(quiet = "5s", max = "1m", by(doc_id))` merges repeated enqueues for a key into one job with the newest arguments. The job is due once nothing has been enqueued for 5 seconds, and at the latest a minute after the first enqueue | no debounce |
+/// | `expires` | a duration: a job is cancelled if its first attempt has not started within this time after the job became due | jobs do not expire |
+/// | `on_discarded` | a job type with one argument of type `Discarded`, such as `AlertOps`. When a job of this kind is discarded, the job that `AlertOps::new(discarded)` returns is enqueued | none |
+/// | `cron` | the schedule of the job, as a cron expression of five fields, six with seconds first, or seven with a year last. A job with a schedule has no arguments | none |
+/// | `timezone` | the time zone of `cron`, as an IANA name | `"UTC"` |
+/// | `catch_up` | what happens to missed ticks of `cron`: `"skip"` drops them, `"last"` runs the latest one, and `"all"` runs all of them | `"skip"` |
+/// | `version` | 1 to 9999: the version of the arguments. Jobs of version 2 are stored under the kind `<kind>.v2`, so that programs that know only version 1 leave them alone | `1` |
+/// | `upgrade` | the functions that convert the arguments of an earlier version to those of the next: a path, or a list such as `[from_v1, from_v2]`, oldest first. The last function returns the job. The handler then also runs stored jobs of these versions | none |
 ///
-/// A duration is a whole number with a unit (`ms`, `s`, `m`, `h`, `d`), or several: `"500ms"`, `"30s"`, `"1h 30m"`,
-/// `"7d"`.
+/// A duration is a whole number with a unit (`ms`, `s`, `m`, `h` or `d`), or several of them: `"500ms"`, `"30s"`, `"1h
+/// 30m"`, `"7d"`.
 ///
 /// # Errors
 ///
-/// The macro reports mistakes at compile time, at their place in the code. Examples in the options are unknown or
-/// repeated options, bad durations, cron expressions that never fire, and unknown time zones. Examples in the function
-/// are generics, patterns, `self`, borrowed arguments, arguments that serde cannot store, and futures that are not
-/// `Send`.
+/// The macro reports mistakes at compile time, at the place in the code where you made them. In the options, these are,
+/// for example, unknown or repeated options, invalid durations, cron expressions that never fire, and unknown time
+/// zones. In the function, they are generics, patterns, `self`, borrowed arguments, arguments that serde cannot store,
+/// and futures that are not `Send`.
 #[proc_macro_attribute]
 pub fn job(options: TokenStream, item: TokenStream) -> TokenStream {
     expand::job(options.into(), item.into()).into()
 }
 
-/// Makes a test of a function that takes a connection (feature `testing`).
+/// Turns a function that takes a connection into a test (feature `testing`).
 ///
 /// ```text
 /// #[diesel_jobs::test]
@@ -144,30 +146,33 @@ pub fn job(options: TokenStream, item: TokenStream) -> TokenStream {
 /// async fn users_are_greeted(conn: &mut AsyncPgConnection) -> Result<(), BoxError> { .. }
 /// ```
 ///
-/// The connection is a `PgConnection` or a `SqliteConnection`, or for an `async fn` also an `AsyncPgConnection` or a
-/// `SyncConnectionWrapper`. It is in a test transaction, which is rolled back. On SQLite each test has a database in
-/// memory. On PostgreSQL the tests with the same migrations share a database on the server of `TEST_DATABASE_URL` (or
-/// `DATABASE_URL`), whose role may create databases. It is created by the first test, is named `jobs_test_shared_..`
-/// and stays there. An `async fn` runs on a tokio runtime of one thread.
+/// The connection is a `PgConnection` or a `SqliteConnection`. An `async fn` may also take an `AsyncPgConnection` or a
+/// `SyncConnectionWrapper`. The test runs inside a transaction on this connection, which is rolled back at the end.
+///
+/// On SQLite, each test has its own in-memory database. On PostgreSQL, tests with the same migrations share a database
+/// on the server that `TEST_DATABASE_URL` (or else `DATABASE_URL`) names; its role must be allowed to create databases.
+/// The first test creates this database under a name that begins with `jobs_test_shared_`, and it is not dropped
+/// afterwards. An `async fn` runs on a single-threaded Tokio runtime.
 ///
 /// | option | value | default |
 /// |---|---|---|
-/// | `migrations` | a directory of the package, in Diesel's form: the application's tables. Those of `diesel-jobs` need not be among them | the package's `migrations`, if there is such a directory |
-/// | `setup` | a function that is called with the connection before the test, in its transaction. It returns nothing or a `Result`; above an `async fn` it is async, too | none |
+/// | `migrations` | a directory of Diesel migrations that create the application's tables, relative to the package. The migrations of `diesel-jobs` need not be among them | the package's directory `migrations`, if it exists |
+/// | `setup` | a function that is called with the connection before the test, inside its transaction. It returns nothing or a `Result`, and must be async if the test is | none |
 #[proc_macro_attribute]
 pub fn test(options: TokenStream, item: TokenStream) -> TokenStream {
     test::expand(options.into(), item.into()).into()
 }
 
-/// `left == right`, with the compiler's errors at `right`. For `assert_enqueued!`, because the errors of an `==` in a
-/// `macro_rules!` macro are at the whole call.
+/// Expands to `left == right`, with compile errors reported at `right`. `assert_enqueued!` uses it, because the errors
+/// of an `==` inside a `macro_rules!` macro point to the whole call.
 #[doc(hidden)]
 #[proc_macro]
 pub fn equal(operands: TokenStream) -> TokenStream {
     test::equal(operands.into()).into()
 }
 
-/// Makes a struct or an enum a job type. Use it instead of [`macro@job`] for types that need their own attributes.
+/// Makes a struct or an enum a job type. Use it instead of [`macro@job`] if the type needs attributes of its own, or if
+/// its handler takes batches.
 ///
 /// ```text
 /// #[derive(Serialize, Deserialize, Job)]
@@ -179,20 +184,23 @@ pub fn equal(operands: TokenStream) -> TokenStream {
 /// }
 /// ```
 ///
-/// You implement serde's `Serialize` and `Deserialize` and `Handle` for the type. The options are those of
-/// [`macro@job`] without `name`, and two more:
+/// You implement `Handle` and serde's `Serialize` and `Deserialize` for the type. The options are those of
+/// [`macro@job`] except `name`, and two more, which select the trait of the handler:
 ///
-/// | option | value | the type's handler |
+/// | option | value | trait to implement |
 /// |---|---|---|
-/// | `blocking` | `true`: the handler is a plain function and may block its thread | `impl HandleBlocking` |
-/// | `connection` | the type of a connection: the handler runs inside the transaction that finishes the job | `impl HandleIn<C>` |
-/// | both | | `impl HandleBlockingIn<C>` |
+/// | `blocking` | `true`: the handler is a plain function, which may block its thread | `HandleBlocking` |
+/// | `connection` | a connection type `C`: the handler takes a connection and runs inside the transaction that finishes the job | `HandleIn<C>` |
+/// | both | | `HandleBlockingIn<C>` |
 ///
-/// `#[arg(secret)]` stands before a field of a struct, as before an argument of [`macro@job`]. It is not for fields
-/// that serde renames.
+/// With the option `batch`, the trait is `HandleBatch`, `HandleBatchIn<C>` with `connection`, or
+/// `HandleBlockingBatchIn<C>` with both. `blocking` without `connection` cannot be combined with `batch`.
 ///
-/// The default kind is the type's name in snake_case. A type with `cron` must have no fields. Generic types and unions
-/// are refused.
+/// `#[arg(secret)]` before a field of a struct hides its value, as it does before an argument of [`macro@job`]. The
+/// macro rejects it on fields that serde renames.
+///
+/// The default of `kind` is the type's name in snake_case. A type with `cron` must have no fields. Generic types and
+/// unions are not supported.
 #[proc_macro_derive(Job, attributes(job, arg))]
 pub fn derive_job(item: TokenStream) -> TokenStream {
     expand::derive(item.into()).into()

@@ -5,8 +5,8 @@ use diesel_jobs_core::{Event, Gauge, Recorder, WorkerHandle};
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Histogram, Meter};
 
-/// Passes what a worker does on to OpenTelemetry, with the names of [`names`] and the attributes of the messaging
-/// conventions: `messaging.destination.name` is the queue.
+/// Reports the metrics of a worker to OpenTelemetry, under the names of [`names`] and with the attributes of the
+/// semantic conventions for messaging: `messaging.destination.name`, for example, is the queue.
 pub struct OpenTelemetryRecorder {
     meter: Meter,
     attributes: ByJob<[KeyValue; 3]>,
@@ -48,7 +48,7 @@ fn attribute(label: &str, value: String) -> KeyValue {
 }
 
 impl OpenTelemetryRecorder {
-    /// Makes the instruments of this meter.
+    /// Creates a recorder whose instruments belong to this meter.
     pub fn new(meter: Meter) -> Self {
         let counter = |metric: &Metric| {
             meter.u64_counter(metric.name).with_unit(metric.unit).with_description(metric.help).build()
@@ -78,8 +78,8 @@ impl OpenTelemetryRecorder {
         }
     }
 
-    /// Also measures the gauges of this worker, each time the metrics are collected: running jobs, slots, the age of
-    /// the heartbeat and so on.
+    /// Also observes the gauges of this worker, such as running jobs, slots and the age of the heartbeat, each time the
+    /// metrics are collected.
     pub fn observe(&self, worker: &WorkerHandle) {
         for metric in names::OF_WORKER {
             let worker = worker.clone();

@@ -6,10 +6,12 @@ use opentelemetry::trace::{SpanContext, SpanId, TraceContextExt as _, TraceFlags
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
-/// Connects jobs with traces. From now on each enqueue of this process stores the current trace context with its jobs.
-/// The first attempt of a job that is due at once continues the trace of its enqueue: its span `job` is a child. All
-/// other attempts have a trace of their own, with a link. Call this function once, when the subscriber is installed.
-/// The subscriber must have `tracing_opentelemetry::layer()`.
+/// Connects the traces of enqueues and attempts. Call this function once, after you have installed a subscriber that
+/// contains `tracing_opentelemetry::layer()`.
+///
+/// From then on, every enqueue of this process stores the current trace context with its jobs. The first attempt of a
+/// job that is due at once continues the trace of its enqueue: its span `job` is a child of the span around the
+/// enqueue. Every other attempt has a trace of its own, which links to that of the enqueue.
 pub fn connect_traces() {
     set_trace_source(current);
     set_trace_link(connect);

@@ -5,18 +5,18 @@ use serde::{Deserialize, Serialize};
 use super::{LONGEST_KEY, Rule, RuleProblem};
 use crate::flags;
 
-/// A rule as a job has it.
+/// A rule of one job, with its name and key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct JobRule {
-    /// The name. Kinds with the same name share the rule.
+    /// The name. Jobs of all kinds whose rules have the same name count together.
     pub name: String,
-    /// The key. Jobs with the same name and key count together.
+    /// The key. Jobs whose rules have the same name and key count together.
     pub key: String,
-    /// What it says.
+    /// The rule itself.
     pub rule: Rule,
-    /// The tenant of the job, made like the key: the tenants that wait for a key take turns.
+    /// The tenant of the job, in the same form as the key. Tenants whose jobs wait for the same key take turns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
 }

@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use super::{JobRule, OnDiscard, OnFull, Rule, RuleProblem, key, key_of};
 
-/// A rule of all jobs of a kind. The options `concurrency`, `sequence` and `rate` in `#[job]` make one.
+/// A rule of all jobs of a kind. The options `concurrency`, `sequence` and `rate` of `#[job]` each create one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KindRule {
-    /// The name. Kinds with the same name share the rule.
+    /// The name. Kinds whose rules have the same name share the rule.
     pub name: &'static str,
-    /// What it says.
+    /// The rule itself.
     pub rule: Rule,
-    /// The arguments whose values are the key. If there are none, all jobs have the same key.
+    /// The arguments whose values form the key. If it is empty, all jobs have the same key.
     pub by: &'static [&'static str],
-    /// The arguments whose values are the tenant of a job: the tenants that wait for a key take turns. Without
-    /// arguments, there are no tenants.
+    /// The arguments whose values form the tenant of a job. Tenants whose jobs wait for the same key take turns. If it
+    /// is empty, there are no tenants.
     pub fair: &'static [&'static str],
 }
 
@@ -24,17 +24,17 @@ impl KindRule {
         Self { name, rule, by: &[], fair: &[] }
     }
 
-    /// A limit: at most this many jobs at once.
+    /// A limit: at most `most` jobs run at once.
     pub const fn concurrency(name: &'static str, most: u32) -> Self {
         Self::new(name, Rule::concurrency(most))
     }
 
-    /// A sequence: one job at a time, in the order of their ids.
+    /// A sequence: its jobs run one at a time, in the order of their ids.
     pub const fn sequence(name: &'static str, on_discard: OnDiscard) -> Self {
         Self::new(name, Rule::Sequence { on_discard })
     }
 
-    /// A rate: at most this many starts in this period.
+    /// A rate: at most `limit` jobs start in the period `per`.
     pub const fn rate(name: &'static str, limit: u32, per: Duration) -> Self {
         Self::new(name, Rule::rate(limit, per))
     }
@@ -45,21 +45,22 @@ impl KindRule {
         self
     }
 
-    /// Sets how many jobs of a rate may start at once. Default: the starts of a tenth of a second, at least 1.
+    /// Sets how many jobs of a rate may start at once after a quiet time. Default: as many as the rate allows in a
+    /// tenth of a second, but at least 1. Limits and sequences ignore it.
     pub const fn burst(mut self, burst: u32) -> Self {
         self.rule = self.rule.with_burst(burst);
         self
     }
 
-    /// Sets what happens to a job that finds the limit full, or no token. Default: it waits. In a sequence it always
-    /// waits.
+    /// Sets what happens to a job that finds its limit full, or no token of its rate. Default: it waits. In a sequence,
+    /// jobs always wait.
     pub const fn on_full(mut self, on_full: OnFull) -> Self {
         self.rule = self.rule.with_on_full(on_full);
         self
     }
 
-    /// Lets the tenants that wait for a key take turns. The values of these arguments are the tenant of a job. Default:
-    /// there are no tenants.
+    /// Lets tenants whose jobs wait for the same key take turns. The values of these arguments form the tenant of a
+    /// job. Default: there are no tenants.
     pub const fn fair_by(mut self, arguments: &'static [&'static str]) -> Self {
         self.fair = arguments;
         self

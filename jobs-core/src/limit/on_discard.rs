@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum OnDiscard {
-    /// The sequence halts: none of the later jobs starts. `worker retry` runs the discarded job again, and `worker
-    /// sequences skip` continues without it.
+    /// The sequence halts: none of its later jobs starts. To continue, run the discarded job again with `worker retry`,
+    /// or leave it out with `worker sequences skip`.
     #[default]
     Halt,
     /// The next job starts.
@@ -16,7 +16,7 @@ pub enum OnDiscard {
 }
 
 impl OnDiscard {
-    /// The name that is stored, and written in `#[job]`.
+    /// The name, as it is written in `#[job]` and stored in the database.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Halt => "halt",

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Failure, FailureKind};
 use crate::failure::cancel_fingerprint;
 
-/// What happens to a job whose limit is full when it becomes due. It applies to jobs that have not started. A job that
-/// waits for its next attempt or snoozes waits in any case.
+/// What happens to a job that finds its limit full, or no token of its rate, when it becomes due. This applies only to
+/// jobs that have not started yet: a retried or snoozed job always waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -16,13 +16,13 @@ pub enum OnFull {
     Wait,
     /// It is discarded.
     Discard,
-    /// The oldest jobs of its key that have this rule are cancelled, including running ones, until as many are left as
-    /// the limit allows. A rate cannot have this rule.
+    /// The oldest jobs with its key that also have this rule are cancelled, including running ones, until no more are
+    /// left than the limit allows. A rate cannot have this rule.
     CancelOldest,
 }
 
 impl OnFull {
-    /// The name that is stored, and written in `#[job]`.
+    /// The name, as it is written in `#[job]` and stored in the database.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Wait => "wait",

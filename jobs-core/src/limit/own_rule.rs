@@ -34,19 +34,21 @@ impl OwnRule {
     }
 }
 
-/// How many jobs with the same name and key may run at once, see [`Job::concurrency`](crate::Job::concurrency).
+/// A limit of one job: how many jobs with the same name and key may run at once. Pass it to
+/// [`Job::concurrency`](crate::Job::concurrency).
 #[derive(Clone, Debug)]
 #[must_use = "pass it to `concurrency`"]
 pub struct Limit(OwnRule);
 
 impl Limit {
-    /// At most this many jobs of the limit with this name at once, from 1 to 10,000. The enqueue refuses other values.
+    /// Creates a limit that allows `most` jobs with this name to run at once. `most` is from 1 to 10,000, and the
+    /// enqueue fails with any other value.
     pub fn new(name: impl Into<String>, most: u32) -> Self {
         Self(OwnRule::new(name.into(), Rule::concurrency(most)))
     }
 
-    /// Counts the jobs separately for each value. Several calls make a key of several values. A value is anything that
-    /// serde writes as JSON. Default: all jobs of the limit have one key.
+    /// Sets the key: jobs are counted separately for each key. A value is anything that serde can write as JSON, and
+    /// several calls form a key of several values. Default: all jobs of the limit have the same key.
     pub fn key(mut self, value: impl Serialize) -> Self {
         self.0.key.push(value_of(value));
         self
@@ -58,9 +60,9 @@ impl Limit {
         self
     }
 
-    /// Lets the tenants of the key take turns, and sets that of this job. So a tenant with many waiting jobs does not
-    /// delay the others. Several calls make a tenant of several values. A value is anything that serde writes as JSON.
-    /// Default: no tenants.
+    /// Sets the tenant of this job. Tenants whose jobs wait for the same key take turns, so that a tenant with many
+    /// waiting jobs does not delay the others. A value is anything that serde can write as JSON, and several calls form
+    /// a tenant of several values. Default: no tenants.
     ///
     /// ```
     /// # use diesel_jobs_core::Limit;
@@ -75,59 +77,61 @@ impl Limit {
     }
 }
 
-/// The sequence of one job, see [`Job::sequence`](crate::Job::sequence).
+/// A sequence that one job belongs to: its jobs run one at a time, in the order of their ids. Pass it to
+/// [`Job::sequence`](crate::Job::sequence).
 #[derive(Clone, Debug)]
 #[must_use = "pass it to `sequence`"]
 pub struct Sequence(OwnRule);
 
 impl Sequence {
-    /// The sequence with this name. Default: all its jobs have one key.
+    /// Creates a sequence with this name. A discarded job halts it, unless you set [`on_discard`](Self::on_discard).
     pub fn new(name: impl Into<String>) -> Self {
         Self(OwnRule::new(name.into(), Rule::Sequence { on_discard: OnDiscard::Halt }))
     }
 
-    /// The jobs with each value are a sequence of their own. Several calls make a key of several values. A value is
-    /// anything that serde writes as JSON.
+    /// Sets the key: the jobs with each key are a sequence of their own. A value is anything that serde can write as
+    /// JSON, and several calls form a key of several values. Default: all jobs of the sequence have the same key.
     pub fn key(mut self, value: impl Serialize) -> Self {
         self.0.key.push(value_of(value));
         self
     }
 
-    /// Sets what happens when this job is discarded. Default: the sequence halts.
+    /// Sets what happens to the sequence when this job is discarded. Default: it halts.
     pub fn on_discard(mut self, on_discard: OnDiscard) -> Self {
         self.0.rule = Rule::Sequence { on_discard };
         self
     }
 }
 
-/// The rate of one job, see [`Job::rate`](crate::Job::rate).
+/// A rate of one job: how many jobs with the same name and key may start in a period. Pass it to
+/// [`Job::rate`](crate::Job::rate).
 #[derive(Clone, Debug)]
 #[must_use = "pass it to `rate`"]
 pub struct Rate(OwnRule);
 
 impl Rate {
-    /// At most `limit` starts in the period `per`, of all jobs of the rate with this name. `limit` is from 1 to
-    /// 1,000,000, and `per` from 1 ms to 366 days. A rate allows at most 10,000 starts in a second. The enqueue refuses
-    /// other values.
+    /// Creates a rate that allows `limit` jobs with this name to start in the period `per`. `limit` is from 1 to
+    /// 1,000,000, and `per` is from 1 ms to 366 days. A rate may not allow more than 10,000 starts per second. The
+    /// enqueue fails with any other value.
     pub fn new(name: impl Into<String>, limit: u32, per: Duration) -> Self {
         Self(OwnRule::new(name.into(), Rule::rate(limit, per)))
     }
 
-    /// Sets how many jobs may start at once after a quiet time, from 1 to 10,000. Default: the number of starts in a
-    /// tenth of a second, at least 1.
+    /// Sets how many jobs may start at once after a quiet time, from 1 to 10,000. Default: as many as the rate allows
+    /// in a tenth of a second, but at least 1.
     pub fn burst(mut self, burst: u32) -> Self {
         self.0.rule = self.0.rule.with_burst(burst);
         self
     }
 
-    /// The jobs with each value have their own tokens. Several calls make a key of several values. A value is anything
-    /// that serde writes as JSON.
+    /// Sets the key: the jobs with each key have tokens of their own. A value is anything that serde can write as JSON,
+    /// and several calls form a key of several values. Default: all jobs of the rate have the same key.
     pub fn key(mut self, value: impl Serialize) -> Self {
         self.0.key.push(value_of(value));
         self
     }
 
-    /// Sets what happens to the job if there is no token when it becomes due: it waits or is discarded. Default: it
+    /// Sets what happens to the job if there is no token when it becomes due: it waits, or it is discarded. Default: it
     /// waits.
     pub fn on_full(mut self, on_full: OnFull) -> Self {
         self.0.rule = self.0.rule.with_on_full(on_full);

@@ -24,12 +24,12 @@ const HUNDRED_YEARS: Duration = Duration::from_secs(36_525 * 24 * 3600);
 /// Without `burst`, a key can keep the tokens of this time (in microseconds), and at least one.
 const USUAL_BURST: u128 = 100_000;
 
-/// When a job may start, beside the other jobs with the same name and key.
+/// When a job may start, considering the other jobs whose rules have the same name and key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Rule {
-    /// A limit: at most `most` of them run at once.
+    /// A limit: at most `most` of these jobs run at once.
     Concurrency {
         /// How many may run at once, from 1 to 10,000.
         most: u32,
@@ -37,7 +37,7 @@ pub enum Rule {
         #[serde(default, skip_serializing_if = "OnFull::is_wait")]
         on_full: OnFull,
     },
-    /// A sequence: they run one at a time, in the order of their ids.
+    /// A sequence: these jobs run one at a time, in the order of their ids.
     Sequence {
         /// What happens when one of them is discarded.
         on_discard: OnDiscard,
@@ -58,13 +58,13 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// At most this many jobs at once. A job that finds the limit full waits.
+    /// A limit of `most` jobs at once. A job that finds it full waits.
     pub const fn concurrency(most: u32) -> Self {
         Self::Concurrency { most, on_full: OnFull::Wait }
     }
 
-    /// At most this many starts in a period. The burst is the number of starts in a tenth of a second, at least 1. A
-    /// job that finds no token waits.
+    /// A rate of `limit` starts in the period `per`. The burst is the number of starts that it allows in a tenth of a
+    /// second, but at least 1. A job that finds no token waits.
     #[expect(clippy::cast_possible_truncation, reason = "it is at most `MOST_BURST`")]
     pub const fn rate(limit: u32, per: Duration) -> Self {
         let micros = per.as_micros();
@@ -79,7 +79,7 @@ impl Rule {
         Self::Rate { limit, per, burst, on_full: OnFull::Wait }
     }
 
-    /// What happens to a job that may not start when it becomes due. In a sequence it waits.
+    /// What happens to a job that may not start when it becomes due. In a sequence, it always waits.
     pub const fn on_full(self) -> OnFull {
         match self {
             Self::Concurrency { on_full, .. } | Self::Rate { on_full, .. } => on_full,
@@ -87,7 +87,7 @@ impl Rule {
         }
     }
 
-    /// What happens when a job is discarded, if this is a sequence.
+    /// If this is a sequence, what happens when one of its jobs is discarded.
     pub const fn on_discard(self) -> Option<OnDiscard> {
         match self {
             Self::Sequence { on_discard } => Some(on_discard),
@@ -95,7 +95,7 @@ impl Rule {
         }
     }
 
-    /// How many jobs may run at once, if this is a limit. An operator can set another number.
+    /// If this is a limit, how many jobs may run at once. An operator can set another number at run time.
     pub const fn most(self) -> Option<u32> {
         match self {
             Self::Concurrency { most, .. } => Some(most),
@@ -111,7 +111,7 @@ impl Rule {
         }
     }
 
-    /// Whether it is a rate: its jobs spend tokens and have no permits.
+    /// Whether this is a rate. Its jobs spend tokens and hold no permits.
     pub const fn is_rate(self) -> bool {
         matches!(self, Self::Rate { .. })
     }

@@ -14,18 +14,18 @@ use super::{JobRule, LONGEST_KEY, RuleProblem, hashed};
 use crate::canonical::canonical;
 use crate::flags;
 
-/// The most rules of one job.
+/// The largest number of rules of one job.
 pub const MOST_RULES: usize = 4;
 
-/// The rules of one job, which fit together. A sequence comes first: the job waits for its turn, and then for the other
-/// rules.
+/// The rules of one job, at most four. It starts when all of them allow it. A sequence comes first: the job waits for
+/// its turn in the sequence, and then for its other rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Rules(Vec<JobRule>);
 
 impl Rules {
-    /// These rules. Fails if one of them may not be stored, or if they do not fit together. For rules that another
-    /// program has written, such as an export.
+    /// Checks rules that were written by another program, such as an export. Fails if one of them is invalid, or if
+    /// they cannot be combined.
     pub fn new(rules: Vec<JobRule>) -> Result<Self, RuleProblem> {
         Self::of(rules.into_iter().map(|JobRule { name, key, rule, tenant }| {
             let are_keys = std::iter::once(&key).chain(&tenant).all(|key| is_stored_key(key));
@@ -52,7 +52,7 @@ impl Rules {
         self.0
     }
 
-    /// Whether there are several.
+    /// Whether there is more than one rule.
     pub fn are_several(&self) -> bool {
         self.0.len() > 1
     }

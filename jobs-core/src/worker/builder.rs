@@ -1,4 +1,4 @@
-//! Configures a worker. `build` reports wrong settings before the first job is claimed.
+//! The settings of a worker. `build` reports invalid settings before any job is claimed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::storage::Storage;
 use crate::storage::instrumented::Instrumented;
 use crate::unknown_queue::UnknownQueue;
 
-/// Settings of a [`Worker`]; each has a default.
+/// Builds a [`Worker`]. Every setting has a default.
 #[must_use = "a builder does nothing until `build`"]
 pub struct WorkerBuilder {
     storage: Arc<dyn Storage>,
@@ -46,14 +46,14 @@ impl std::fmt::Debug for WorkerBuilder {
 }
 
 impl Worker {
-    /// Starts the configuration of a worker on a storage.
+    /// Returns a builder for a worker on this storage.
     pub fn builder(storage: Arc<dyn Storage>) -> WorkerBuilder {
         WorkerBuilder::new(storage)
     }
 }
 
 impl WorkerBuilder {
-    /// How many jobs of one queue run at the same time, unless another number is set.
+    /// The default number of slots of a queue.
     pub const DEFAULT_SLOTS: usize = 16;
 
     fn new(storage: Arc<dyn Storage>) -> Self {
@@ -78,142 +78,152 @@ impl WorkerBuilder {
         }
     }
 
-    /// The jobs that the worker can run. Default: all that are linked into the program.
+    /// Sets the jobs that the worker can run. Default: all jobs that are linked into the program.
     pub fn registry(mut self, registry: Registry) -> Self {
         self.registry = Some(registry);
         self
     }
 
-    /// Gives handlers a value, which they take as `State<T>` or with `ctx.state::<T>()`. There is one value per type.
+    /// Shares a value with all handlers, which take it as `State<T>` or read it with `ctx.state::<T>()`. There is one
+    /// value per type: a later call replaces an earlier one.
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.states.insert(value);
         self
     }
 
-    /// Calls this layer before and after each attempt. Layers that were added earlier are outside of it.
+    /// Adds a layer, which is called before and after each attempt. Layers that were added earlier wrap those that are
+    /// added later.
     pub fn layer(mut self, layer: impl Layer) -> Self {
         self.layers.add(layer);
         self
     }
 
-    /// Reports what happens to this recorder, for metrics. There may be several.
+    /// Adds a recorder, which receives an [`Event`](crate::Event) for everything that happens, for metrics. Several
+    /// calls add several recorders.
     pub fn recorder(mut self, recorder: Arc<dyn Recorder>) -> Self {
         self.recorders.add(recorder);
         self
     }
 
-    /// Serves this queue with this many slots, each of which runs one of its jobs at a time in this worker. A limit
-    /// over all workers is [`Job::concurrency`](crate::Job::concurrency). If any queue is named, the worker serves only
-    /// the named ones. Default: every queue that a registered job goes to.
+    /// Serves this queue with this many slots, from 1 to 100,000. Each slot runs one job at a time in this worker; to
+    /// limit the jobs that run at once across all workers, use [`Job::concurrency`](crate::Job::concurrency). If you
+    /// name any queue, the worker serves only the queues that you name. Default: the default queues of all registered
+    /// jobs, and those that were [declared](Self::declare_queue).
     ///
-    /// A queue that no job goes to by default is served, too: jobs may name it when they are enqueued, from code or
-    /// SQL. The worker warns about such a queue at its start, unless the queue was [declared](Self::declare_queue).
+    /// The worker also serves a queue that is the default of no registered job, because jobs may name that queue when
+    /// they are enqueued from code or SQL. It logs a warning about such a queue when it starts, in case the name is
+    /// misspelled. To avoid the warning, [declare](Self::declare_queue) the queue.
     pub fn queue(mut self, name: impl Into<String>, slots: usize) -> Self {
         self.queues.insert(name.into(), Some(slots));
         self
     }
 
-    /// Serves this queue with the usual number of [`slots`](Self::slots).
+    /// Serves this queue with the default number of [`slots`](Self::slots). See [`queue`](Self::queue).
     pub fn serve(mut self, name: impl Into<String>) -> Self {
         self.queues.insert(name.into(), None);
         self
     }
 
-    /// Removes all queues that were named so far.
+    /// Removes all queues that were named so far with [`queue`](Self::queue) and [`serve`](Self::serve).
     pub fn clear_queues(mut self) -> Self {
         self.queues.clear();
         self
     }
 
-    /// Declares that a queue exists although no job goes there by default, because jobs name it when they are enqueued.
-    /// The worker then does not take the name for a typing error, and starts without a warning.
+    /// Declares a queue that is the default of no registered job, because jobs name it when they are enqueued. The
+    /// worker then does not warn that its name may be misspelled. If no queues are named with [`queue`](Self::queue) or
+    /// [`serve`](Self::serve), declared queues are served, too.
     pub fn declare_queue(mut self, name: impl Into<String>) -> Self {
         self.declared.insert(name.into());
         self
     }
 
-    /// How many jobs of one queue run at the same time, for queues that are named without a number. Default: 16.
+    /// Sets the number of slots of every queue that is not given its own number, from 1 to 100,000. Default: 16.
     pub fn slots(mut self, slots: usize) -> Self {
         self.slots = slots;
         self
     }
 
-    /// How long an idle worker waits between two polls if nothing wakes it. Default: 3 s.
+    /// Sets how long an idle worker waits between two polls if nothing wakes it earlier. At least 1 ms. Default: 3 s.
     pub fn poll(mut self, poll: Duration) -> Self {
         self.poll = poll;
         self
     }
 
-    /// How long running jobs may continue after the begin of a shutdown. Then they are released. Default: 8 s. Choose
-    /// at least two seconds less than the time after which your platform kills the process.
+    /// Sets the grace period: how long running jobs may continue after a shutdown begins. Jobs that are still running
+    /// at its end are asked to stop, and are released. Choose at least two seconds less than the time after which your
+    /// platform kills the process. Default: 8 s.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// The lease time: this long after the worker's last heartbeat, a rescue may make its jobs available again. At
-    /// least 1 s. A heartbeat is sent every quarter of this time, and at least every 10 s. Default: 30 s.
+    /// Sets the lease time. If the worker sends no heartbeat for this long, other workers may declare it dead and make
+    /// its jobs available again. The worker sends a heartbeat every quarter of the lease time, but at least every 10 s.
+    /// At least 1 s. Default: 30 s.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// How long one attempt may take if its kind sets no timeout. An async handler notices this limit only when it
-    /// yields. If the kind has its own `timeout`, the attempt ends at that limit in any case. Default: unlimited.
+    /// Sets how long one attempt may take if its kind has no `timeout` of its own. This limit can end an async handler
+    /// only when the handler yields, whereas the `timeout` of a kind ends the attempt even if its handler never yields.
+    /// More than zero. Default: unlimited.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// A job is discarded at this many counted crashes. After one crash fewer (but at least one), it is
-    /// quarantined: it runs alone in its process, so that it is not discarded because of another job. Default: 3.
+    /// Sets the number of counted crashes at which a job is discarded. After one crash fewer, but at least one, the job
+    /// is quarantined: it then runs alone in its process, so that it is not discarded because of a crash that another
+    /// job caused. At least 1. Default: 3.
     pub fn max_crashes(mut self, max_crashes: u16) -> Self {
         self.max_crashes = max_crashes;
         self
     }
 
-    /// How long ended jobs stay readable. A kind's `retain` overrides it for completed jobs. Default:
-    /// `Retention::default()`.
+    /// Sets how long ended jobs stay readable. The `retain` of a kind overrides it for completed jobs. Default: 24
+    /// hours for completed jobs, and 30 days for cancelled and discarded ones.
     pub fn retention(mut self, retention: Retention) -> Self {
         self.retention = retention;
         self
     }
 
-    /// How long the history of the work is kept, from which charts are drawn. It has a few rows per hour, queue and
-    /// kind. Default: 30 days.
+    /// Sets how long the history from which charts are drawn is kept. It takes a few rows per hour, queue and kind. At
+    /// least one hour. Default: 30 days.
     pub fn keep_history(mut self, time: Duration) -> Self {
         self.keep_history = time;
         self
     }
 
-    /// How long completed jobs stay readable. A kind's `retain` overrides it. Default: 24 hours.
+    /// Sets how long completed jobs stay readable. The `retain` of a kind overrides it. Default: 24 hours.
     pub fn retain_completed(mut self, time: Duration) -> Self {
         self.retention.completed = time;
         self
     }
 
-    /// How long cancelled jobs stay readable. Default: 30 days.
+    /// Sets how long cancelled jobs stay readable. Default: 30 days.
     pub fn retain_cancelled(mut self, time: Duration) -> Self {
         self.retention.cancelled = time;
         self
     }
 
-    /// How long discarded jobs stay readable. Default: 30 days.
+    /// Sets how long discarded jobs stay readable. Default: 30 days.
     pub fn retain_discarded(mut self, time: Duration) -> Self {
         self.retention.discarded = time;
         self
     }
 
-    /// The environment that this worker belongs to, such as `production`. `worker environment set` gives a database the
-    /// name of an environment. Only workers with the same name serve it, so that other workers do not run
-    /// the jobs of a copy. Default: none.
+    /// Sets the environment that this worker belongs to, such as `production`. If a database was given the name of an
+    /// environment with `worker environment set`, only workers with the same name serve it. This keeps the workers of
+    /// other environments from running the jobs in a copy of the database. Default: none.
     pub fn environment(mut self, environment: impl Into<String>) -> Self {
         self.environment = Some(environment.into());
         self
     }
 
-    /// The version of the program, which `worker workers` and the dashboard show, such as `env!("CARGO_PKG_VERSION")`
-    /// or a commit. Default: none. [`diesel_jobs::worker!`] sets that of the package that calls it.
+    /// Sets the version of your program, such as `env!("CARGO_PKG_VERSION")` or a commit, which `worker workers` and
+    /// the dashboard show. Default: none; [`diesel_jobs::worker!`] sets the version of the package that calls it.
     ///
     /// [`diesel_jobs::worker!`]: https://docs.rs/diesel-jobs/latest/diesel_jobs/macro.worker.html
     pub fn program_version(mut self, version: impl Into<String>) -> Self {
@@ -221,7 +231,13 @@ impl WorkerBuilder {
         self
     }
 
-    /// Checks the settings and the registered jobs, as far as that needs no database.
+    /// Builds the worker. This checks the settings and the registered jobs as far as it is possible without the
+    /// database.
+    ///
+    /// # Errors
+    ///
+    /// [`WorkerError::Setting`] if a setting is out of bounds, and [`WorkerError::Registry`] if the registered jobs
+    /// cannot be run, for example because a handler takes a state that the worker was not given.
     pub fn build(self) -> Result<Worker, WorkerError> {
         let registry = self.registry.unwrap_or_else(Registry::linked);
         let storage = self.storage;

@@ -17,13 +17,13 @@ pub enum WorkerError {
     /// A setting is out of bounds.
     #[error("{0}")]
     Setting(String),
-    /// The database is not reachable or not ready.
+    /// The database cannot be reached, or it is not ready.
     #[error(transparent)]
     Storage(#[from] StorageError),
     /// The operating system refused to start the heartbeat's thread.
     #[error("could not start the heartbeat's thread: {0}")]
     Thread(std::io::Error),
-    /// A worker that runs until nothing is left has begun more attempts than it was allowed.
+    /// [`Worker::run_until_empty`](crate::Worker::run_until_empty) has begun more attempts than its limit allows.
     #[error(
         "{attempts} attempts were begun, and jobs still wait; does a job snooze, retry or enqueue itself for ever? `limit` allows more"
     )]

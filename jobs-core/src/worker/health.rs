@@ -9,13 +9,13 @@ use crate::handler::Handler;
 /// makes no step for this time and one poll interval, it is stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(60);
 
-/// One check of a worker's health.
+/// The result of one check of a worker's health.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HealthCheck {
     /// What was checked.
     pub name: &'static str,
-    /// Whether it is as it should be.
+    /// Whether the check passed.
     pub passed: bool,
     /// The reason, in words.
     pub detail: String,
@@ -34,19 +34,19 @@ impl HealthCheck {
 pub struct QueueLoad {
     /// The queue.
     pub queue: String,
-    /// How many of its jobs run at the same time, at most.
+    /// How many of its jobs can run at the same time.
     pub slots: usize,
     /// How many slots are taken.
     pub running: usize,
-    /// How many jobs are claimed and wait for a slot.
+    /// How many claimed jobs wait for a slot.
     pub prefetched: usize,
 }
 
 impl WorkerHandle {
-    /// Whether the claim loop makes steps. If not, only a restart of the process helps.
+    /// Whether the claim loop makes progress. If it does not, only a restart of the process helps.
     ///
-    /// A failed statement is a step, so an outage of the database does not fail this check. Neither does a handler that
-    /// blocks the runtime: it has run since before the last step.
+    /// A failed statement counts as progress, so an outage of the database does not fail this check. A handler that
+    /// blocks the runtime does not fail it either.
     pub fn liveness(&self) -> HealthCheck {
         let check = |passed, detail: String| HealthCheck::new("claim_loop", passed, detail);
         let shared = self.shared();
@@ -74,8 +74,9 @@ impl WorkerHandle {
         }
     }
 
-    /// Whether the worker claims jobs: it has started, the database knows it and was reached by the last heartbeat, and
-    /// it does not drain. A [freeze](crate::Freeze) of the database passes: the worker is ready for the thaw.
+    /// Whether the worker can claim jobs: it has started, it is registered in the database, its last heartbeat reached
+    /// the database, and it is not draining. A [freeze](crate::Freeze) of the database does not fail this check,
+    /// because the worker is ready to continue after it.
     pub fn readiness(&self) -> Vec<HealthCheck> {
         let shared = self.shared();
         let (health, draining) = (&shared.health, shared.phases.draining().is_cancelled());
@@ -118,7 +119,7 @@ impl WorkerHandle {
         self.shared().health.uptime().is_some()
     }
 
-    /// Whether the worker claims no more jobs, because it shuts down.
+    /// Whether the worker is shutting down and claims no more jobs.
     pub fn is_draining(&self) -> bool {
         self.shared().phases.draining().is_cancelled()
     }
@@ -128,12 +129,12 @@ impl WorkerHandle {
         *self.shared().frozen.borrow()
     }
 
-    /// The time since the worker has started. `None` before that.
+    /// The time since the worker registered in the database for the first time. `None` before that.
     pub fn uptime(&self) -> Option<Duration> {
         self.shared().health.uptime()
     }
 
-    /// The time since the last heartbeat that the database has answered. `None` before the first one.
+    /// The time since the last heartbeat that the database answered. `None` before the first one.
     pub fn heartbeat_age(&self) -> Option<Duration> {
         self.shared().heartbeat_state.age()
     }

@@ -43,27 +43,28 @@ impl Worker {
         Self { unknown_queues, shared: Arc::new(Shared::new(storage, registry, states, settings)) }
     }
 
-    /// A handle to stop and inspect the worker from another task or thread.
+    /// Returns a handle to stop and inspect the worker from another task or thread.
     pub fn handle(&self) -> WorkerHandle {
         WorkerHandle::new(self.shared.clone())
     }
 
-    /// The jobs that it can run.
+    /// The jobs that the worker can run.
     pub fn registry(&self) -> &Registry {
         &self.shared.registry
     }
 
-    /// The environment that it belongs to.
+    /// The environment that the worker belongs to.
     pub fn environment(&self) -> Option<&str> {
         self.shared.settings.environment.as_deref()
     }
 
-    /// The queues it serves, sorted.
+    /// The queues that the worker serves, sorted.
     pub fn queues(&self) -> impl Iterator<Item = &str> {
         self.shared.settings.queues.keys().map(String::as_str)
     }
 
-    /// The queues that it serves although no registered job goes there by default and they were not declared, sorted.
+    /// The queues that the worker serves although they are the default queue of no registered job and were not
+    /// declared, sorted. Their names may be misspelled.
     pub fn unknown_queues(&self) -> &[UnknownQueue] {
         &self.unknown_queues
     }
@@ -74,9 +75,9 @@ impl Worker {
         std::mem::take(&mut self.unknown_queues)
     }
 
-    /// Runs until `signal` is ready or the handle asks for a shutdown, and then drains. A draining worker claims no
-    /// more jobs and gives running jobs the grace period. Unfinished jobs are then released, and no attempt is
-    /// consumed.
+    /// Runs until `signal` is ready or the [handle](Self::handle) begins a shutdown, and then drains: the worker claims
+    /// no more jobs, and running jobs may continue for the grace period. Jobs that have not finished by then are
+    /// released, and their run does not count as an attempt.
     pub async fn run_until(self, signal: impl Future<Output = ()>) -> Result<(), WorkerError> {
         self.run(None, signal).await
     }

@@ -111,13 +111,13 @@ impl WorkerHandle {
         &self.0
     }
 
-    /// Begins the shutdown: the worker claims no more jobs, and running jobs get the grace period.
+    /// Begins the shutdown: the worker claims no more jobs, and running jobs may continue for the grace period.
     pub fn shutdown(&self) {
         self.0.phases.draining().cancel();
     }
 
-    /// Begins the shutdown without a grace period: handlers are asked to stop, and unfinished jobs are released. No
-    /// attempt is consumed.
+    /// Begins the shutdown without a grace period: handlers are asked to stop, and unfinished jobs are released. Their
+    /// runs do not count as attempts.
     pub fn shutdown_now(&self) {
         self.0.phases.draining().cancel();
         self.0.ask_to_stop();
@@ -135,18 +135,17 @@ impl WorkerHandle {
         self.0.counters.snapshot()
     }
 
-    /// The number of jobs that are claimed and not finished.
+    /// The number of jobs that this worker has claimed and not yet finished.
     pub fn in_flight(&self) -> usize {
         self.0.leases.count()
     }
 
-    /// The number of connections to the database that are open in its pools. `None` if the database has no such
-    /// connections: SQLite.
+    /// The number of open connections in the worker's pools. `None` on SQLite, which has no such pools.
     pub fn connections(&self) -> Option<usize> {
         self.0.storage.connections()
     }
 
-    /// Whether the heartbeat reached the database within the last lease. If so, the worker still owns its jobs.
+    /// Whether a heartbeat has reached the database within the last lease time. If so, the worker still owns its jobs.
     pub fn is_healthy(&self) -> bool {
         self.0.heartbeat_state.alive_within(self.0.settings.lease)
     }

@@ -20,15 +20,16 @@ pub(crate) struct Counters {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkerStats {
-    /// Claimed jobs. A job that was claimed twice counts twice.
+    /// Claimed jobs. A job that is claimed twice counts twice.
     pub claimed: u64,
     /// Completed jobs.
     pub completed: u64,
-    /// Attempts that failed and are followed by a retry.
+    /// Attempts that failed and will be retried.
     pub retried: u64,
     /// Snoozes.
     pub snoozed: u64,
-    /// Released jobs: at a shutdown, after waiting too long for a slot, or because the handler got no connection.
+    /// Released jobs: during a shutdown, after waiting too long for a slot, or because no connection was available for
+    /// the handler.
     pub released: u64,
     /// Jobs whose handler cancelled them.
     pub cancelled: u64,

@@ -11,7 +11,7 @@ use super::run::Worker;
 use super::stats::WorkerStats;
 use crate::storage::Operator;
 
-/// A run of a worker that ends when nothing is left. `.await` starts it. See [`Worker::run_until_empty`].
+/// A run of a worker that ends when no jobs are left. It starts when you `.await` it. See [`Worker::run_until_empty`].
 #[must_use = "it runs when it is awaited"]
 pub struct UntilEmpty {
     worker: Worker,
@@ -29,29 +29,29 @@ impl std::fmt::Debug for UntilEmpty {
 }
 
 impl Worker {
-    /// Runs until no job of its queues and kinds is waiting, now or for later, and no job of its own is running. For
-    /// tests, tools and one-off runs. Returns what it has done.
+    /// Runs until no job of the worker's queues and kinds is waiting, including jobs that are due later, and this
+    /// worker runs none. It returns what the worker has done. This is meant for tests, tools and one-off runs.
     pub fn run_until_empty(self) -> UntilEmpty {
         UntilEmpty { worker: self, bounds: Bounds { attempts: u64::MAX, skip_time: None } }
     }
 }
 
 impl UntilEmpty {
-    /// Ends with [`WorkerError::TooManyAttempts`] as soon as more than this many attempts were begun. Default: no
-    /// limit. A job that snoozes, or enqueues itself, for ever would otherwise keep a test running.
+    /// Ends the run with [`WorkerError::TooManyAttempts`] as soon as the worker has claimed jobs more often than this, once
+    /// for each attempt, those that have not started yet included. Without a limit, a job that always snoozes or enqueues itself again keeps a test running forever. Default: no limit.
     pub fn limit(mut self, attempts: u64) -> Self {
         self.bounds.attempts = attempts;
         self
     }
 
-    /// Does not wait for delays and backoffs. This is for tests that have a database of their own. When no job is due,
-    /// the stored times of all jobs are moved back by the same span, so that the first job is due.
-    /// [`JobContext::now`](crate::JobContext::now) is later by the sum of these spans. Schedules are not affected.
+    /// Skips delays and backoffs instead of waiting for them. Use this in tests that have a database of their own. When
+    /// no job is due, the stored times of all jobs are moved back by the same span, so that the earliest job becomes
+    /// due. [`JobContext::now`](crate::JobContext::now) is ahead by the sum of these spans. Schedules are not affected.
     ///
-    /// Because this option changes stored times, it fails with [`WorkerError::Storage`] if another worker serves the
-    /// database.
+    /// Because this option changes stored times, the run fails with [`WorkerError::Storage`] if another worker serves
+    /// the database.
     ///
-    /// Pass `database.operator`.
+    /// Pass the field `operator` of the `Database`.
     pub fn skip_time(mut self, operator: Arc<dyn Operator>) -> Self {
         self.bounds.skip_time = Some(operator);
         self

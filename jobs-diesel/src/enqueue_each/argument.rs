@@ -3,7 +3,8 @@
 use diesel::expression::{AsExpression, TypedExpressionType};
 use diesel::sql_types::{self as sql, SqlType};
 
-/// An argument that a query can provide: the SQL type of the expression, and its JSON form.
+/// An argument that a query can provide. This trait sets the SQL type that its expression must have, and how SQLite
+/// converts it to JSON.
 ///
 /// | argument | SQL type |
 /// |---|---|
@@ -16,10 +17,10 @@ use diesel::sql_types::{self as sql, SqlType};
 /// | `uuid::Uuid` | `Uuid` (PostgreSQL) |
 /// | `serde_json::Value` | `Json` |
 /// | `JobId` | `BigInt` |
-/// | `Option<T>` | `Nullable` of `T`'s |
-/// | `Vec<T>` | `Array` of `T`'s (PostgreSQL) |
+/// | `Option<T>` | `Nullable` of the type for `T` |
+/// | `Vec<T>` | `Array` of the type for `T` (PostgreSQL) |
 ///
-/// Implement it for a type of your own whose JSON is that of a column, such as a newtype.
+/// Implement it for your own types that have the same JSON form as one of these, such as newtypes.
 #[diagnostic::on_unimplemented(
     message = "a query cannot provide an argument of type `{Self}`",
     note = "`ColumnArgument` has a table of the types that it can provide; implement it for a newtype of one of them"
@@ -28,7 +29,8 @@ pub trait ColumnArgument {
     /// The SQL type of the expression.
     type SqlType: SqlType + TypedExpressionType;
 
-    /// The SQL that makes the JSON value of a column on SQLite. PostgreSQL knows the column's type.
+    /// The SQL expression that converts a column to its JSON value on SQLite. PostgreSQL does not need it, because it
+    /// knows the type of the column.
     fn in_sqlite(column: &str) -> String {
         column.to_owned()
     }
@@ -110,7 +112,8 @@ where
     type SqlType = sql::Array<T::SqlType>;
 }
 
-/// An expression of a query, or a value, for an argument of type `T`. It becomes the expression `E`.
+/// An expression of a query, or a value, that can be used for an argument of type `T`. It is converted to the
+/// expression `E`.
 // `E` is a parameter and no associated type. With an associated type, the compiler would print an error about that type
 // instead of the message of this trait.
 #[diagnostic::on_unimplemented(

@@ -8,9 +8,9 @@ use diesel_jobs_core::{IntoInstant, Job, JobBuilder, without_arguments};
 /// The name of an argument, and the SQL of its JSON value on SQLite, given the column.
 pub(crate) type Key = (&'static str, fn(&str) -> String);
 
-/// The arguments of a job `J` as expressions of a query, for [`enqueue_each`](super::EnqueueEach::enqueue_each). Made
-/// by the function `columns` that `#[job]` gives each job with arguments. Its methods override the options of the kind
-/// for these jobs.
+/// The arguments of a job `J` as expressions of a query, for [`enqueue_each`](super::EnqueueEach::enqueue_each). The
+/// function `columns`, which `#[job]` generates for each job with arguments, returns it. Its methods override options
+/// of the kind for these jobs.
 #[must_use = "pass it to `enqueue_each`"]
 pub struct JobColumns<J, E> {
     pub(super) job: JobBuilder,

@@ -7,7 +7,7 @@ use diesel_jobs_core::{Handled, JobError, Outcome};
 
 use super::{Key, Ref};
 
-/// What happens to a job whose row no longer exists: `#[arg(gone = "..")]`.
+/// What happens to a job whose row no longer exists, as set with `#[arg(gone = "..")]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Gone {

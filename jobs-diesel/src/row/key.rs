@@ -10,14 +10,15 @@ use serde_json::Value;
 use super::Row;
 use crate::enqueue_each::ColumnArgument;
 
-/// The primary key of a row of `T`, as a job stores it. `#[job]` makes it the field of a parameter `Ref<T>`. It is made
-/// from a reference to the row, or from the value of the key: `(&user).into()`, `7.into()`.
+/// The primary key of a row of `T`, as a job stores it. It is the type of the field that `#[job]` generates for a
+/// parameter `Ref<T>`. Create it from a reference to the row, or from the value of the key: `(&user).into()` or
+/// `7.into()`.
 ///
-/// It contains the JSON of the key instead of a `T::PrimaryKey`, so it needs no bound on `T`. If `T` is not a [`Row`],
-/// the compiler then reports one error, at the place where the row is loaded. With a bound it would report one for each
-/// trait of the job.
+/// It contains the JSON of the key instead of a `T::PrimaryKey`, so that it needs no bound on `T`. If `T` is not a
+/// [`Row`], the compiler therefore reports a single error, at the place where the row is loaded; with a bound, it would
+/// report one for each trait of the job.
 pub struct Key<T> {
-    /// Or why the key cannot be stored.
+    /// The JSON of the key, or the reason why the key cannot be stored.
     json: Result<Value, String>,
     row: PhantomData<fn() -> T>,
 }
@@ -28,11 +29,11 @@ impl<T: Row> Key<T> {
         Self { json: serde_json::to_value(key).map_err(|error| error.to_string()), row: PhantomData }
     }
 
-    /// The value.
+    /// The value of the key.
     ///
     /// # Errors
     ///
-    /// The stored JSON cannot be decoded into this type.
+    /// Returns an error if the stored JSON cannot be decoded into the type of the key.
     pub fn value(&self) -> Result<T::PrimaryKey, serde_json::Error> {
         match &self.json {
             Ok(json) => T::PrimaryKey::deserialize(json),
@@ -53,7 +54,7 @@ impl<T> PartialEq for Key<T> {
     }
 }
 
-/// As its JSON.
+/// Prints the JSON of the key.
 impl<T> fmt::Debug for Key<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.json {
@@ -84,7 +85,7 @@ impl<T: Row> From<&T> for Key<T> {
     }
 }
 
-/// `enqueue_each` can provide the key from a column.
+/// Lets `enqueue_each` provide the key from a column.
 impl<T: Row<PrimaryKey: ColumnArgument>> ColumnArgument for Key<T> {
     type SqlType = <T::PrimaryKey as ColumnArgument>::SqlType;
 

@@ -30,12 +30,13 @@ use super::query::{self, RowQuery};
     note = "derive Diesel's `Identifiable`, `Queryable` and `Selectable` for `{T}`, for the database of this connection"
 )]
 pub trait LoadRow<T> {
-    /// Loads the row, or `None` if there is none. `lock` takes the row's lock `FOR NO KEY UPDATE` first and waits for
-    /// it. SQLite has no row locks: a handler's transaction has the only right to write there.
+    /// Loads the row, or returns `None` if there is none. With `lock`, the row is locked with `FOR NO KEY UPDATE`,
+    /// which waits for other transactions that have locked it. SQLite ignores `lock`, because it has no row locks: a
+    /// handler's transaction is the only one that can write.
     ///
     /// # Errors
     ///
-    /// The query fails, or the stored JSON is no key of `T` (`DeserializationError`).
+    /// Returns an error if the query fails, or if the stored JSON is not a key of `T` (`DeserializationError`).
     fn load_row(&mut self, key: &Key<T>, lock: bool) -> QueryResult<Option<T>>;
 }
 
@@ -45,8 +46,8 @@ pub trait LoadRow<T> {
     note = "derive Diesel's `Identifiable`, `Queryable` and `Selectable` for `{T}`, for the database of this connection"
 )]
 pub trait AsyncLoadRow<T> {
-    /// Loads the row, or `None` if there is none. `lock` takes the row's lock `FOR NO KEY UPDATE` first and waits for
-    /// it.
+    /// Loads the row, or returns `None` if there is none. With `lock`, the row is locked with `FOR NO KEY UPDATE`,
+    /// which waits for other transactions that have locked it.
     fn load_row<'c>(&'c mut self, key: &Key<T>, lock: bool) -> BoxFuture<'c, QueryResult<Option<T>>>;
 }
 

@@ -16,18 +16,18 @@ pub(super) type RowQuery<T, DB> =
 /// Selects a row of `T` that the query `Q` returns.
 pub(super) type FreeRowQuery<T, Q, DB> = Lockable<Select<Limit<Q>, AsSelect<T, DB>>>;
 
-/// How a query locks its rows. SQLite has no row locks and ignores it: a handler's transaction is the only one that
-/// writes there.
+/// How a query locks its rows. SQLite ignores it, because it has no row locks: a handler's transaction is the only one
+/// that can write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RowLock {
-    /// Not at all.
+    /// The row is not locked.
     None,
-    /// `FOR NO KEY UPDATE`: it waits for another transaction that has locked the row.
+    /// `FOR NO KEY UPDATE`: the query waits for another transaction that has locked the row.
     Wait,
-    /// `FOR NO KEY UPDATE SKIP LOCKED`: it takes another row.
+    /// `FOR NO KEY UPDATE SKIP LOCKED`: the query skips rows that another transaction has locked.
     Skip,
-    /// `FOR NO KEY UPDATE NOWAIT`: the statement fails with the error 55P03.
+    /// `FOR NO KEY UPDATE NOWAIT`: if another transaction has locked the row, the query fails with SQLSTATE 55P03.
     NoWait,
 }
 

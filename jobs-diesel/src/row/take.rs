@@ -20,13 +20,13 @@ use super::RowLock;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 use super::query::{self, FreeRowQuery};
 
-/// How long a job waits if no row is free.
+/// How long a job snoozes if no row is free.
 const SNOOZE: Duration = Duration::from_secs(5);
 
-/// As a parameter of a job: a row of one of your tables that no other attempt has, such as a coupon or a licence. The
-/// worker selects and locks it inside the transaction of the handler, so the handler also takes the connection. The
-/// lock ends with the transaction. If the handler deletes or changes the row, that counts only if the job completes. If
-/// no row is free, the job snoozes for 5 s.
+/// A parameter of a job: a row of one of your tables that no other attempt holds, such as a coupon or a licence. The
+/// worker selects and locks the row inside the handler's transaction, so the handler must also take a connection. The
+/// lock ends with the transaction, and a change or deletion of the row by the handler is committed only together with
+/// the end of the attempt. If no row is free, the job snoozes for 5 s.
 ///
 /// ```
 /// # use diesel_jobs_storage as diesel_jobs;

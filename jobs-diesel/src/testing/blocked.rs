@@ -1,4 +1,4 @@
-//! Who waits for the transaction of a test.
+//! Which sessions wait for the transaction of a test.
 
 #[cfg(feature = "postgres")]
 use diesel::QueryResult;
@@ -6,14 +6,14 @@ use diesel::QueryResult;
 #[cfg(feature = "postgres")]
 use crate::pg::queries::blocked::Row;
 
-/// What the database says about sessions that wait for the test's transaction.
+/// Whether another session waits for the transaction of the test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Blocked {
-    /// It cannot tell.
+    /// The database cannot tell.
     Unknown,
-    /// None waits.
+    /// No session waits.
     None,
-    /// This one waits.
+    /// This session waits.
     Session(String),
 }
 

@@ -1,4 +1,4 @@
-//! `TestDatabase`: a database with all tables for one test.
+//! `TestDatabase`: a database with all tables, for one test.
 
 #[cfg(feature = "sqlite")]
 use std::path::Path;
@@ -12,8 +12,8 @@ use super::migrations::{self, UserMigration};
 #[cfg(feature = "postgres")]
 use super::pg_database;
 
-/// A database of its own for one test, with the application's tables and those of `diesel-jobs`. It is dropped at the
-/// end. If the test panics it is kept, and its URL is printed.
+/// A database for a single test, with the application's tables and those of `diesel-jobs`. It is deleted when this
+/// value is dropped. If the test panics, the database is kept, and its URL is printed.
 ///
 /// ```no_run
 /// # async fn test() -> Result<(), Box<dyn std::error::Error>> {
@@ -38,7 +38,7 @@ enum Place {
     File(PathBuf),
 }
 
-/// Settings of a [`TestDatabase`].
+/// Builds a [`TestDatabase`].
 #[derive(Clone, Debug, Default)]
 #[must_use = "call `create`"]
 pub struct TestDatabaseBuilder {
@@ -47,7 +47,7 @@ pub struct TestDatabaseBuilder {
 }
 
 impl TestDatabase {
-    /// Starts the settings.
+    /// Returns a builder for a database.
     pub fn builder() -> TestDatabaseBuilder {
         TestDatabaseBuilder::default()
     }
@@ -59,22 +59,22 @@ impl TestDatabase {
 }
 
 impl TestDatabaseBuilder {
-    /// The URL of a PostgreSQL database whose role may create databases, or `sqlite:` for a temporary file. Default:
-    /// the environment's `TEST_DATABASE_URL`, or else its `DATABASE_URL`.
+    /// Sets the URL of a PostgreSQL database whose role may create databases, or `sqlite:` for a temporary file.
+    /// Default: the environment variable `TEST_DATABASE_URL`, or else `DATABASE_URL`.
     pub fn server(mut self, url: impl Into<String>) -> Self {
         self.server = Some(url.into());
         self
     }
 
-    /// The application's migrations: a directory in Diesel's form, relative to the package. The tables of `diesel-jobs`
-    /// need not be among them.
+    /// Adds a directory of the application's Diesel migrations, relative to the package. The migrations of
+    /// `diesel-jobs` need not be among them.
     pub fn migrations(mut self, directory: impl Into<PathBuf>) -> Self {
         self.migrations.push(directory.into());
         self
     }
 
-    /// Creates the database. On PostgreSQL it is a copy of a template database. The template is named
-    /// `jobs_test_template_..`, is made once for each state of the migrations, and stays on the server.
+    /// Creates the database. On PostgreSQL, it is a copy of a template database, which is created once for each state
+    /// of the migrations under a name that begins with `jobs_test_template_`, and stays on the server.
     pub async fn create(self) -> StorageResult<TestDatabase> {
         let server = server(self.server, "set TEST_DATABASE_URL, or call `.server(..)` with a URL")?;
         let mut all = Vec::new();
@@ -88,7 +88,7 @@ impl TestDatabaseBuilder {
         }
     }
 
-    /// Like [`create`](Self::create), for tests that are not async.
+    /// Creates the database like [`create`](Self::create), in tests that are not async.
     pub fn create_blocking(self) -> StorageResult<TestDatabase> {
         on_a_thread(self.create())
     }

@@ -13,7 +13,7 @@ use super::store::{AsTestConnection, TestConnection};
 /// A drain runs at most this many attempts, unless another limit is set. A job that always snoozes would never end.
 const LIMIT: usize = 10_000;
 
-/// Runs the jobs that a connection sees. See [`drain`].
+/// A run of the jobs that a connection sees. See [`drain`].
 #[must_use = "call `run`"]
 pub struct Drain<'c, C> {
     conn: &'c mut C,
@@ -34,11 +34,11 @@ impl<C> std::fmt::Debug for Drain<'_, C> {
     }
 }
 
-/// Runs the waiting jobs that this connection sees, on this connection, one after the other, until none is due. Jobs
-/// that these jobs enqueue are run, too. There is no worker and no second connection, so everything stays inside the
-/// transaction of the test. A transactional handler runs in a savepoint, which is rolled back if the handler fails.
+/// Runs the waiting jobs that this connection sees, one after the other, until none is due, including those that these
+/// jobs enqueue. All jobs run on this connection, without a worker or a second connection, so everything stays inside
+/// the transaction of the test. A transactional handler runs in a savepoint, which is rolled back if the handler fails.
 ///
-/// An async handler on a sync connection runs on a thread with a runtime of its own.
+/// With a sync connection, async handlers run on a thread with a Tokio runtime of its own.
 pub fn drain<C>(conn: &mut C) -> Drain<'_, C::Connection>
 where
     C: AsTestConnection,
@@ -59,40 +59,41 @@ where
 }
 
 impl<'c, C: TestConnection> Drain<'c, C> {
-    /// Gives handlers a value for `State<T>` and `ctx.state::<T>()`, as `WorkerBuilder::state` does.
+    /// Shares a value with handlers, as `State<T>` and `ctx.state::<T>()`, as `WorkerBuilder::state` does.
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.plan.states.insert(value);
         self
     }
 
-    /// Calls this layer before and after each attempt, as `WorkerBuilder::layer` does. The time limit of the handler
-    /// includes `before`, and holds for `after` and `error`, too.
+    /// Adds a layer, which is called before and after each attempt, as with `WorkerBuilder::layer`. The time limit of
+    /// the handler includes `before`, and applies separately to `after` and `error`.
     pub fn layer(mut self, layer: impl Layer) -> Self {
         self.plan.layers.add(layer);
         self
     }
 
-    /// Uses the handlers of this registry instead of all that are linked into the program.
+    /// Uses the handlers of this registry. Default: all handlers that are linked into the program.
     pub fn registry(mut self, registry: Registry) -> Self {
         self.plan.registry = Some(registry);
         self
     }
 
-    /// Makes delays, backoffs and scheduled times pass at once. When no job is due, the earliest one runs, and
-    /// [`JobContext::now`](diesel_jobs_core::JobContext::now) returns its time.
+    /// Also runs jobs that are due later, without waiting for their delays, backoffs and scheduled times. When no job
+    /// is due, the earliest one runs, and [`JobContext::now`](diesel_jobs_core::JobContext::now) returns the time at
+    /// which it was due.
     pub fn skip_time(mut self) -> Self {
         self.plan.skip_time = true;
         self
     }
 
-    /// Runs only jobs of this kind, including those of earlier versions. Several calls add kinds.
+    /// Runs only jobs of this kind, including those of its earlier versions. Several calls add kinds.
     pub fn only<J: Registered>(mut self) -> Self {
         self.plan.kinds.push(J::KIND);
         self.plan.kinds.extend(J::REGISTRATION.earlier);
         self
     }
 
-    /// Runs only jobs of this queue. Several calls add queues.
+    /// Runs only jobs in this queue. Several calls add queues.
     pub fn queue(mut self, queue: impl Into<String>) -> Self {
         self.plan.queues.push(queue.into());
         self
@@ -110,7 +111,7 @@ impl<'c, C: TestConnection> Drain<'c, C> {
         self
     }
 
-    /// Runs only the jobs that wait now, each once.
+    /// Runs only the jobs that are waiting when the drain begins, each of them once.
     pub fn once(mut self) -> Self {
         self.plan.once = true;
         self
@@ -122,10 +123,14 @@ impl<'c, C: TestConnection> Drain<'c, C> {
         self
     }
 
-    /// Runs the jobs. Sync connections return a `Result`, async ones a future of it. Failed jobs are in the report. The
-    /// result is an error in three cases: the database failed, a job takes a state or a connection that the drain does
-    /// not have, or a handler exceeded its time limit. Such a handler probably uses another connection, and waits there
-    /// for a lock of this connection's transaction.
+    /// Runs the jobs, and returns a report that also lists the failed ones. A sync connection returns a `Result`, and
+    /// an async connection returns a future of it.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the database fails, if a job takes a state or a connection that the drain does not have, or
+    /// if a handler exceeds its time limit. Such a handler probably uses another connection, and waits there for a lock
+    /// that the transaction of this connection holds.
     pub fn run(self) -> C::Answer<'c, StorageResult<DrainReport>> {
         let Self { conn, plan } = self;
         C::answer(Box::pin(async move { attempts::run(plan, conn).await }))

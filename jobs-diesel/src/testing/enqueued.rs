@@ -20,19 +20,19 @@ pub struct Enqueued<J> {
     pub id: JobId,
     /// The queue.
     pub queue: String,
-    /// Higher runs first.
+    /// The priority. Jobs with a higher priority run first.
     pub priority: i16,
-    /// When it is due.
+    /// When the job is due.
     pub run_at: DateTime<Utc>,
-    /// Labels.
+    /// The tags.
     pub tags: Vec<String>,
-    /// Attempts so far: 0 if it has not run.
+    /// The number of attempts so far, 0 if the job has not run yet.
     pub attempt: u16,
-    /// How many attempts the job has.
+    /// How many attempts the job has, including the first.
     pub max_attempts: u16,
 }
 
-/// Gives access to the fields of the arguments without `.args`.
+/// Lets you read the fields of the arguments without writing `.args`.
 impl<J> Deref for Enqueued<J> {
     type Target = J;
 
@@ -61,10 +61,10 @@ impl<J: Registered> Enqueued<J> {
 }
 
 /// Returns the waiting jobs of kind `J` that this connection sees, in the order of their ids. Jobs of earlier versions
-/// are included, with upgraded arguments. Sync connections return a `Result`, async ones a future of it. Fails if the
-/// database fails, or if arguments cannot be decoded.
+/// are included, with their arguments upgraded. A sync connection returns a `Result`, and an async connection returns a
+/// future of it. Fails if the database fails, or if the arguments of a job cannot be decoded.
 ///
-/// Write `enqueued::<SendWelcome, _>(&mut conn)`.
+/// Name the type of the job: `enqueued::<SendWelcome, _>(&mut conn)`.
 pub fn enqueued<J, C>(conn: &mut C) -> <C::Connection as TestConnection>::Answer<'_, StorageResult<Vec<Enqueued<J>>>>
 where
     J: Registered + Send,

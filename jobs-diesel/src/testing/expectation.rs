@@ -18,7 +18,7 @@ const SHOWN: usize = 3;
 /// The longest value in a message, in bytes.
 const LONGEST: usize = 200;
 
-/// An argument that is not as expected.
+/// An argument or option that differs from what is expected.
 #[derive(Clone, Debug)]
 pub struct FieldDifference {
     name: String,
@@ -44,9 +44,9 @@ pub fn never<T>() -> T {
     unreachable!("only closures that are never called contain it")
 }
 
-/// A span of seconds from now.
+/// A range of times from now: a range of seconds or of `Duration`s.
 pub trait RunIn {
-    /// Whether this many seconds are within the span.
+    /// Whether the range contains this number of seconds.
     fn contains_seconds(&self, seconds: f64) -> bool;
 }
 
@@ -84,7 +84,7 @@ impl RunIn for RangeInclusive<Duration> {
 type Check<'e> = Box<dyn Fn(&JobRecord, DateTime<Utc>) -> Option<FieldDifference> + Send + 'e>;
 type Compare<'e, J> = Box<dyn Fn(&J) -> Vec<FieldDifference> + Send + 'e>;
 
-/// Which jobs are expected. Made by `assert_enqueued!` and `refute_enqueued!`.
+/// Which jobs are expected. `assert_enqueued!` and `refute_enqueued!` create it.
 #[must_use = "pass it to a connection's `check`"]
 pub struct Expectation<'e, J> {
     written: &'static str,
@@ -100,7 +100,8 @@ impl<J> Debug for Expectation<'_, J> {
 }
 
 impl<'e, J> Expectation<'e, J> {
-    /// A job of this kind whose arguments do not differ. `written` is the source text.
+    /// Expects a job of this kind for which `compare` returns no differences. `written` is the source text of the
+    /// expectation.
     pub fn new(written: &'static str, compare: impl Fn(&J) -> Vec<FieldDifference> + Send + 'e) -> Self {
         Self { written, compare: Box::new(compare), checks: Vec::new(), count: None }
     }
@@ -119,33 +120,34 @@ impl<'e, J> Expectation<'e, J> {
         self
     }
 
-    /// In this queue.
+    /// Expects the job in this queue.
     pub fn queue(self, queue: impl Into<String>) -> Self {
         self.option("queue", queue.into(), |job| job.queue.clone())
     }
 
-    /// With this priority.
+    /// Expects this priority.
     pub fn priority(self, priority: i16) -> Self {
         self.option("priority", priority, |job| job.priority)
     }
 
-    /// With this many attempts.
+    /// Expects this value of `max_attempts`.
     pub fn max_attempts(self, max_attempts: u16) -> Self {
         self.option("max_attempts", max_attempts, |job| job.max_attempts)
     }
 
-    /// With these tags, in this order.
+    /// Expects these tags, in this order.
     pub fn tags<T: Into<String>>(self, tags: impl IntoIterator<Item = T>) -> Self {
         let tags: Vec<String> = tags.into_iter().map(Into::into).collect();
         self.option("tags", tags, |job| job.tags.clone())
     }
 
-    /// Due at this time.
+    /// Expects the job to be due at this time.
     pub fn run_at(self, run_at: DateTime<Utc>) -> Self {
         self.option("run_at", run_at, |job| job.run_at)
     }
 
-    /// Due within this span from now: a range of seconds or of `Duration`s. A job that is due already has 0 seconds.
+    /// Expects the job to be due within this range from now, in seconds or `Duration`s. A job that is already due
+    /// counts as 0 seconds.
     pub fn run_in(mut self, span: impl RunIn + Debug + Send + 'e) -> Self {
         self.checks.push(Box::new(move |job, now| {
             let seconds = (job.run_at - now).as_seconds_f64().max(0.0);
@@ -155,7 +157,7 @@ impl<'e, J> Expectation<'e, J> {
         self
     }
 
-    /// Exactly this many. Without it, at least one.
+    /// Expects exactly this many jobs. Default: at least one.
     pub fn count(mut self, count: usize) -> Self {
         self.count = Some(count);
         self

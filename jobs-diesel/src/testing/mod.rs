@@ -1,4 +1,4 @@
-//! What tests of applications use: the jobs that a test's own connection has enqueued, and their run on that
+//! Tools for tests of applications: they show the jobs that a test's own connection has enqueued, and run them on that
 //! connection.
 
 mod attempts;

@@ -1,4 +1,4 @@
-//! `perform`: calls the handler of one job, without storing the job.
+//! `perform`: calls the handler of one job without storing the job.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,40 +32,40 @@ impl<J: Registered> std::fmt::Debug for Perform<J> {
     }
 }
 
-/// Calls the handler of this job once, with a real context. The arguments are encoded and decoded, as those of a stored
-/// job are. The job is not stored, so `ctx.complete_in` has nothing to complete.
+/// Calls the handler of this job once, with a real context. The arguments are encoded and decoded like those of a
+/// stored job. The job itself is not stored, so `ctx.complete_in` has nothing to complete.
 pub fn perform<J: Registered>(job: J) -> Perform<J> {
     let (states, layers) = (States::default(), Layers::default());
     Perform { job, attempt: 1, states, layers, now: Utc::now(), run_at: None, time_limit: None }
 }
 
 impl<J: Registered + IntoNewJob> Perform<J> {
-    /// Sets which attempt it is, from 1.
+    /// Sets the number of the attempt, from 1. Default: 1.
     pub fn attempt(mut self, attempt: u16) -> Self {
         self.attempt = attempt;
         self
     }
 
-    /// Gives the handler a value for `State<T>` and `ctx.state::<T>()`.
+    /// Gives the handler a value, as `State<T>` and `ctx.state::<T>()`.
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.states.insert(value);
         self
     }
 
-    /// Calls this layer before and after the handler, as `WorkerBuilder::layer` does. The time limit of the handler
-    /// includes `before`, and holds for `after` and `error`, too.
+    /// Adds a layer, which is called before and after the handler, as with `WorkerBuilder::layer`. The time limit of
+    /// the handler includes `before`, and applies separately to `after` and `error`.
     pub fn layer(mut self, layer: impl Layer) -> Self {
         self.layers.add(layer);
         self
     }
 
-    /// Sets the time that [`JobContext::now`] returns. Default: now.
+    /// Sets the time that [`JobContext::now`] returns. Default: the current time.
     pub fn now(mut self, now: DateTime<Utc>) -> Self {
         self.now = now;
         self
     }
 
-    /// Sets the time that [`JobContext::run_at`] returns. For a job with `cron`, this is the time of its tick. Default:
+    /// Sets the time that [`JobContext::run_at`] returns, which is the time of the tick for a job with `cron`. Default:
     /// the time that [`JobContext::now`] returns.
     pub fn run_at(mut self, run_at: DateTime<Utc>) -> Self {
         self.run_at = Some(run_at);
@@ -78,10 +78,15 @@ impl<J: Registered + IntoNewJob> Perform<J> {
         self
     }
 
-    /// Runs the handler. A transactional handler gets this connection. It runs in a savepoint, which is rolled back if
-    /// the handler fails. Sync connections return the handler's outcome, async ones a future of it. A panic, arguments
-    /// that cannot be encoded, a missing state and an exceeded time limit are errors. A handler that exceeds the limit
-    /// probably uses another connection, and waits there for a lock of this connection's transaction.
+    /// Runs the handler. A transactional handler receives this connection, and runs in a savepoint that is rolled back
+    /// if the handler fails. A sync connection returns the result of the handler, and an async connection returns a
+    /// future of it.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the handler. A panic, arguments that cannot be encoded, a missing state and an exceeded
+    /// time limit are errors, too. A handler that exceeds its time limit probably uses another connection, and waits
+    /// there for a lock that the transaction of this connection holds.
     pub fn on<C>(self, conn: &mut C) -> <C::Connection as TestConnection>::Answer<'_, Handled>
     where
         C: AsTestConnection,

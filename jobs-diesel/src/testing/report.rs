@@ -7,11 +7,12 @@ use diesel_jobs_core::{Failure, JobContext, JobId, JobRecord, Output, Registered
 
 use super::decoded::is_of;
 
-/// What a [`drain`](super::drain) ran, in order, and what still waits. Its `Display` has a line for each.
+/// The attempts of a [`drain`](super::drain), and the jobs that still wait after it. Its `Display` prints one line for
+/// each of them.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct DrainReport {
-    /// The attempts.
+    /// The attempts, in the order in which they ran.
     pub ran: Vec<RanJob>,
     /// The jobs that still wait.
     pub waiting: Vec<StillWaiting>,
@@ -31,7 +32,7 @@ pub struct RanJob {
     pub attempt: u16,
     /// How the job was finished.
     pub transition: Transition,
-    /// The stored failure, or the reason of a cancel.
+    /// The message of the stored failure, or the reason of the cancellation.
     pub error: Option<String>,
     /// The output, if the job has one.
     pub output: Option<Output>,
@@ -51,13 +52,13 @@ impl RanJob {
         }
     }
 
-    /// Whether the attempt failed: the job is retried or discarded.
+    /// Whether the attempt failed, so that the job is retried or discarded.
     pub fn failed(&self) -> bool {
         matches!(self.transition, Transition::Retry { .. } | Transition::Discard { .. })
     }
 }
 
-/// A job that a drain left.
+/// A job that still waits after a drain.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StillWaiting {
@@ -67,7 +68,7 @@ pub struct StillWaiting {
     pub kind: String,
     /// Its queue.
     pub queue: String,
-    /// When it is due.
+    /// When the job is due.
     pub run_at: DateTime<Utc>,
     /// Why the drain did not run it.
     pub why: String,
@@ -85,15 +86,15 @@ impl StillWaiting {
 pub enum Ended {
     /// The job completed.
     Completed,
-    /// It failed, and the job is retried.
+    /// The attempt failed, and the job will be retried.
     Retried,
-    /// The job runs again later, and no attempt is consumed.
+    /// The job was snoozed, and the run does not count as an attempt.
     Snoozed,
-    /// The job was given back.
+    /// The job was released.
     Released,
     /// The job was cancelled.
     Cancelled,
-    /// It failed, and the job was discarded.
+    /// The attempt failed, and the job was discarded.
     Discarded,
 }
 
@@ -116,18 +117,18 @@ impl DrainReport {
         self.ran.iter().filter(|ran| is_of::<J>(&ran.kind) && is(&ran.transition)).count()
     }
 
-    /// How many jobs of this kind completed, with those of earlier versions.
+    /// How many jobs of this kind completed, including those of earlier versions.
     pub fn completed<J: Registered>(&self) -> usize {
         self.count::<J>(|transition| matches!(transition, Transition::Complete(_) | Transition::CompleteWith(..)))
     }
 
-    /// How many jobs of this kind were discarded, with those of earlier versions.
+    /// How many jobs of this kind were discarded, including those of earlier versions.
     pub fn discarded<J: Registered>(&self) -> usize {
         self.count::<J>(|transition| matches!(transition, Transition::Discard { .. }))
     }
 
-    /// Panics with the report unless the attempts of jobs of this kind (with those of earlier versions) ended like
-    /// this, in the order in which they ran.
+    /// Asserts how the attempts of jobs of this kind ended, in the order in which they ran. Jobs of earlier versions
+    /// are included. A failed assertion panics, with the report as its message.
     ///
     /// ```text
     /// use diesel_jobs::testing::Ended::{Completed, Retried};
@@ -143,14 +144,16 @@ impl DrainReport {
         assert!(ran == expected, "the attempts of kind `{}` ended {ran:?}, expected {expected:?}\n{self}", J::KIND);
     }
 
-    /// Panics with the report unless exactly this many jobs of this kind completed.
+    /// Asserts that exactly this many jobs of this kind completed. A failed assertion panics, with the report as its
+    /// message.
     #[track_caller]
     pub fn assert_completed<J: Registered>(&self, expected: usize) {
         let completed = self.completed::<J>();
         assert!(completed == expected, "{completed} jobs of kind `{}` completed, expected {expected}\n{self}", J::KIND);
     }
 
-    /// Panics with the report unless exactly this many jobs of this kind were discarded.
+    /// Asserts that exactly this many jobs of this kind were discarded. A failed assertion panics, with the report as
+    /// its message.
     #[track_caller]
     pub fn assert_discarded<J: Registered>(&self, expected: usize) {
         let discarded = self.discarded::<J>();

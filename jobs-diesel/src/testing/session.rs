@@ -55,7 +55,7 @@ pub trait TestSession: TestConnection {
     async fn open(migrations: Migrations) -> StorageResult<Self>;
 }
 
-/// A connection of a test that is not async.
+/// A sync connection that `#[diesel_jobs::test]` can open.
 #[diagnostic::on_unimplemented(
     message = "a test that is no `async fn` cannot be given a `{Self}`",
     label = "not a sync connection",

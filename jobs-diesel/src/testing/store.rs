@@ -15,8 +15,8 @@ use super::blocked::Blocked;
 use super::expectation::Expectation;
 use super::waiting::{Among, Waiting};
 
-/// A connection of a test. The test functions use only this connection, inside its transaction if there is one. It is
-/// implemented for the connection types that can enqueue.
+/// A connection of a test. The test functions use only this connection, inside its transaction if it is in one. This
+/// trait is implemented for the connection types through which jobs can be enqueued.
 #[async_trait]
 #[diagnostic::on_unimplemented(
     message = "jobs cannot be tested through `{Self}`",
@@ -24,7 +24,7 @@ use super::waiting::{Among, Waiting};
     note = "pass `&mut` to a PgConnection, an AsyncPgConnection, a SqliteConnection or a SyncConnectionWrapper of it, or to a pool's object of one"
 )]
 pub trait TestConnection: Send + Sized + 'static {
-    /// `T` for sync connections, a future of it for async ones.
+    /// `T` for sync connections, and a future of it for async connections.
     type Answer<'c, T: Send + 'c>;
 
     /// Sync connections run the future to its end. Async connections return it.
@@ -77,8 +77,8 @@ pub trait TestConnection: Send + Sized + 'static {
     }
 }
 
-/// A connection of a test, or a reference or a pool's object of one: r2d2's and deadpool's. For other pools pass
-/// `&mut *conn`.
+/// A connection of a test, a reference to one, or a pooled connection of r2d2 or deadpool. With other pools, pass `&mut
+/// *conn`.
 #[diagnostic::on_unimplemented(
     message = "jobs cannot be tested through `{Self}`",
     label = "not a connection that the testing kit knows",

@@ -8,7 +8,7 @@ use diesel_jobs_core::{JobId, JobRecord};
 pub enum Among {
     /// All.
     All,
-    /// Those with a higher id than the first, and the second.
+    /// Those with a higher id than the first id, and the job with the second id.
     NewerThan(JobId, JobId),
 }
 
@@ -25,10 +25,10 @@ impl Among {
 /// The jobs that wait in a database.
 #[derive(Default)]
 pub struct Waiting {
-    /// The jobs that no worker has claimed. They have the order in which a worker would claim them if all were due: by
+    /// The jobs that no worker has claimed, in the order in which a worker would claim them if all were due: by
     /// priority, then by time, then by id.
     pub jobs: Vec<JobRecord>,
-    /// The database's time. It is not fixed to the start of the transaction.
+    /// The current time of the database, rather than that of the start of the transaction.
     pub now: DateTime<Utc>,
 }
 

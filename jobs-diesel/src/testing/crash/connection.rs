@@ -7,7 +7,8 @@ use super::contents::Contents;
 use super::point::CrashPoint;
 use crate::testing::store::TestConnection;
 
-/// A connection on which handlers can be crashed. It is implemented for the connection types that can enqueue.
+/// A connection on which handlers can be crashed. This trait is implemented for the connection types through which jobs
+/// can be enqueued.
 #[async_trait]
 pub trait CrashConnection: TestConnection {
     /// Begins a transaction, or a savepoint in one.
@@ -16,7 +17,7 @@ pub trait CrashConnection: TestConnection {
     /// Rolls it back.
     async fn roll_back(&mut self) -> QueryResult<()>;
 
-    /// Crashes at this point from now on. `None` removes the point.
+    /// Makes the connection crash at this point from now on. `None` removes the point.
     async fn instrument(&mut self, point: Option<&CrashPoint>);
 
     /// The rows of the application's tables.

@@ -29,7 +29,7 @@ use super::store::{AsTestConnection, TestConnection};
 use super::waiting::Among;
 use super::{layered, perform, stuck};
 
-/// Crashes a handler at each of its statements. See [`crash_everywhere`].
+/// A test that crashes a handler at each of its statements. See [`crash_everywhere`].
 #[must_use = "call `on`"]
 pub struct CrashEverywhere<J> {
     job: J,
@@ -42,7 +42,7 @@ pub struct CrashEverywhere<J> {
 type Insert = Box<dyn Fn(&mut States) + Send + Sync>;
 type Observe = Box<dyn Fn(&JobContext) -> String + Send + Sync>;
 
-/// What differs after a crash and a retry. `Debug` prints the same text as `Display`, so that `unwrap` shows it.
+/// What differs after a crash and a second run. `Debug` prints the same text as `Display`, so that `unwrap` shows it.
 pub struct CrashReport(String);
 
 impl fmt::Display for CrashReport {
@@ -71,13 +71,16 @@ impl<J: Registered> fmt::Debug for CrashEverywhere<J> {
     }
 }
 
-/// Runs the handler of this job without a crash. Then, for each of its statements, simulates a crash of the worker at
-/// this statement, rolls back, and runs the handler again. The last crash is between the handler and the commit. Three
-/// things must always be the same as without a crash: the application's tables, the enqueued jobs, and the result of
-/// [`observe`](CrashEverywhere::observe).
+/// Checks that a crash of the worker at any statement of a handler changes nothing about the final result.
 ///
-/// The transaction protects the writes through the handler's connection. This test finds other effects: in a state, in
-/// a file or through another connection. A second run may repeat them, or may skip its work because of them.
+/// The test first runs the handler of this job without a crash. Then, for each of its statements, it simulates a crash
+/// of the worker at this statement, rolls back, and runs the handler again. The last crash is between the end of the
+/// handler and the commit. After each second run, three things must be the same as without a crash: the application's
+/// tables, the enqueued jobs, and the result of [`observe`](CrashEverywhere::observe).
+///
+/// The transaction protects writes through the handler's own connection. This test finds effects outside of it, such as
+/// those in a state, in a file or through another connection: a second run may repeat them, or may skip its work
+/// because of them.
 ///
 /// The handler must take the connection. Everything is rolled back at the end.
 pub fn crash_everywhere<J: Registered>(job: J) -> CrashEverywhere<J> {
@@ -85,27 +88,27 @@ pub fn crash_everywhere<J: Registered>(job: J) -> CrashEverywhere<J> {
 }
 
 impl<J: Registered + IntoNewJob> CrashEverywhere<J> {
-    /// Gives the handler a value for `State<T>`. All runs have the same one.
+    /// Gives the handler a value for `State<T>`. Each crash and the run after it share one clone of the value.
     pub fn state<T: Clone + Send + Sync + 'static>(self, value: T) -> Self {
         self.state_with(move || value.clone())
     }
 
-    /// Gives the handler a value for `State<T>`. A run with a crash and the run after it share one. For the next
-    /// statement a new one is made.
+    /// Gives the handler a value for `State<T>` that `make` returns. A run with a crash and the run after it share one
+    /// value; for the next statement, `make` is called again.
     pub fn state_with<T: Send + Sync + 'static>(mut self, make: impl Fn() -> T + Send + Sync + 'static) -> Self {
         self.states.push(Box::new(move |states| states.insert(make())));
         self
     }
 
-    /// Calls this layer in each run, as `WorkerBuilder::layer` does: `before` also in a run that crashes, `after` or
-    /// `error` only in one that ends. All runs share the layer.
+    /// Adds a layer, as `WorkerBuilder::layer` does, which all runs share. `before` is called in every run, and `after`
+    /// or `error` only in runs that do not crash.
     pub fn layer(mut self, layer: impl Layer) -> Self {
         self.layers.add(layer);
         self
     }
 
-    /// Compares what this function makes of the state `T`, too: the number of calls of a fake, for example. The texts
-    /// of `Debug` are compared, so a collection must have an order.
+    /// Also compares what this function returns for the state `T`, such as the number of calls that a fake has
+    /// received. The values are compared by their `Debug` output, so collections must have a fixed order.
     pub fn observe<T, V>(mut self, observe: impl Fn(&T) -> V + Send + Sync + 'static) -> Self
     where
         T: Send + Sync + 'static,
@@ -118,16 +121,16 @@ impl<J: Registered + IntoNewJob> CrashEverywhere<J> {
         self
     }
 
-    /// Sets how long each run may take. Default: 30 s, or the timeout of its kind if that is shorter. A plain `fn`
-    /// cannot be stopped: at the limit, a message is printed and the test continues to wait.
+    /// Sets how long each run may take. A plain `fn` cannot be stopped: at the limit, a message is printed, and the
+    /// test continues to wait. Default: 30 s, or the timeout of the kind if that is shorter.
     pub fn time_limit(mut self, limit: Duration) -> Self {
         self.time_limit = Some(limit);
         self
     }
 
-    /// Runs the handler. Returns the number of statements at which it crashed. An error says at which statement it
-    /// crashed, and what differs. Sync connections return a `Result`, async ones a future of it. An instrumentation of
-    /// the connection is removed.
+    /// Runs the handler, and returns the number of statements at which it crashed. The error names the statement of the
+    /// crash, and what differs afterwards. A sync connection returns a `Result`, and an async connection returns a
+    /// future of it. If the connection has an instrumentation, it is removed.
     pub fn on<C>(self, conn: &mut C) -> <C::Connection as TestConnection>::Answer<'_, Result<usize, CrashReport>>
     where
         C: AsTestConnection,

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use diesel::connection::{Instrumentation, InstrumentationEvent};
 
-/// Counts the statements of a connection. At one of them it panics, before the statement is sent.
+/// Counts the statements of a connection, and panics before one of them is sent.
 #[derive(Clone, Debug)]
 pub struct CrashPoint(Arc<Mutex<Counted>>);
 
