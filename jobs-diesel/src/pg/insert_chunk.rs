@@ -8,29 +8,29 @@ macro_rules! insert_chunk {
         use $crate::pg::enqueue_connection::inserted;
         use $crate::pg::queries::enqueue_many::EnqueueManyQuery;
         use $crate::pg::queries::enqueue_alike::EnqueueAlikeQuery;
-        use $crate::pg::queries::hold::{self, HoldOneQuery, HoldQuery};
-        use $crate::pg::queries::hold_alike::HoldAlikeQuery;
-        use $crate::pg::queries::take::{self, TakeQuery};
-        use $crate::pg::queries::take_alike::{self, TakeAlikeQuery};
-        use $crate::pg::queries::take_one::{TakeFreeQuery, TakeOneQuery};
+        use $crate::pg::queries::enqueue_held::{self, EnqueueHeldOneQuery, EnqueueHeldQuery};
+        use $crate::pg::queries::enqueue_held_alike::EnqueueHeldAlikeQuery;
+        use $crate::pg::queries::enqueue_unique::{self, EnqueueUniqueQuery};
+        use $crate::pg::queries::enqueue_unique_alike::{self, EnqueueUniqueAlikeQuery};
+        use $crate::pg::queries::enqueue_unique_one::{EnqueueUniqueFreeQuery, EnqueueUniqueOneQuery};
 
-        if let Some(take) = TakeFreeQuery::new($chunk) {
-            take::answers($chunk, RunQueryDsl::load(take, $conn)$($wait)*?)?
-        } else if let Some(take) = TakeOneQuery::new($chunk) {
-            take::answers($chunk, RunQueryDsl::load(take, $conn)$($wait)*?)?
-        } else if let Some(take) = TakeAlikeQuery::new($chunk) {
-            take_alike::answers($chunk, RunQueryDsl::get_result(take, $conn)$($wait)*?)?
-        } else if let Some(take) = TakeQuery::new($chunk) {
-            take::answers($chunk, RunQueryDsl::load(take, $conn)$($wait)*?)?
-        } else if let Some(hold) = HoldOneQuery::new($chunk) {
-            let rows: Vec<(i64, bool)> = RunQueryDsl::load(hold, $conn)$($wait)*?;
+        if let Some(unique) = EnqueueUniqueFreeQuery::new($chunk) {
+            enqueue_unique::answers($chunk, RunQueryDsl::load(unique, $conn)$($wait)*?)?
+        } else if let Some(unique) = EnqueueUniqueOneQuery::new($chunk) {
+            enqueue_unique::answers($chunk, RunQueryDsl::load(unique, $conn)$($wait)*?)?
+        } else if let Some(unique) = EnqueueUniqueAlikeQuery::new($chunk) {
+            enqueue_unique_alike::answers($chunk, RunQueryDsl::get_result(unique, $conn)$($wait)*?)?
+        } else if let Some(unique) = EnqueueUniqueQuery::new($chunk) {
+            enqueue_unique::answers($chunk, RunQueryDsl::load(unique, $conn)$($wait)*?)?
+        } else if let Some(held) = EnqueueHeldOneQuery::new($chunk) {
+            let rows: Vec<(i64, bool)> = RunQueryDsl::load(held, $conn)$($wait)*?;
             rows.into_iter().map(|(id, _)| inserted(id)).collect()
-        } else if let Some(hold) = HoldAlikeQuery::new($chunk) {
-            let rows: Vec<i64> = RunQueryDsl::load(hold, $conn)$($wait)*?;
+        } else if let Some(held) = EnqueueHeldAlikeQuery::new($chunk) {
+            let rows: Vec<i64> = RunQueryDsl::load(held, $conn)$($wait)*?;
             rows.into_iter().map(inserted).collect()
-        } else if let Some(hold) = HoldQuery::new($chunk) {
-            let rows: Vec<(bool, i64)> = RunQueryDsl::load(hold, $conn)$($wait)*?;
-            hold::in_order($chunk, rows).into_iter().map(inserted).collect()
+        } else if let Some(held) = EnqueueHeldQuery::new($chunk) {
+            let rows: Vec<(bool, i64)> = RunQueryDsl::load(held, $conn)$($wait)*?;
+            enqueue_held::in_order($chunk, rows).into_iter().map(inserted).collect()
         } else if let Some(alike) = EnqueueAlikeQuery::new($chunk) {
             let rows: Vec<i64> = RunQueryDsl::load(alike, $conn)$($wait)*?;
             rows.into_iter().map(inserted).collect()

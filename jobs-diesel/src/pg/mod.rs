@@ -7,6 +7,10 @@ pub(crate) mod bench;
 #[allow(clippy::unwrap_used, clippy::expect_used)]
 mod by_id_tests;
 mod cause;
+mod claims;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod claims_tests;
 pub(crate) mod connect;
 mod doctor;
 mod drift;
@@ -46,10 +50,6 @@ mod renamed;
 mod rotation;
 mod runtime_settings;
 pub(crate) mod schema;
-mod search;
-#[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used)]
-mod search_tests;
 mod server_message;
 mod sessions;
 mod settings;

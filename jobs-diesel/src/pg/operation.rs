@@ -18,10 +18,10 @@ use diesel_jobs_core::{JobId, StorageError};
 
 use super::act::change;
 use super::queries::audited::Actor;
+use super::queries::count_examined::CountExaminedQuery;
 use super::queries::find::FindQuery;
 use super::queries::lock_jobs::{LockJobsQuery, tables};
 use super::queries::operation::{lock, store};
-use super::queries::passed::PassedQuery;
 use super::{PgStorage, run};
 use crate::bounded::{Found, FoundRow, Range};
 use crate::operation::record::left_out;
@@ -92,7 +92,7 @@ async fn step(
             left_out(&mut record, &locked, "other transactions have held them locked");
         }
         let searched_to = found.searched_to.unwrap_or(record.last_id.0);
-        let examined: Vec<i64> = PassedQuery { lowest: range.lowest, highest: searched_to }.load(conn).await?;
+        let examined: Vec<i64> = CountExaminedQuery { lowest: range.lowest, highest: searched_to }.load(conn).await?;
         record.examined = record.examined.saturating_add(examined.iter().sum());
         record.changed = record.changed.saturating_add(i64::try_from(changed).unwrap_or(i64::MAX));
         let is_done = searched_to >= record.last_id.0;

@@ -10,11 +10,11 @@ use tracing::Instrument as _;
 
 use super::enqueue_connection::{Inserted, inserted};
 use super::queries::enqueue::EnqueueQuery;
+use super::queries::enqueue_held::{self, EnqueueHeldQuery};
 use super::queries::enqueue_many::EnqueueManyQuery;
-use super::queries::hold::{self, HoldQuery};
+use super::queries::enqueue_unique::{self, EnqueueUniqueQuery};
+use super::queries::enqueue_unique_one::EnqueueUniqueFreeQuery;
 use super::queries::output::{OutputRow, one_output};
-use super::queries::take::{self, TakeQuery};
-use super::queries::take_one::TakeFreeQuery;
 use crate::enqueue_connection::{EnqueueConnection, PgPipelined};
 use crate::error::EnqueueError;
 use crate::stored_output::{OutputError, read_output};
@@ -74,17 +74,17 @@ impl EnqueueConnection<PgPipelined> for &AsyncPgConnection {
 }
 
 async fn insert(conn: &mut &AsyncPgConnection, jobs: &[NewJob]) -> Result<Vec<Enqueued>, EnqueueError> {
-    if let Some(take) = TakeFreeQuery::new(jobs) {
-        return take::answers(jobs, take.load(conn).await?);
+    if let Some(unique) = EnqueueUniqueFreeQuery::new(jobs) {
+        return enqueue_unique::answers(jobs, unique.load(conn).await?);
     }
-    if let Some(take) = TakeQuery::new(jobs) {
-        return take::answers(jobs, take.load(conn).await?);
+    if let Some(unique) = EnqueueUniqueQuery::new(jobs) {
+        return enqueue_unique::answers(jobs, unique.load(conn).await?);
     }
-    let ids: Vec<i64> = match HoldQuery::new(jobs) {
+    let ids: Vec<i64> = match EnqueueHeldQuery::new(jobs) {
         None => EnqueueManyQuery::new(jobs).load(conn).await?,
-        Some(hold) => {
-            let rows: Vec<(bool, i64)> = hold.load(conn).await?;
-            hold::in_order(jobs, rows)
+        Some(held) => {
+            let rows: Vec<(bool, i64)> = held.load(conn).await?;
+            enqueue_held::in_order(jobs, rows)
         }
     };
     Ok(ids.into_iter().map(inserted).collect())

@@ -321,7 +321,7 @@ async fn a_claim_waits_for_no_row_lock() {
 }
 
 #[tokio::test]
-async fn four_search_at_once_and_one_that_bypasses_the_limit() {
+async fn four_claim_at_once_and_one_that_bypasses_the_limit() {
     let (mut admin, name, storage) = database().await;
     let worker = WorkerId::generate();
     let info = WorkerInfo::new(worker, Duration::from_secs(3600));

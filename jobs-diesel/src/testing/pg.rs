@@ -27,7 +27,7 @@ use crate::pg::queries::expire::{self, StartByQuery};
 use crate::pg::queries::finish::FinishQuery;
 use crate::pg::queries::inspect::{JobRow, waiting};
 use crate::pg::queries::progress::StoreProgressQuery;
-use crate::pg::queries::start::StartQuery;
+use crate::pg::queries::start_for_test::StartForTestQuery;
 use crate::pg::queries::store_outputs::StoreOutputsQuery;
 
 #[async_trait]
@@ -51,7 +51,7 @@ impl TestConnection for AsyncPgConnection {
 
     async fn start(&mut self, job: JobId, worker: WorkerId) -> StorageResult<Option<ClaimedJob>> {
         let started: Vec<ClaimedRow> =
-            RunQueryDsl::load(StartQuery::new(job, worker), self).await.map_err(storage_error)?;
+            RunQueryDsl::load(StartForTestQuery::new(job, worker), self).await.map_err(storage_error)?;
         let mut started: Vec<ClaimedJob> = started.into_iter().map(|row| row.into_job(worker)).collect();
         if expire::any_expires(&started) {
             let times: Vec<(i64, DateTime<Utc>)> =

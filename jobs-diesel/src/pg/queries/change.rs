@@ -10,7 +10,7 @@ use diesel_jobs_core::storage::Action;
 
 use super::audited::{Actor, Audited};
 use super::columns::{CARRIED, HELD, HELD_VALUES, PLACE, READY, UNCHANGED};
-use super::held::{FROM_HELD, KNOWN, UNLOCKED};
+use super::delete_held::{FROM_HELD, KNOWN, UNLOCKED};
 use super::wake::{A_WORKER_IS_IDLE, ADMISSION_WOKEN};
 use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};

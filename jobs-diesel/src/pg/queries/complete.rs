@@ -16,8 +16,8 @@ use diesel_jobs_core::{Finish, JobId, Keep, Transition, WorkerId};
 
 use super::claim::{self, ClaimedRow};
 use super::columns::{CARRIED, FINISHED};
+use super::free_keys::FreeKeys;
 use super::pass_on::{ClaimNext, PassOn};
-use super::released::Released;
 use crate::pg::native::{native_query, seconds, sql};
 
 /// The job of the row that the statement with permits returns beside those of the claimed jobs. No job has this id.
@@ -160,7 +160,7 @@ impl QueryFragment<Pg> for CompleteQuery {
 
 native_query!(CompleteQuery -> ());
 
-const RELEASED: Released = Released { from: "moved", when: "true" };
+const RELEASED: FreeKeys = FreeKeys { from: "moved", when: "true" };
 
 struct CompleteLimitedQuery<'a> {
     complete: CompleteQuery,

@@ -13,7 +13,7 @@ use diesel::sql_types::{Array, Interval, Json, Nullable, SmallInt, Text};
 use diesel_jobs_core::DiscardRule;
 
 use super::enqueue::delay;
-use super::take::stored;
+use super::enqueue_unique::stored;
 use crate::pg::native::{RawJson, native_query, sql};
 
 #[derive(Default)]

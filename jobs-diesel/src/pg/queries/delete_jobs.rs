@@ -7,13 +7,13 @@ use diesel::sql_types::{Array, BigInt};
 use diesel_jobs_core::storage::Action;
 
 use super::audited::{Actor, Audited};
-use super::freed::Freed;
-use super::held::{FROM_HELD, KNOWN, UNLOCKED};
-use super::released::Released;
+use super::delete_held::{FROM_HELD, KNOWN, UNLOCKED};
+use super::free_keys::FreeKeys;
+use super::free_permits::FreePermits;
 use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};
 
-const LEAVES: Freed = Freed::ended("left_behind");
+const LEAVES: FreePermits = FreePermits::ended("left_behind");
 
 pub(crate) struct DeleteJobsQuery {
     ids: Vec<i64>,
@@ -47,7 +47,7 @@ impl QueryFragment<Pg> for DeleteJobsQuery {
     select id from waiting union all select id from held union all select id from ended
 ), left_behind as (
     select id, flags, rules from waiting union all select id, flags, rules from held
-), " {LEAVES} ", " {Released { from: "left_behind", when: "true" }} ", errors as (
+), " {LEAVES} ", " {FreeKeys { from: "left_behind", when: "true" }} ", errors as (
     delete from jobs.job_error where job_id = any(array(select id from gone))
 ), payloads as (
     delete from jobs.payload where job_id = any(array(select id from gone))

@@ -9,16 +9,16 @@ use diesel_jobs_core::storage::{Action, DISCARDED, cancel_fingerprint};
 
 use super::audited::{Actor, Audited};
 use super::columns::{CARRIED, ERROR, FINISHED, READY};
+use super::delete_held::{FROM_HELD, KNOWN, UNLOCKED};
 use super::expiry::{BEGIN, END, OR_ELSE, SetByOperators};
-use super::freed::Freed;
-use super::held::{FROM_HELD, KNOWN, UNLOCKED};
+use super::free_keys::FreeKeys;
+use super::free_permits::FreePermits;
 use super::on_discarded::FOLLOWED;
-use super::released::Released;
 use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};
 
 /// A sequence halts if it was the turn of the discarded job.
-const LEAVES: Freed = Freed { discarded: "true", ..Freed::ended("waiting") };
+const LEAVES: FreePermits = FreePermits { discarded: "true", ..FreePermits::ended("waiting") };
 
 /// Ends waiting jobs by an operator.
 pub(crate) struct DiscardQuery {
@@ -80,7 +80,7 @@ impl QueryFragment<Pg> for IntoDiscarded {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         sql!(
             out,
-            "), " {LEAVES} ", " {Released { from: "waiting", when: "true" }} ", ended as (
+            "), " {LEAVES} ", " {FreeKeys { from: "waiting", when: "true" }} ", ended as (
     insert into jobs.finished (" FINISHED ", " CARRIED ")
     select id, run_at, null::timestamptz, " BEGIN {SetByOperators("3", "waiting")} OR_ELSE [self.keep_seconds => Double] END ", lease, 3, attempt, max_attempts,
            crashes, null::uuid, " CARRIED "

@@ -18,9 +18,9 @@ use diesel_jobs_core::{Failure, Finish, Keep, Transition};
 use uuid::Uuid;
 
 use super::columns::{CARRIED, CARRIED_ON, ERROR, FINISHED, HELD, HELD_VALUES, PLACE, READY};
-use super::freed::Freed;
+use super::free_keys::FreeKeys;
+use super::free_permits::FreePermits;
 use super::on_discarded::FOLLOWED;
-use super::released::Released;
 use super::wake::A_WORKER_IS_IDLE;
 use crate::pg::native::{native_query, seconds, sql};
 
@@ -72,10 +72,11 @@ impl Adds {
 }
 
 /// The jobs with a limit that leave `ready` and `running`. A released job keeps its permit.
-const LEAVES: Freed = Freed { from: "moved", when: "verb <> 6", wait_again: "verb in (4, 5)", discarded: "verb = 3" };
+const LEAVES: FreePermits =
+    FreePermits { from: "moved", when: "verb <> 6", wait_again: "verb in (4, 5)", discarded: "verb = 3" };
 
 /// The unique jobs that end.
-const RELEASED: Released = Released { from: "moved", when: "verb <= 3" };
+const RELEASED: FreeKeys = FreeKeys { from: "moved", when: "verb <= 3" };
 
 pub(super) const FOR_UPDATE: &str = " for update skip locked";
 

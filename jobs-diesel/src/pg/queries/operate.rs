@@ -13,18 +13,18 @@ use diesel_jobs_core::storage::{Action, CANCELLED, cancel_fingerprint};
 
 use super::audited::{Actor, Audited};
 use super::columns::{CARRIED, CARRIED_ANEW, ERROR, FINISHED, HELD, HELD_VALUES, PLACE, READY};
+use super::delete_held::{FROM_HELD, KNOWN, UNLOCKED};
 use super::expiry::{BEGIN, END, OR_ELSE, SetByOperators};
-use super::freed::Freed;
-use super::held::{FROM_HELD, KNOWN, UNLOCKED};
-use super::released::Released;
+use super::free_keys::FreeKeys;
+use super::free_permits::FreePermits;
 use super::wake::{A_WORKER_IS_IDLE, ADMISSION_WOKEN};
 use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};
 
 /// A retried job waits for its limit again. In a sequence it keeps its turn.
-const RETRIED: Freed = Freed { wait_again: "true", ..Freed::ended("limited") };
+const RETRIED: FreePermits = FreePermits { wait_again: "true", ..FreePermits::ended("limited") };
 
-const CANCELLED_JOBS: Freed = Freed::ended("ended");
+const CANCELLED_JOBS: FreePermits = FreePermits::ended("ended");
 
 /// Makes cancelled, discarded and waiting jobs available now. Their crashes become 0, because an operator has examined
 /// them. An ended job does not expire any more. Their lease number becomes at least 1, because they may have failures:
@@ -159,7 +159,7 @@ impl QueryFragment<Pg> for IntoCancelled {
     insert into jobs.job_error (" ERROR ", actor)
     select id, attempt, claimed_at, worker, 'cancelled', " [self.why => Text] ", " [self.fingerprint => BigInt] ", " [self.actor => Nullable<Text>] "
     from ended
-), " {CANCELLED_JOBS} ", " {Released { from: "ended", when: "true" }}
+), " {CANCELLED_JOBS} ", " {FreeKeys { from: "ended", when: "true" }}
         )
     }
 }

@@ -34,9 +34,9 @@ use uuid::Uuid;
 
 use super::columns::{CARRIED, ERROR, FINISHED, READY};
 use super::expiry::{BEGIN, END, OR_ELSE, SetByOperators};
-use super::freed::Freed;
+use super::free_keys::FreeKeys;
+use super::free_permits::FreePermits;
 use super::on_discarded::FOLLOWED;
-use super::released::Released;
 use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};
 
@@ -63,11 +63,11 @@ const WITHOUT_WORKER: &str = " or exists (select from dead))
 const KILLS: i64 = MOST_KILLS as i64;
 
 /// A discarded job gives its permit back. A rescued one keeps it, because it is available again.
-const LEAVES: Freed =
-    Freed { from: "decided", when: "discard_reason is not null", wait_again: "false", discarded: "true" };
+const LEAVES: FreePermits =
+    FreePermits { from: "decided", when: "discard_reason is not null", wait_again: "false", discarded: "true" };
 
 /// A rescued job keeps its unique key.
-const RELEASED: Released = Released { from: "decided", when: "discard_reason is not null" };
+const RELEASED: FreeKeys = FreeKeys { from: "decided", when: "discard_reason is not null" };
 
 impl QueryFragment<Pg> for RescueQuery {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {

@@ -17,8 +17,8 @@ use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, BigInt, Integer, Text};
 use diesel_jobs_core::storage::Claim;
 
-use super::freed::Freed;
-use super::released::Released;
+use super::free_keys::FreeKeys;
+use super::free_permits::FreePermits;
 use super::scan::Scans;
 use crate::flags::FlagsKnown;
 use crate::pg::levels::Plan;
@@ -45,7 +45,7 @@ const KEEP_THEM: &str = ", kept as (
 select id, kind, reason from gone";
 
 /// A row whose id another row has, too, leaves the permit to that one. A sequence halts as if the job was discarded.
-const FREED: Freed = Freed {
+const FREED: FreePermits = FreePermits {
     from: "gone",
     when: "reason = 'its attempt or its lease number is the largest possible'",
     wait_again: "false",
@@ -53,7 +53,7 @@ const FREED: Freed = Freed {
 };
 
 /// A discarded job also releases its unique key.
-const RELEASED: Released = Released { from: "gone", when: FREED.when };
+const RELEASED: FreeKeys = FreeKeys { from: "gone", when: FREED.when };
 
 /// Sets apart waiting rows that this claim cannot move to `jobs.running`.
 pub(crate) struct SetWaitingApart<'a> {
@@ -153,7 +153,7 @@ select id, kind, reason from gone"
 native_query!(SetFinishedApart -> (BigInt, Text, Text));
 
 /// A sequence halts as if the job was discarded.
-const SET_APART: Freed = Freed { discarded: "true", ..Freed::ended("gone") };
+const SET_APART: FreePermits = FreePermits { discarded: "true", ..FreePermits::ended("gone") };
 
 /// Sets apart running rows that neither a finish nor a rescue can put back into `jobs.ready`, because of its
 /// constraints, its trigger or the notification. No claim makes such a row.
@@ -182,7 +182,7 @@ impl QueryFragment<Pg> for SetRunningApart {
 ), gone as (
     delete from jobs.running where id = any(array(select culprit from culprit where reason is not null))
     returning id, kind, queue, flags, rules, (select reason from culprit where culprit.culprit = running.id) as reason, row_to_json(running) as job
-), " {SET_APART} ", " {Released { from: "gone", when: "true" }} ", kept as (
+), " {SET_APART} ", " {FreeKeys { from: "gone", when: "true" }} ", kept as (
     insert into jobs.dead_letter (id, kind, queue, reason, job) select id, kind, queue, reason, job from gone
 )
 select id, kind, reason from gone"

@@ -1,5 +1,6 @@
-//! `hold`: the enqueue of jobs, at least one of which has a rule. Those with rules go to `jobs.held`, with a nudge for
-//! each of their keys. It takes no lock, and no other transaction can make it wait. Otherwise it is `enqueue`.
+//! `enqueue_held`: the enqueue of jobs, at least one of which has a rule. Those with rules go to `jobs.held`, with a
+//! nudge for each of their keys. It takes no lock, and no other transaction can make it wait. Otherwise it is
+//! `enqueue`.
 
 use std::borrow::Cow;
 
@@ -16,7 +17,7 @@ use crate::pg::native::{RawJson, native_query, sql};
 
 /// Returns for each job whether it is held, and its id. It sends what the columns need besides the JSON of the rules,
 /// because reading it from there would take the server longer than the insert.
-pub(crate) struct HoldQuery<'a> {
+pub(crate) struct EnqueueHeldQuery<'a> {
     arrays: Arrays<'a>,
     traceparents: Vec<Option<&'a str>>,
     rules: Vec<Option<RawJson>>,
@@ -29,7 +30,7 @@ pub(crate) struct HoldQuery<'a> {
     nudged_keys: Vec<Cow<'a, str>>,
 }
 
-impl<'a> HoldQuery<'a> {
+impl<'a> EnqueueHeldQuery<'a> {
     /// Returns `None` if no job has a rule.
     pub(crate) fn new(jobs: &'a [NewJob]) -> Option<Self> {
         if jobs.iter().all(|job| job.rules.is_empty()) {
@@ -75,7 +76,7 @@ pub(crate) fn in_order(jobs: &[NewJob], mut rows: Vec<(bool, i64)>) -> Vec<i64> 
 
 // Without an `order by`: `unnest` returns the rows in the order of the arrays, and a plan that reads from it alone
 // cannot change that.
-impl QueryFragment<Pg> for HoldQuery<'_> {
+impl QueryFragment<Pg> for EnqueueHeldQuery<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         sql!(
             out,
@@ -105,10 +106,10 @@ select true, id from held where (select count(*) from woken) >= 0 union all sele
     }
 }
 
-native_query!(HoldQuery<'a> -> (Bool, BigInt));
+native_query!(EnqueueHeldQuery<'a> -> (Bool, BigInt));
 
 /// The same for one job, which has rules. Returns its id.
-pub(crate) struct HoldOneQuery<'a> {
+pub(crate) struct EnqueueHeldOneQuery<'a> {
     values: Values<'a>,
     args: RawJson,
     later: Later,
@@ -120,7 +121,7 @@ pub(crate) struct HoldOneQuery<'a> {
     flags: i32,
 }
 
-impl<'a> HoldOneQuery<'a> {
+impl<'a> EnqueueHeldOneQuery<'a> {
     /// Returns `None` if these are several jobs, or the job has no rules.
     pub(crate) fn new(jobs: &'a [NewJob]) -> Option<Self> {
         let [job] = jobs else { return None };
@@ -139,7 +140,7 @@ impl<'a> HoldOneQuery<'a> {
     }
 }
 
-impl QueryFragment<Pg> for HoldOneQuery<'_> {
+impl QueryFragment<Pg> for EnqueueHeldOneQuery<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         sql!(
             out,
@@ -155,4 +156,4 @@ values (" {self.values} ", " [self.args => Json] ", " [self.traceparent => Nulla
     }
 }
 
-native_query!(HoldOneQuery<'a> -> (BigInt, Bool));
+native_query!(EnqueueHeldOneQuery<'a> -> (BigInt, Bool));

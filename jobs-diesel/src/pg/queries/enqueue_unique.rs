@@ -1,5 +1,6 @@
-//! `take`: the enqueue of jobs, at least one of which has a unique key or expires. The function `jobs.enqueue_unique`
-//! decides about the keys, and inserts the jobs that obtained their key. `take_alike` and `take_one` are shorter.
+//! `enqueue_unique`: the enqueue of jobs, at least one of which has a unique key or expires. The function
+//! `jobs.enqueue_unique` decides about the keys, and inserts the jobs that obtained their key. `enqueue_unique_alike`
+//! and `enqueue_unique_one` are shorter.
 //!
 //! It waits for another transaction that has enqueued the same key and is still open. The jobs come in the order of
 //! their keys (`merged` of the core), so two statements that wait for each other's keys do not deadlock.
@@ -16,7 +17,7 @@ use crate::error::EnqueueError;
 use crate::pg::native::{RawJson, native_query, sql};
 
 /// Returns for each job its place, the id, and the outcome.
-pub(crate) struct TakeQuery<'a> {
+pub(crate) struct EnqueueUniqueQuery<'a> {
     arrays: Arrays<'a>,
     traceparents: Vec<Option<&'a str>>,
     rules: Vec<Option<RawJson>>,
@@ -29,7 +30,7 @@ pub(crate) struct TakeQuery<'a> {
     expires: Vec<Option<PgInterval>>,
 }
 
-impl<'a> TakeQuery<'a> {
+impl<'a> EnqueueUniqueQuery<'a> {
     /// Returns `None` if no job has a unique key or expires.
     pub(crate) fn new(jobs: &'a [NewJob]) -> Option<Self> {
         if jobs.iter().all(|job| job.unique.is_none() && job.expires.is_none()) {
@@ -81,7 +82,7 @@ pub(super) fn answered<'a>(
     Ok(decided.map(answer).collect())
 }
 
-impl QueryFragment<Pg> for TakeQuery<'_> {
+impl QueryFragment<Pg> for EnqueueUniqueQuery<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         sql!(
             out,
@@ -93,4 +94,4 @@ impl QueryFragment<Pg> for TakeQuery<'_> {
     }
 }
 
-native_query!(TakeQuery<'a> -> (BigInt, BigInt, SmallInt));
+native_query!(EnqueueUniqueQuery<'a> -> (BigInt, BigInt, SmallInt));

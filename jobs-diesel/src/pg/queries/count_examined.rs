@@ -1,4 +1,4 @@
-//! `passed`: how many jobs there are in a range of ids that a step of an operation has examined.
+//! `count_examined`: how many jobs there are in a range of ids that a step of an operation has examined.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -8,12 +8,12 @@ use diesel_jobs_core::storage::EXAMINED_PER_STEP;
 
 use crate::pg::native::{native_query, sql};
 
-pub(crate) struct PassedQuery {
+pub(crate) struct CountExaminedQuery {
     pub(crate) lowest: i64,
     pub(crate) highest: i64,
 }
 
-impl QueryFragment<Pg> for PassedQuery {
+impl QueryFragment<Pg> for CountExaminedQuery {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         let most = EXAMINED_PER_STEP.to_string();
         for (number, table) in ["jobs.ready", "jobs.held", "jobs.running", "jobs.finished"].into_iter().enumerate() {
@@ -21,11 +21,11 @@ impl QueryFragment<Pg> for PassedQuery {
             sql!(
                 out,
                 "select count(*) from (select from " (table) " where id >= " [self.lowest => BigInt] " and id <= " [self.highest => BigInt]
-                " order by id limit " (&most) ") passed"
+                " order by id limit " (&most) ") examined"
             )?;
         }
         Ok(())
     }
 }
 
-native_query!(PassedQuery -> BigInt);
+native_query!(CountExaminedQuery -> BigInt);

@@ -1,5 +1,5 @@
-//! `take` for one job, which has a unique key. Usually no other job has the key and the job has no limit: then
-//! `jobs.enqueue_unique_free` inserts both with one statement.
+//! `enqueue_unique` for one job, which has a unique key. Usually no other job has the key and the job has no limit:
+//! then `jobs.enqueue_unique_free` inserts both with one statement.
 
 use diesel::QueryResult;
 use diesel::pg::Pg;
@@ -8,11 +8,11 @@ use diesel::sql_types::{BigInt, Bool, Double, Json, Nullable, SmallInt, Text};
 use diesel_jobs_core::{NewJob, UniqueKey, Until};
 
 use super::enqueue::{Values, args, traceparent};
-use super::take::{stored, unique_rule};
+use super::enqueue_unique::{stored, unique_rule};
 use crate::pg::native::{RawJson, native_query, sql};
 
 /// Returns 1, the id, and the outcome.
-pub(crate) struct TakeOneQuery<'a> {
+pub(crate) struct EnqueueUniqueOneQuery<'a> {
     parameters: Parameters<'a>,
     unique_rule: RawJson,
     rules: Option<RawJson>,
@@ -38,7 +38,7 @@ impl QueryFragment<Pg> for Parameters<'_> {
     }
 }
 
-impl<'a> TakeOneQuery<'a> {
+impl<'a> EnqueueUniqueOneQuery<'a> {
     /// Returns `None` if these are several jobs, or the job has no key or no rules.
     pub(crate) fn new(jobs: &'a [NewJob]) -> Option<Self> {
         let [job] = jobs else { return None };
@@ -50,7 +50,7 @@ impl<'a> TakeOneQuery<'a> {
     }
 }
 
-impl QueryFragment<Pg> for TakeOneQuery<'_> {
+impl QueryFragment<Pg> for EnqueueUniqueOneQuery<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         let key = self.parameters.key;
         sql!(
@@ -61,17 +61,17 @@ impl QueryFragment<Pg> for TakeOneQuery<'_> {
     }
 }
 
-native_query!(TakeOneQuery<'a> -> (BigInt, BigInt, SmallInt));
+native_query!(EnqueueUniqueOneQuery<'a> -> (BigInt, BigInt, SmallInt));
 
 /// The same for a job without rules.
-pub(crate) struct TakeFreeQuery<'a> {
+pub(crate) struct EnqueueUniqueFreeQuery<'a> {
     parameters: Parameters<'a>,
     started: bool,
     within: Option<f64>,
     unique_rule: String,
 }
 
-impl<'a> TakeFreeQuery<'a> {
+impl<'a> EnqueueUniqueFreeQuery<'a> {
     /// Returns `None` if these are several jobs, or the job has no key, or rules.
     pub(crate) fn new(jobs: &'a [NewJob]) -> Option<Self> {
         let [job] = jobs else { return None };
@@ -84,7 +84,7 @@ impl<'a> TakeFreeQuery<'a> {
     }
 }
 
-impl QueryFragment<Pg> for TakeFreeQuery<'_> {
+impl QueryFragment<Pg> for EnqueueUniqueFreeQuery<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         let key = self.parameters.key;
         sql!(
@@ -95,4 +95,4 @@ impl QueryFragment<Pg> for TakeFreeQuery<'_> {
     }
 }
 
-native_query!(TakeFreeQuery<'a> -> (BigInt, BigInt, SmallInt));
+native_query!(EnqueueUniqueFreeQuery<'a> -> (BigInt, BigInt, SmallInt));

@@ -17,7 +17,7 @@ use super::columns::PLACE;
 
 /// The common table expressions `freed`, `halted` and `nudged`. It reads the jobs that leave from another one, which
 /// has the columns `id`, `flags` and `rules`.
-pub(super) struct Freed {
+pub(super) struct FreePermits {
     /// The name of that common table expression.
     pub(super) from: &'static str,
     /// The condition for the rows that leave.
@@ -28,14 +28,14 @@ pub(super) struct Freed {
     pub(super) discarded: &'static str,
 }
 
-impl Freed {
+impl FreePermits {
     /// Jobs that end, and are not discarded.
     pub(super) const fn ended(from: &'static str) -> Self {
         Self { from, when: "true", wait_again: "false", discarded: "false" }
     }
 }
 
-impl QueryFragment<Pg> for Freed {
+impl QueryFragment<Pg> for FreePermits {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         let Self { from, when, wait_again, discarded } = self;
         let ends = format!(

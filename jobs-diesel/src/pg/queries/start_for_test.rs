@@ -1,5 +1,5 @@
-//! `start`: makes one waiting job a running one, for the testing kit. A held job gets no permit: the kit runs one job
-//! at a time. The job need not be due, and the worker need not be registered.
+//! `start_for_test`: makes one waiting job a running one, for the testing kit. A held job gets no permit: the kit runs
+//! one job at a time. The job need not be due, and the worker need not be registered.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -12,18 +12,18 @@ use super::columns::{CARRIED, READY};
 use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};
 
-pub(crate) struct StartQuery {
+pub(crate) struct StartForTestQuery {
     job: i64,
     into_running: ClaimedIntoRunning,
 }
 
-impl StartQuery {
+impl StartForTestQuery {
     pub(crate) fn new(job: JobId, worker: WorkerId) -> Self {
         Self { job: job.0, into_running: ClaimedIntoRunning(worker) }
     }
 }
 
-impl QueryFragment<Pg> for StartQuery {
+impl QueryFragment<Pg> for StartForTestQuery {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         sql!(
             out,
@@ -39,4 +39,4 @@ impl QueryFragment<Pg> for StartQuery {
     }
 }
 
-native_query!(StartQuery -> Row);
+native_query!(StartForTestQuery -> Row);

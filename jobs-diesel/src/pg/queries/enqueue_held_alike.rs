@@ -1,5 +1,5 @@
-//! `hold` for many jobs with one rule that differ only in their arguments and in the keys of their rule, as in most
-//! bulks. The common values are sent once.
+//! `enqueue_held` for many jobs with one rule that differ only in their arguments and in the keys of their rule, as in
+//! most bulks. The common values are sent once.
 
 use diesel::QueryResult;
 use diesel::pg::Pg;
@@ -9,12 +9,12 @@ use diesel_jobs_core::{NewJob, StoredRules};
 
 use super::columns::HELD;
 use super::enqueue::{COLUMNS, Later, RunTime, Values, args, traceparent};
-use super::take::stored;
+use super::enqueue_unique::stored;
 use super::wake::ADMISSION_WOKEN;
 use crate::pg::native::{RawJson, native_query, sql};
 
 /// Returns the ids in the order of the jobs.
-pub(crate) struct HoldAlikeQuery<'a> {
+pub(crate) struct EnqueueHeldAlikeQuery<'a> {
     values: Values<'a>,
     later: Later,
     traceparent: Option<&'a str>,
@@ -28,7 +28,7 @@ pub(crate) struct HoldAlikeQuery<'a> {
     nudged: Vec<&'a str>,
 }
 
-impl<'a> HoldAlikeQuery<'a> {
+impl<'a> EnqueueHeldAlikeQuery<'a> {
     /// Returns `None` if a job has no rule, or differs in anything else.
     pub(crate) fn new(jobs: &'a [NewJob]) -> Option<Self> {
         let first = jobs.first()?;
@@ -57,7 +57,7 @@ impl<'a> HoldAlikeQuery<'a> {
 }
 
 // `unnest` returns the rows in the order of the arrays. A plan that reads from one function cannot change this order.
-impl QueryFragment<Pg> for HoldAlikeQuery<'_> {
+impl QueryFragment<Pg> for EnqueueHeldAlikeQuery<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         sql!(
             out,
@@ -76,4 +76,4 @@ returning id + (select count(*) * 0 from woken)"
     }
 }
 
-native_query!(HoldAlikeQuery<'a> -> BigInt);
+native_query!(EnqueueHeldAlikeQuery<'a> -> BigInt);

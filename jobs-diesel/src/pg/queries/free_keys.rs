@@ -8,14 +8,14 @@ use diesel::query_builder::{AstPass, QueryFragment};
 
 /// The common table expression `released`. It reads the jobs that end from another one, which has the columns `id` and
 /// `flags`.
-pub(super) struct Released {
+pub(super) struct FreeKeys {
     /// The name of that common table expression.
     pub(super) from: &'static str,
     /// The condition for the rows that end.
     pub(super) when: &'static str,
 }
 
-impl QueryFragment<Pg> for Released {
+impl QueryFragment<Pg> for FreeKeys {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         let Self { from, when } = self;
         out.push_sql(&format!(

@@ -1,5 +1,5 @@
-//! `take` for many jobs without a limit that differ only in their arguments and their unique keys, as in most bulks.
-//! The common values are sent once.
+//! `enqueue_unique` for many jobs without a limit that differ only in their arguments and their unique keys, as in most
+//! bulks. The common values are sent once.
 
 use diesel::QueryResult;
 use diesel::pg::Pg;
@@ -8,12 +8,12 @@ use diesel::sql_types::{Array, BigInt, Bool, Double, Json, Nullable, SmallInt, T
 use diesel_jobs_core::{Enqueued, NewJob, UniqueKey, Until};
 
 use super::enqueue::{Values, args, traceparent};
-use super::take::answered;
+use super::enqueue_unique::answered;
 use crate::error::EnqueueError;
 use crate::pg::native::{RawJson, native_query, sql};
 
 /// Returns the ids, and the outcomes if another job has one of the keys.
-pub(crate) struct TakeAlikeQuery<'a> {
+pub(crate) struct EnqueueUniqueAlikeQuery<'a> {
     values: Values<'a>,
     first: &'a UniqueKey,
     started: bool,
@@ -24,7 +24,7 @@ pub(crate) struct TakeAlikeQuery<'a> {
     traceparent: Option<&'a str>,
 }
 
-impl<'a> TakeAlikeQuery<'a> {
+impl<'a> EnqueueUniqueAlikeQuery<'a> {
     /// Returns `None` if a job has no key, or rules, or differs in anything else.
     pub(crate) fn new(jobs: &'a [NewJob]) -> Option<Self> {
         let job = jobs.first().filter(|job| job.rules.is_empty() && job.expires.is_none())?;
@@ -55,7 +55,7 @@ pub(crate) fn answers(jobs: &[NewJob], row: (Vec<i64>, Option<Vec<i16>>)) -> Res
     answered(jobs.iter().zip(ids).zip(outcomes).map(|((job, id), outcome)| (job, id, outcome)))
 }
 
-impl QueryFragment<Pg> for TakeAlikeQuery<'_> {
+impl QueryFragment<Pg> for EnqueueUniqueAlikeQuery<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         sql!(
             out,
@@ -66,4 +66,4 @@ impl QueryFragment<Pg> for TakeAlikeQuery<'_> {
     }
 }
 
-native_query!(TakeAlikeQuery<'a> -> (Array<BigInt>, Nullable<Array<SmallInt>>));
+native_query!(EnqueueUniqueAlikeQuery<'a> -> (Array<BigInt>, Nullable<Array<SmallInt>>));
