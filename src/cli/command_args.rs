@@ -7,9 +7,9 @@ use clap::{Args, Subcommand};
 use clap_complete::Shell;
 use diesel_jobs_core::Happened;
 
+use super::actor_args::Who;
 use super::duration;
 use super::parse::{entry, positive};
-use super::who::Who;
 
 #[derive(Debug, Args)]
 pub(super) struct FreezeArgs {

@@ -5,7 +5,7 @@ use diesel_jobs_storage::Database;
 use serde::Serialize;
 
 use super::app::App;
-use super::backlog::{self, Ended};
+use super::cancel_backlog::{self, Ended};
 use super::command_args::{EnvironmentAction, SetArgs};
 use super::exit::{CliError, Exit};
 use super::{database, output};
@@ -44,7 +44,7 @@ async fn set(app: &App<'_>, database: &Database, before: Option<&str>, args: &Se
     let mut ended = Ended::default();
     if let Some(before) = before.filter(|before| *before != name) {
         refuse_in_use(database, before).await?;
-        let jobs = backlog::size(database).await?;
+        let jobs = cancel_backlog::size(database).await?;
         if jobs.jobs > 0 && !args.cancel_jobs && !args.keep_jobs {
             return Err(CliError::failed(format!(
                 "{} of `{before}` wait or run here, and workers of `{name}` would run them: pass --cancel-jobs to end them, or \
@@ -54,11 +54,11 @@ async fn set(app: &App<'_>, database: &Database, before: Option<&str>, args: &Se
         }
     }
     if args.cancel_jobs {
-        ended = backlog::end(database, &by).await?;
+        ended = cancel_backlog::end(database, &by).await?;
     }
     database.operator.set_environment(Some(name), &by).await?;
     say(app, Some(name), ended.cancelled, || {
-        let cancelled = if args.cancel_jobs { backlog::said(ended.cancelled) } else { String::new() };
+        let cancelled = if args.cancel_jobs { cancel_backlog::said(ended.cancelled) } else { String::new() };
         format!(
             "{cancelled}this database belongs to `{name}`: only workers that start with JOBS_ENVIRONMENT={name} serve it; \
              those that run already continue\n"

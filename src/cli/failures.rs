@@ -9,7 +9,7 @@ use super::app::App;
 use super::exit::{CliError, Exit};
 use super::output::{self, Align, Table};
 use super::parse::{fingerprint, positive};
-use super::{database, words};
+use super::{database, wording};
 
 /// The most characters of an error in the table.
 const SHOWN: usize = 100;
@@ -75,12 +75,12 @@ async fn list(app: &App<'_>, args: &FailuresArgs) -> Result<Exit, CliError> {
 }
 
 fn human(failures: &Failures) -> String {
-    let examined = words::grouped(failures.examined as u64);
+    let examined = wording::grouped(failures.examined as u64);
     if failures.groups.is_empty() && failures.is_complete {
         return "no failure is stored\n".to_owned();
     }
     if failures.examined == 0 {
-        let entries = words::grouped(ENTRIES_EXAMINED as u64);
+        let entries = wording::grouped(ENTRIES_EXAMINED as u64);
         return format!("no failure is among the newest {entries} entries, which are of cancelled jobs\n");
     }
     if failures.groups.is_empty() {
@@ -100,10 +100,10 @@ fn human(failures: &Failures) -> String {
     for group in &failures.groups {
         table.row([
             group.kind.clone(),
-            words::grouped(group.failures),
-            words::grouped(group.jobs),
-            words::grouped(group.discarded),
-            words::grouped(group.retrying),
+            wording::grouped(group.failures),
+            wording::grouped(group.jobs),
+            wording::grouped(group.discarded),
+            wording::grouped(group.retrying),
             output::time(group.last_at),
             group.sample.to_string(),
             group.fingerprint.map_or_else(|| "-".to_owned(), |fingerprint| fingerprint.to_string()),

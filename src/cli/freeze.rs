@@ -5,7 +5,7 @@ use diesel_jobs_core::installation::check_words;
 use serde::Serialize;
 
 use super::app::App;
-use super::backlog::{self, Ended};
+use super::cancel_backlog::{self, Ended};
 use super::command_args::{FreezeArgs, ThawArgs};
 use super::exit::{CliError, Exit};
 use super::{database, output};
@@ -50,10 +50,11 @@ pub(super) async fn thaw(app: &App<'_>, args: &ThawArgs) -> Result<Exit, CliErro
     let by = args.who.name(app)?;
     let database = database::open(app.url()?, database::NO_HANDLERS).await?;
     database.storage.check_schema().await?;
-    let Ended { cancelled } = if args.cancel_jobs { backlog::end(&database, &by).await? } else { Ended::default() };
+    let Ended { cancelled } =
+        if args.cancel_jobs { cancel_backlog::end(&database, &by).await? } else { Ended::default() };
     let answer = Thawed { changed: database.operator.thaw(&by).await?, cancelled };
     output::print(app.json, &answer, || {
-        let ended = if args.cancel_jobs { backlog::said(cancelled) } else { String::new() };
+        let ended = if args.cancel_jobs { cancel_backlog::said(cancelled) } else { String::new() };
         let thawed = if answer.changed { "thawed: workers claim again" } else { "it was not frozen" };
         format!("{ended}{thawed}\n")
     })?;

@@ -5,11 +5,11 @@ use diesel_jobs_core::Registry;
 use diesel_jobs_core::storage::KindSettings;
 use serde::Serialize;
 
+use super::actor_args::{Named, Pausing};
 use super::app::App;
 use super::database;
 use super::exit::{CliError, Exit};
 use super::output::{self, Align, Table};
-use super::who::{Named, Pausing};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum KindsAction {

@@ -7,11 +7,11 @@ use diesel_jobs_core::storage::{Count, LimitSetting, MOST_LIMITS, Operator, Stor
 use diesel_jobs_core::{KindRule, MOST_AT_ONCE, Registry};
 use serde::Serialize;
 
+use super::actor_args::{Named, Who};
 use super::app::App;
 use super::database;
 use super::exit::{CliError, Exit};
 use super::output::{self, Align, Table};
-use super::who::{Named, Who};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum LimitsAction {

@@ -10,7 +10,7 @@ use super::exit::{CliError, Exit};
 use super::filter_args::FilterArgs;
 use super::output::{self, Align, Table};
 use super::parse::{id, positive};
-use super::{database, duration, words};
+use super::{database, duration, wording};
 
 /// Why a number below [`COUNTED`] is not exact.
 const STOPPED: &str =
@@ -83,7 +83,7 @@ pub(super) async fn list(app: &App<'_>, args: &ListArgs) -> Result<Exit, CliErro
         let count = database.operator.count(&filter).await?;
         output::print(app.json, &count, || {
             let stopped = if count.is_exact || count.jobs >= COUNTED { "" } else { STOPPED };
-            format!("{}{stopped}\n", words::jobs(&count))
+            format!("{}{stopped}\n", wording::jobs(&count))
         })?;
         return Ok(Exit::Fine);
     }

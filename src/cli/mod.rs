@@ -17,14 +17,15 @@
 //! | 4 | the schema is missing, older or newer than this program |
 
 mod act;
+mod actor_args;
 mod app;
 mod args;
 mod attempts;
 mod audit;
 mod backend_args;
-mod backlog;
 #[cfg(feature = "bench")]
 mod bench;
+mod cancel_backlog;
 mod check;
 mod command;
 mod command_args;
@@ -76,9 +77,8 @@ mod transfer;
 mod unknown_queues;
 mod unknown_variables;
 mod url;
-mod who;
 mod why;
-mod words;
+mod wording;
 mod worker;
 pub(crate) mod worker_macro;
 mod workers;

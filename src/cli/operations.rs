@@ -5,6 +5,7 @@ use diesel_jobs_core::storage::{OperationId, OperationRecord, Operator, STEP};
 
 use super::act::drive;
 use super::act::report;
+use super::actor_args::Who;
 use super::app::App;
 use super::command_args::PageArgs;
 use super::exit::{CliError, Exit};
@@ -12,8 +13,7 @@ use super::output::{self, Align, Table};
 use super::parse::entry;
 use super::progress::Progress;
 use super::signals::Signals;
-use super::who::Who;
-use super::{database, words};
+use super::{database, wording};
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -120,7 +120,7 @@ fn action(record: &OperationRecord) -> String {
 }
 
 fn changed(record: &OperationRecord) -> String {
-    words::grouped(u64::try_from(record.changed).unwrap_or_default())
+    wording::grouped(u64::try_from(record.changed).unwrap_or_default())
 }
 
 fn list(operations: &[OperationRecord], limit: usize) -> String {
@@ -159,7 +159,7 @@ fn show(record: &OperationRecord) -> String {
         ("jobs", record.filter.clone()),
         ("by", record.actor.clone()),
         ("started at", output::time(record.created_at)),
-        ("examined", words::grouped(u64::try_from(record.examined).unwrap_or_default())),
+        ("examined", wording::grouped(u64::try_from(record.examined).unwrap_or_default())),
         ("changed", changed(record)),
         ("state", state(record)),
     ];

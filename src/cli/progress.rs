@@ -6,7 +6,7 @@ use diesel_jobs_core::JobId;
 use diesel_jobs_core::storage::{Count, OperationRecord};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::words;
+use super::wording;
 
 /// How often the elapsed time is drawn while nothing else changes.
 const TICK: Duration = Duration::from_millis(250);
@@ -46,7 +46,7 @@ impl Progress {
             None => self.at(changed),
             Some(first) => {
                 self.at(distance(first, record.next_id));
-                self.bar.set_message(format!("{} changed", words::exactly(changed)));
+                self.bar.set_message(format!("{} changed", wording::exactly(changed)));
             }
         }
     }

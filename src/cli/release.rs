@@ -5,12 +5,12 @@ use diesel_jobs_core::JobId;
 use diesel_jobs_core::storage::{KeyOfJob, PermitOfJob, key_text};
 use serde::Serialize;
 
+use super::actor_args::Who;
 use super::app::App;
 use super::database;
 use super::exit::{CliError, Exit};
 use super::output;
 use super::parse::id;
-use super::who::Who;
 
 #[derive(Debug, Args)]
 pub(super) struct ReleaseArgs {

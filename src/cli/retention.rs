@@ -5,10 +5,10 @@ use diesel_jobs_core::JobState;
 use diesel_jobs_core::storage::{Keep, RetentionSetting};
 use serde::Serialize;
 
+use super::actor_args::Who;
 use super::app::App;
 use super::exit::{CliError, Exit};
 use super::output::{self, Align, Table};
-use super::who::Who;
 use super::{database, duration};
 
 #[derive(Debug, Subcommand)]

@@ -4,11 +4,11 @@ use clap::{Args, Subcommand};
 use diesel_jobs_core::storage::{HaltedSequence, MOST_AHEAD, is_key, key_text, keyed};
 use serde::Serialize;
 
+use super::actor_args::Who;
 use super::app::App;
 use super::database;
 use super::exit::{CliError, Exit};
 use super::output::{self, Align, Table};
-use super::who::Who;
 
 /// How many halted sequences are printed.
 const MOST: usize = 1000;

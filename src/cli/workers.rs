@@ -5,11 +5,11 @@ use diesel_jobs_core::WorkerRecord;
 use diesel_jobs_core::storage::{Asked, QueueSettings, RunningJob};
 use serde::Serialize;
 
+use super::actor_args::Who;
 use super::app::App;
 use super::database;
 use super::exit::{CliError, Exit};
 use super::output::{self, Align, Table};
-use super::who::Who;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum WorkersAction {

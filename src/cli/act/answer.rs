@@ -4,7 +4,7 @@ use diesel_jobs_core::storage::{Action, Operated};
 use diesel_jobs_core::{JobId, JobRecord, JobState, Rule};
 use serde::Serialize;
 
-use super::super::{output, words};
+use super::super::{output, wording};
 
 /// The most jobs that are named one by one.
 pub(super) const MOST_LINES: usize = 20;
@@ -35,9 +35,9 @@ impl Answer {
             text: output::printable(&format!("job {id}{text}")),
         };
         match operated {
-            Operated::Done => answer("done", format!(": {}", words::done(action))),
+            Operated::Done => answer("done", format!(": {}", wording::done(action))),
             Operated::Enqueued(new) => {
-                Self { new_id: Some(new.0), ..answer("done", format!(": {} as job {new}", words::done(action))) }
+                Self { new_id: Some(new.0), ..answer("done", format!(": {} as job {new}", wording::done(action))) }
             }
             Operated::NotFound => answer("not_found", ": there is no such job".to_owned()),
             Operated::Newer => answer(
@@ -46,7 +46,7 @@ impl Answer {
                     .to_owned(),
             ),
             Operated::Refused(state) => {
-                Self { state: Some(state), ..answer("refused", format!(" is {state}: {}", words::refused(action))) }
+                Self { state: Some(state), ..answer("refused", format!(" is {state}: {}", wording::refused(action))) }
             }
             unknown => answer(
                 "refused",
@@ -67,7 +67,7 @@ impl Answer {
                 new_id: None,
                 text: format!(
                     "job {id} is {state}, and nothing was changed: `{}` applies to it",
-                    words::command(action)
+                    wording::command(action)
                 ),
             },
         }
@@ -109,7 +109,7 @@ pub(super) fn lines(answers: &[&Answer]) -> String {
     let others = answers.len().saturating_sub(MOST_LINES) as u64;
     if others > 0 {
         let noun = if others == 1 { "other" } else { "others" };
-        text.push_str(&format!("and {} {noun}; --json has them all\n", words::grouped(others)));
+        text.push_str(&format!("and {} {noun}; --json has them all\n", wording::grouped(others)));
     }
     text
 }
@@ -119,7 +119,7 @@ pub(super) fn left_out(answers: &[&Answer]) -> String {
     if answers.is_empty() {
         return String::new();
     }
-    format!("{} left out:\n{}", words::exactly(answers.len() as u64), lines(answers))
+    format!("{} left out:\n{}", wording::exactly(answers.len() as u64), lines(answers))
 }
 
 /// All jobs, one by one if there are few of them. With `dry_run` nothing was changed.
@@ -129,7 +129,7 @@ pub(super) fn summary(answers: &[Answer], dry_run: bool) -> String {
     }
     let (done, others): (Vec<&Answer>, Vec<&Answer>) = answers.iter().partition(|answer| answer.is_done());
     let changed = if dry_run { "would be changed" } else { "changed" };
-    format!("{} {changed}\n{}", words::exactly(done.len() as u64), left_out(&others))
+    format!("{} {changed}\n{}", wording::exactly(done.len() as u64), left_out(&others))
 }
 
 #[cfg(test)]

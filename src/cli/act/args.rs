@@ -4,10 +4,10 @@ use clap::Args;
 use diesel_jobs_core::JobId;
 use diesel_jobs_core::storage::{JobFilter, STEP};
 
+use super::super::actor_args::Who;
 use super::super::exit::CliError;
 use super::super::filter_args::FilterArgs;
 use super::super::parse::{id, positive, priority};
-use super::super::who::Who;
 
 /// The jobs, and how the command is done.
 #[derive(Debug, Args)]

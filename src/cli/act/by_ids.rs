@@ -9,7 +9,7 @@ use diesel_jobs_core::{JobId, JobRecord, JobState};
 use super::super::app::App;
 use super::super::confirm::confirm;
 use super::super::exit::{CliError, Exit};
-use super::super::{output, words};
+use super::super::{output, wording};
 use super::answer::{self, Answer};
 use super::args::How;
 
@@ -28,8 +28,8 @@ pub(super) async fn act(
     } else {
         // A user who writes ids knows the jobs. Only actions that cannot be undone need a confirmation.
         if *action == Action::Delete {
-            let jobs = words::exactly(ids.len() as u64);
-            confirm(&format!("delete {jobs}: {}", words::effect(action)), "delete", how.yes)?;
+            let jobs = wording::exactly(ids.len() as u64);
+            confirm(&format!("delete {jobs}: {}", wording::effect(action)), "delete", how.yes)?;
         }
         let mut answers = Vec::with_capacity(ids.len());
         for batch in ids.chunks(how.batch) {

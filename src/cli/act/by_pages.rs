@@ -7,7 +7,7 @@ use diesel_jobs_core::storage::{Action, BETWEEN_STEPS, JobFilter, MAX_PAGE, Oper
 use super::super::exit::CliError;
 use super::super::progress::Progress;
 use super::super::signals::Signals;
-use super::super::words;
+use super::super::wording;
 use super::answer::Answer;
 use super::interrupt;
 
@@ -50,7 +50,7 @@ pub(super) async fn act(
             return Ok(Done { is_interrupted: true, ..done });
         };
         let (answers, searched_to) = result.map_err(|problem| {
-            let changed = words::exactly(done.changed);
+            let changed = wording::exactly(done.changed);
             CliError::new(
                 (&problem).into(),
                 format!("{problem}. {changed} were changed before; run the command again for the rest"),

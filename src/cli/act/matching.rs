@@ -9,7 +9,7 @@ use super::super::confirm::confirm;
 use super::super::exit::{CliError, Exit};
 use super::super::progress::Progress;
 use super::super::signals::Signals;
-use super::super::{kinds, output, words};
+use super::super::{kinds, output, wording};
 use super::args::How;
 use super::by_pages::{self, Most};
 use super::drive;
@@ -74,10 +74,10 @@ pub(in super::super) async fn act(
 fn question(plan: &Plan, filter: &JobFilter, count: &Count, limit: Option<usize>) -> String {
     let jobs = match limit {
         Some(limit) if count.jobs > limit as u64 || !count.is_exact => {
-            format!("the newest {} of {}", words::exactly(limit as u64), words::jobs(count))
+            format!("the newest {} of {}", wording::exactly(limit as u64), wording::jobs(count))
         }
-        _ => words::jobs(count),
+        _ => wording::jobs(count),
     };
-    let what = words::to_do(&plan.action, &jobs);
-    output::printable(&format!("{what} that match {filter}: {}", words::effect(&plan.action)))
+    let what = wording::to_do(&plan.action, &jobs);
+    output::printable(&format!("{what} that match {filter}: {}", wording::effect(&plan.action)))
 }

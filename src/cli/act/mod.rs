@@ -15,11 +15,11 @@ use diesel_jobs_core::storage::{Action, Operator, unserved};
 use self::args::{ActArgs, Chosen};
 use super::app::App;
 use super::exit::{CliError, Exit};
-use super::{database, output, words};
+use super::{database, output, wording};
 
 pub(super) async fn act(app: &App<'_>, action: Action, args: &ActArgs) -> Result<Exit, CliError> {
     action.validate().map_err(|problem| CliError::usage(format!("--to: {problem}")))?;
-    let chosen = args.chosen(words::command(&action))?;
+    let chosen = args.chosen(wording::command(&action))?;
     let actor = args.how.who.name_if_known(app)?;
     let database = database::open(app.url()?, database::NO_HANDLERS).await?;
     let operator = &*database.operator;

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::super::app::App;
 use super::super::exit::{CliError, Exit};
 use super::super::list::{self, Row};
-use super::super::{output, words};
+use super::super::{output, wording};
 use super::answer::{self, Answer};
 use super::by_pages::Done;
 use super::drive;
@@ -70,7 +70,7 @@ impl<'a> Report<'a> {
         let report = Report { changed, left_out, interrupted: is_interrupted, ..self };
         output::print(app.json, &report, || {
             let left = answer::left_out(&report.left_out.iter().collect::<Vec<_>>());
-            let changed = words::exactly(changed);
+            let changed = wording::exactly(changed);
             let end = if is_interrupted {
                 format!("interrupted: {changed} changed; run the command again for the rest\n")
             } else {
@@ -89,7 +89,7 @@ impl<'a> Report<'a> {
         let report = Report { changed, interrupted: is_interrupted, operation: Some(record), ..self };
         output::print(app.json, &report, || match &report.operation {
             Some(record) if is_interrupted => {
-                format!("interrupted: {} changed. {}\n", words::exactly(changed), drive::advice(record.id))
+                format!("interrupted: {} changed. {}\n", wording::exactly(changed), drive::advice(record.id))
             }
             Some(record) => ended(record, Some(matched)),
             None => String::new(),
@@ -125,16 +125,16 @@ pub(in super::super) fn ended(record: &OperationRecord, matched: Option<Count>) 
             "operation {} was cancelled by {}: {} changed before\n",
             record.id,
             output::printable(actor),
-            words::exactly(changed)
+            wording::exactly(changed)
         ),
-        None => format!("operation {} is done: {} changed\n", record.id, words::exactly(changed)),
+        None => format!("operation {} is done: {} changed\n", record.id, wording::exactly(changed)),
     };
     if let Some(problem) = &record.problem {
         text.push_str(&format!("{}\n", output::printable(problem)));
     } else if let Some(matched) =
         matched.filter(|matched| matched.is_exact && matched.jobs > changed && record.cancelled_by.is_none())
     {
-        let moved = words::exactly(matched.jobs - changed);
+        let moved = wording::exactly(matched.jobs - changed);
         text.push_str(&format!("{moved} had moved meanwhile and did not match any more\n"));
     }
     text

@@ -5,8 +5,8 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 
 use super::super::act::args::How;
+use super::super::actor_args::{Named, Pausing, Who};
 use super::super::duration;
-use super::super::who::{Named, Pausing, Who};
 
 #[derive(Debug, Subcommand)]
 pub(in super::super) enum QueuesAction {

@@ -4,8 +4,8 @@ use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
 use clap::{Args, Subcommand};
 use diesel_jobs_core::CatchUp;
 
+use super::super::actor_args::{Named, Pausing, Who};
 use super::super::parse;
-use super::super::who::{Named, Pausing, Who};
 
 #[derive(Debug, Subcommand)]
 pub(in super::super) enum SchedulesAction {

@@ -11,9 +11,9 @@ use diesel_jobs_storage::Database;
 use serde::Serialize;
 
 use self::args::{AddArgs, ChangeArgs, SchedulesAction};
+use super::actor_args::Named;
 use super::app::App;
 use super::exit::{CliError, Exit};
-use super::who::Named;
 use super::{database, output};
 
 #[derive(Serialize)]

@@ -10,7 +10,7 @@ use super::super::app::App;
 use super::super::exit::{CliError, Exit};
 use super::super::filter_args::FilterArgs;
 use super::super::progress::Progress;
-use super::super::{database, output, redact, words};
+use super::super::{database, output, redact, wording};
 use super::line;
 
 /// Jobs per page. Each may have 256 KiB of arguments.
@@ -53,12 +53,12 @@ pub(in super::super) async fn export(app: &App<'_>, args: &ExportArgs) -> Result
         return Ok(Exit::Fine);
     }
     if !app.json {
-        output::complain(&format!("exported {}", words::exactly(exported.jobs)));
+        output::complain(&format!("exported {}", wording::exactly(exported.jobs)));
     }
     if exported.redacted > 0 {
         output::complain(&format!(
             "warning: secret arguments of {} are left out; `import` refuses these lines",
-            words::exactly(exported.redacted)
+            wording::exactly(exported.redacted)
         ));
     }
     Ok(Exit::Fine)

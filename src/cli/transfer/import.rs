@@ -8,13 +8,13 @@ use diesel_jobs_core::{JobId, NewJob, StorageError};
 use serde::Serialize;
 
 use super::super::act::interrupt;
+use super::super::actor_args::Who;
 use super::super::app::App;
 use super::super::exit::{CliError, Exit};
 use super::super::parse;
 use super::super::progress::Progress;
 use super::super::signals::Signals;
-use super::super::who::Who;
-use super::super::{database, output, words};
+use super::super::{database, output, wording};
 use super::line::{self, Others};
 use super::source::{Line, Source};
 
@@ -93,10 +93,10 @@ pub(in super::super) async fn import(app: &App<'_>, args: &ImportArgs) -> Result
 }
 
 fn said(imported: &Imported) -> String {
-    let jobs = words::exactly(imported.imported);
+    let jobs = wording::exactly(imported.imported);
     let mut text = match imported {
         Imported { dry_run: true, jobs, .. } => {
-            format!("nothing was imported; the lines contain {}\n", words::exactly(*jobs))
+            format!("nothing was imported; the lines contain {}\n", wording::exactly(*jobs))
         }
         Imported { interrupted: true, next_line, .. } => {
             format!("interrupted: {jobs} imported; --from-line {next_line} continues\n")
@@ -107,7 +107,7 @@ fn said(imported: &Imported) -> String {
         _ => "the lines contain no job to import\n".to_owned(),
     };
     if imported.skipped > 0 {
-        text.push_str(&format!("left out {} that ran or had ended\n", words::exactly(imported.skipped)));
+        text.push_str(&format!("left out {} that ran or had ended\n", wording::exactly(imported.skipped)));
     }
     text
 }
@@ -229,7 +229,7 @@ fn note(imported: &mut Imported, ids: &[JobId], line: u64) {
 
 /// The error of a line in the middle of the import.
 fn stopped(problem: &str, imported: &Imported) -> CliError {
-    let (jobs, next) = (words::exactly(imported.imported), imported.next_line);
+    let (jobs, next) = (wording::exactly(imported.imported), imported.next_line);
     CliError::failed(format!(
         "{problem}\n{jobs} were imported before; correct the line, and continue with --from-line {next}"
     ))
