@@ -10,9 +10,9 @@ use crate::context::JobContext;
 use crate::error::{Failure, FailureKind};
 use crate::job_builder::JobBuilder;
 use crate::job_id::JobId;
-use crate::limit::Rules;
 use crate::new_job::{IntoNewJob, InvalidJob, MAX_ARGS_BYTES, NewJob, RunAt};
 use crate::panics;
+use crate::rules::Rules;
 
 /// A job that was discarded. The job that `on_discarded` names takes it as an argument.
 ///

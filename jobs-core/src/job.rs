@@ -8,8 +8,8 @@ use serde::de::DeserializeOwned;
 use crate::instant::IntoInstant;
 use crate::job_builder::JobBuilder;
 use crate::job_options::JobOptions;
-use crate::limit::{Limit, Rate, Sequence};
 use crate::new_job::{IntoNewJob, InvalidJob, NewJob};
+use crate::rules::{Limit, Rate, Sequence};
 use crate::unique::Unique;
 
 /// A type of job. A value of the type holds the arguments of one job.

@@ -9,8 +9,8 @@ use crate::instant::IntoInstant;
 use crate::job_options::JobOptions;
 use crate::jobs_of_rows::JobsOfRows;
 use crate::keyed_job::keyed;
-use crate::limit::{Limit, OwnRule, Rate, Rules, Sequence};
 use crate::new_job::{IntoNewJob, InvalidJob, NewJob, RunAt};
+use crate::rules::{Limit, OwnRule, Rate, Rules, Sequence};
 use crate::unique::Unique;
 
 /// A job whose options may differ from those of its kind. The methods of [`Job`](crate::Job) return it.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::limit::KindRule;
 use crate::retry::Backoff;
+use crate::rules::KindRule;
 use crate::unique::Unique;
 
 /// The options of all jobs of a kind. A single job can override some of them.

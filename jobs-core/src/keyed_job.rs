@@ -1,8 +1,8 @@
 //! What an enqueue adds to a job when its arguments are known.
 
 use crate::job_options::JobOptions;
-use crate::limit::{OwnRule, Rules};
 use crate::new_job::{IntoNewJob as _, InvalidJob, NewJob};
+use crate::rules::{OwnRule, Rules};
 use crate::unique::Unique;
 
 /// The job with the rules and the unique key that its arguments make.

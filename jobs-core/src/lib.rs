@@ -37,7 +37,6 @@ mod key_problem;
 mod keyed_job;
 mod layer;
 mod lease;
-mod limit;
 mod maintenance;
 mod merged;
 pub mod metrics;
@@ -55,6 +54,7 @@ mod recorder;
 mod registry;
 mod retry;
 mod returned;
+mod rules;
 mod schedule;
 pub mod secrets;
 mod sending;
@@ -101,10 +101,6 @@ pub use job_options::{JobOptions, Retain};
 pub use key_problem::KeyProblem;
 pub use layer::{Layer, Layers};
 pub use lease::{ClaimedJob, Lease, WorkerId};
-pub use limit::{
-    Bucket, JobRule, KindRule, Limit, MOST_AT_ONCE, MOST_RULES, OnDiscard, OnFull, OwnRule, Rate, Rule, RuleProblem,
-    Rules, Sequence, StoredRules, period_text,
-};
 pub use merged::{Merged, merged};
 pub use metrics::{Gauge, MetricsText};
 pub use new_job::{IntoNewJob, InvalidJob, MAX_ARGS_BYTES, NewJob, RunAt};
@@ -116,6 +112,10 @@ pub use recorder::{AttemptOutcome, Event, Recorder, RescueOutcome};
 pub use registry::{Registry, RegistryError};
 pub use retry::Backoff;
 pub use returned::{IntoHandled, JobOutput, ReadAs, ReturnsOutput};
+pub use rules::{
+    Bucket, JobRule, KindRule, Limit, MOST_AT_ONCE, MOST_RULES, OnDiscard, OnFull, OwnRule, Rate, Rule, RuleProblem,
+    Rules, Sequence, StoredRules, period_text,
+};
 pub use schedule::{CatchUp, Due, InvalidSchedule, MISSED_AFTER, Schedule, ScheduleSpec};
 pub use sending::record_enqueues;
 pub use state::{JobState, UnknownState};

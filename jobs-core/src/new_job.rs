@@ -8,7 +8,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use crate::json_depth::is_too_deep;
-use crate::limit::{OwnRule, Rules};
+use crate::rules::{OwnRule, Rules};
 use crate::trace_context::Traceparent;
 use crate::unique::{OnConflict, Unique, UniqueKey, UniqueProblem};
 pub use invalid::InvalidJob;

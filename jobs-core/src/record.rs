@@ -9,8 +9,8 @@ use crate::asked::Asked;
 use crate::error::FailureKind;
 use crate::job_id::JobId;
 use crate::lease::WorkerId;
-use crate::limit::Rules;
 use crate::output::Output;
+use crate::rules::Rules;
 use crate::state::JobState;
 use crate::trace_context::Traceparent;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::canonical::canonical;
-use crate::limit::{JobRule, OnDiscard, Rule as JobsRule, RuleProblem, Rules, hashed, key_of};
+use crate::rules::{JobRule, OnDiscard, Rule as JobsRule, RuleProblem, Rules, hashed, key_of};
 
 mod problem;
 

@@ -18,11 +18,11 @@ mod fields;
 #[cfg(test)]
 mod flow_control_tests;
 mod krate;
-mod limit;
 mod names;
 mod nearest;
 mod options;
 mod place;
+mod rules;
 mod test;
 #[cfg(test)]
 mod tests;

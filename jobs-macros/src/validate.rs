@@ -8,8 +8,8 @@ use crate::arg::ArgOptions;
 use crate::ast::{Argument, Declaration, Form, Function, Param, free_function};
 use crate::errors::Errors;
 use crate::fields::{plain_fields, secrets};
-use crate::limit::{self, Rule};
 use crate::options::Options;
+use crate::rules::{self, Rule};
 use crate::version::{self, Earlier, Kinds};
 use crate::{cron, names};
 
@@ -100,8 +100,8 @@ pub(crate) fn function(function: &mut Function, options: Options, errors: &mut E
         _ => None,
     });
     let arguments = arguments.collect::<Vec<_>>();
-    let rules = limit::checked(&options, ident.unraw().to_string(), &arguments, &secrets, errors);
-    limit::check_unique(&options, &arguments, &secrets, errors);
+    let rules = rules::checked(&options, ident.unraw().to_string(), &arguments, &secrets, errors);
+    rules::check_unique(&options, &arguments, &secrets, errors);
     Some(Plan { name, kind, earlier, secrets, rules, shared: shared(&function.attrs), options })
 }
 
@@ -141,8 +141,8 @@ pub(crate) fn declaration(declaration: &Declaration, options: Options, errors: &
     let fields: Vec<String> =
         plain_fields(declaration).filter_map(|field| Some(field.ident.as_ref()?.unraw().to_string())).collect();
     batch(&options, &fields, errors);
-    let rules = limit::checked(&options, names::snake(&name.unraw().to_string()), &fields, &secrets, errors);
-    limit::check_unique(&options, &fields, &secrets, errors);
+    let rules = rules::checked(&options, names::snake(&name.unraw().to_string()), &fields, &secrets, errors);
+    rules::check_unique(&options, &fields, &secrets, errors);
     Plan { name, kind, earlier, secrets, rules, shared: shared(&declaration.attrs), options }
 }
 
@@ -150,7 +150,7 @@ pub(crate) fn declaration(declaration: &Declaration, options: Options, errors: &
 fn batch(options: &Options, fields: &[String], errors: &mut Errors) {
     let Some(batch) = &options.batch else { return };
     for argument in &batch.by {
-        limit::exists(argument, fields, errors);
+        rules::exists(argument, fields, errors);
     }
     if let Some(span) = options.written.get("blocking")
         && !options.written.contains_key("connection")

@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
-use crate::limit::{Limit, Rate, Sequence};
+use crate::rules::{Limit, Rate, Sequence};
 use crate::unique::{OnConflict, Unique};
 
 #[derive(Serialize, Deserialize)]

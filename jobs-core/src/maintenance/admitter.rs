@@ -21,15 +21,15 @@ use crate::storage::{ExpiredJob, MOST_EXPIRED, StorageResult};
 use crate::telemetry::{self, RateLimitedWarning};
 use crate::worker::shared::Shared;
 
-/// The time between two sweeps, while there are held jobs or this program has limits.
+/// The time between two sweeps, while there are held jobs or this program has rules.
 const SWEEP: Duration = Duration::from_millis(900);
-/// The time between two sweeps if no job is held and this program has no limits. Other programs may enqueue jobs with
-/// limits.
-const SWEEP_WITHOUT_LIMITS: Duration = Duration::from_secs(5);
-/// The time between two passes while this program has limits and this worker has jobs. Enqueues notify only idle
+/// The time between two sweeps if no job is held and this program has no rules. Other programs may enqueue jobs with
+/// rules.
+const SWEEP_WITHOUT_RULES: Duration = Duration::from_secs(5);
+/// The time between two passes while this program has rules and this worker has jobs. Enqueues notify only idle
 /// workers.
 const PASS_WITH_JOBS: Duration = Duration::from_millis(50);
-/// The shortest time between two passes that notifications start, while no job is held and this program has no limits.
+/// The shortest time between two passes that notifications start, while no job is held and this program has no rules.
 /// On SQLite each commit is a notification.
 const BETWEEN_NOTIFICATIONS: Duration = Duration::from_secs(1);
 /// The shortest time between two passes for tokens.
@@ -60,7 +60,7 @@ async fn end_expired(shared: &Shared) -> StorageResult<()> {
 
 pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let warning = RateLimitedWarning::new("admit");
-    let has_limits = shared.registry.has_rules();
+    let has_rules = shared.registry.has_rules();
     let (mut swept, mut holds, mut wait) = (None::<Instant>, false, Duration::ZERO);
     let mut sweep_again = false;
     let mut left_out = 0;
@@ -75,7 +75,7 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
             () = notified => {}
             () = tokio::time::sleep(wait) => {}
         }
-        let every = if holds || has_limits { SWEEP } else { SWEEP_WITHOUT_LIMITS };
+        let every = if holds || has_rules { SWEEP } else { SWEEP_WITHOUT_RULES };
         let sweeps = sweep_again || swept.is_none_or(|swept| swept.elapsed() >= every);
         crash_point("admit");
         let found = shared.storage.admit(sweeps).await;
@@ -107,7 +107,7 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
                 if found.admitted > 0 {
                     shared.wake.notify_one();
                 }
-                let pass = match (found.more || has_freed, has_limits && shared.leases.count() > 0) {
+                let pass = match (found.more || has_freed, has_rules && shared.leases.count() > 0) {
                     (true, _) => Duration::ZERO,
                     (false, true) => PASS_WITH_JOBS,
                     (false, false) => every.saturating_sub(swept.map_or(Duration::ZERO, |swept| swept.elapsed())),
@@ -119,7 +119,7 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
                 SWEEP
             }
         };
-        notifications_from = Instant::now() + if holds || has_limits { Duration::ZERO } else { BETWEEN_NOTIFICATIONS };
+        notifications_from = Instant::now() + if holds || has_rules { Duration::ZERO } else { BETWEEN_NOTIFICATIONS };
         wait = next;
     }
 }

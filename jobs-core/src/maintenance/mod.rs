@@ -12,7 +12,7 @@
 //! | freeze watcher | each heartbeat | logs that the database was frozen or thawed |
 //! | operations | 5 s; without a pause while there is one | does batches of actions on all jobs that match a filter |
 //! | settings watcher | at most 900 ms, until the worker drains | follows what operators set at run time: pauses, slots, retention |
-//! | admitter | 900 ms, at each end of a limited job, at notifications; 5 s without limits | admits held jobs |
+//! | admitter | 900 ms, at each end of a job with rules, at notifications; 5 s without rules | admits held jobs |
 //! | pruner | 60 s, the first time 5 s after the start | deletes finished jobs whose retention is over |
 //! | history writer | the end of each minute, and the shutdown | stores what this worker did |
 //! | history pruner | 60 to 90 s | joins and deletes old rows of the history |

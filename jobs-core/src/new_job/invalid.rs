@@ -3,7 +3,7 @@
 
 use super::{MAX_ARGS_BYTES, MAX_TAGS};
 use crate::json_depth::MAX_DEPTH;
-use crate::limit::RuleProblem;
+use crate::rules::RuleProblem;
 use crate::unique::UniqueProblem;
 
 /// Why a job was refused before anything was sent to the database. The caller's transaction is unchanged.

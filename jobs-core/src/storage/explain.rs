@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{HaltedSequence, LimitSetting, RunningJob, StorageResult};
 use crate::installation::Freeze;
 use crate::job_id::JobId;
-use crate::limit::{Bucket, JobRule, Rule};
+use crate::rules::{Bucket, JobRule, Rule};
 
 /// A session or prepared transaction that has locked the row of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

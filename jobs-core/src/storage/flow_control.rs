@@ -8,7 +8,7 @@ use super::key_of_job::KeyOfJob;
 use super::limit_setting::LimitSetting;
 use super::{Count, StorageResult};
 use crate::job_id::JobId;
-use crate::limit::keyed;
+use crate::rules::keyed;
 use crate::state::JobState;
 
 /// A permit: one of the limits that a job counts in.

@@ -3,7 +3,7 @@
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 
-use crate::limit::key_text;
+use crate::rules::key_text;
 use crate::unique::{OnConflict, Replace, Unique};
 
 /// The unique key that a job has.

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::StorageResult;
 use super::page::Count;
 use crate::job_id::JobId;
-use crate::limit::Rule;
+use crate::rules::Rule;
 
 /// Jobs and permits of a limit, and held jobs of a key, are counted up to this number.
 pub const COUNTED_OF_LIMIT: u64 = 1000;

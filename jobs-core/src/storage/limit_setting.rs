@@ -6,7 +6,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 
 use super::StorageResult;
-use crate::limit::MOST_AT_ONCE;
+use crate::rules::MOST_AT_ONCE;
 use crate::storage_error::StorageError;
 
 /// What an operator has set for a limit, for each of its keys.

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::StorageResult;
 use crate::job_options::JobOptions;
-use crate::limit::Rules;
 use crate::new_job::{NewJob, RunAt};
+use crate::rules::Rules;
 use crate::schedule::CatchUp;
 
 /// A schedule as it is stored.

@@ -1,6 +1,6 @@
 //! What is wrong with a unique key.
 
-use crate::limit::RuleProblem;
+use crate::rules::RuleProblem;
 
 /// What is wrong with the unique key of a job.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

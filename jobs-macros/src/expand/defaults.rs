@@ -5,8 +5,8 @@ use std::time::Duration;
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 
-use crate::limit::{Rule, Sort};
 use crate::options::{Backoff, CatchUp, OnConflict, OnDiscard, OnFull, Options, Retain, Unique};
+use crate::rules::{Rule, Sort};
 use crate::validate::Plan;
 
 /// Generates `impl Job`.

@@ -35,11 +35,11 @@ fn sql_enqueues_the_same_rate_as_rust() {
     });
 }
 
-/// The cases are those of the unit test in `jobs-core/src/limit/bucket.rs`.
+/// The cases are those of the unit test in `jobs-core/src/rules/bucket.rs`.
 #[test]
 fn sql_and_rust_find_the_same_tokens() {
     run::<Postgres, _>(async |f: Postgres| {
-        let cases = include_str!("../../../jobs-core/src/limit/bucket/cases.json");
+        let cases = include_str!("../../../jobs-core/src/rules/bucket/cases.json");
         let equal = format!(
             "select count(*) as number from json_to_recordset($cases${cases}$cases$)
                  as c (\"limit\" bigint, per bigint, burst bigint, lack bigint, \"left\" bigint, tokens bigint, next_look bigint)

@@ -508,7 +508,7 @@ as $$
 $$;
 
 -- The lane of jobs with these rules: the names and keys as a JSON list, or its hash. A sequence is not among them, and a 1 follows the key of a
--- rate. The function `lane` in `jobs-core/src/limit/rules.rs` makes the same.
+-- rate. The function `lane` in `jobs-core/src/rules/list.rs` makes the same.
 create function jobs.lane(rules json) returns text
 language sql immutable
 as $$
@@ -1377,7 +1377,7 @@ end
 $$;
 
 -- The key of a job: the list of the arguments that `by` names, in their canonical text. A long one is replaced by its SHA-256. If `by` is null, the
--- key is the SHA-256 of all arguments. The functions `key_of` in `jobs-core/src/limit.rs` and `Unique::of` make the same keys.
+-- key is the SHA-256 of all arguments. The functions `key_of` in `jobs-core/src/rules.rs` and `Unique::of` make the same keys.
 create function jobs.key(kind text, args json, by text[]) returns text
 language plpgsql immutable
 as $$
@@ -2075,7 +2075,7 @@ $$;
 -- The tokens of a key with this rate, at this time. The tokens come at equal intervals (GCRA). All times are in microseconds. `every` is the time
 -- between two tokens, rounded up, and `lack` the time until the key has all of them. It is at most that of an empty key, because the clock may have been
 -- set back, or the job may come with another rate. `next_lack`: at this lack, the next pass should look at the key. If tokens come fast, it then takes
--- several at once: at most a quarter of those that the key can have, and those of 20 ms. `Bucket` in `jobs-core/src/limit` computes the same for SQLite, and
+-- several at once: at most a quarter of those that the key can have, and those of 20 ms. `Bucket` in `jobs-core/src/rules` computes the same for SQLite, and
 -- `bucket/cases.json` is tested against both. The planner inserts it into the statements that call it.
 create function jobs.bucket(rule json, full_at timestamptz, at timestamptz) returns table (every bigint, lack bigint, tokens bigint, next_lack bigint)
 language sql immutable

@@ -3,7 +3,7 @@
 use super::super::{HaltedSequence, HeldBy, MOST_AHEAD};
 use super::times::time;
 use crate::job_id::JobId;
-use crate::limit::{JobRule, keyed};
+use crate::rules::{JobRule, keyed};
 
 /// What a held job of a sequence waits for.
 pub(super) fn waits(id: JobId, HeldBy { rule, holders, ahead, next, halted, .. }: &HeldBy) -> (String, String) {

@@ -3,7 +3,7 @@
 use super::super::{HeldBy, MOST_AHEAD, Tokens};
 use super::times::exactly;
 use crate::job_id::JobId;
-use crate::limit::{JobRule, keyed};
+use crate::rules::{JobRule, keyed};
 
 /// Whether the job waits for its limits, and not for its turn in a sequence.
 pub(super) fn has_its_turn(id: JobId, by: &HeldBy) -> bool {

@@ -8,8 +8,8 @@ use super::super::{HeldBy, MOST_AHEAD, RowLock, Tokens};
 use super::times::{exactly, time};
 use super::{Explained, Reason, sequence, several, tenants};
 use crate::job_id::JobId;
-use crate::limit::{JobRule, Rule, keyed, period_text};
 use crate::progress::Progress;
+use crate::rules::{JobRule, Rule, keyed, period_text};
 use crate::state::JobState;
 
 /// Puts a reason in words. Queue and kind are empty only if there is no such job.

@@ -25,7 +25,7 @@ as $$
 $$;
 
 -- The lane of jobs with these rules: the names and keys as a JSON list, or its hash. A sequence is not among them, and a 1 follows the key of a
--- rate. The function `lane` in `jobs-core/src/limit/rules.rs` makes the same.
+-- rate. The function `lane` in `jobs-core/src/rules/list.rs` makes the same.
 create function jobs.lane(rules json) returns text
 language sql immutable
 as $$

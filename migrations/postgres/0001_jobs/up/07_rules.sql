@@ -233,7 +233,7 @@ end
 $$;
 
 -- The key of a job: the list of the arguments that `by` names, in their canonical text. A long one is replaced by its SHA-256. If `by` is null, the
--- key is the SHA-256 of all arguments. The functions `key_of` in `jobs-core/src/limit.rs` and `Unique::of` make the same keys.
+-- key is the SHA-256 of all arguments. The functions `key_of` in `jobs-core/src/rules.rs` and `Unique::of` make the same keys.
 create function jobs.key(kind text, args json, by text[]) returns text
 language plpgsql immutable
 as $$

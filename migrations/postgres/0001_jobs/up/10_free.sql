@@ -152,7 +152,7 @@ $$;
 -- The tokens of a key with this rate, at this time. The tokens come at equal intervals (GCRA). All times are in microseconds. `every` is the time
 -- between two tokens, rounded up, and `lack` the time until the key has all of them. It is at most that of an empty key, because the clock may have been
 -- set back, or the job may come with another rate. `next_lack`: at this lack, the next pass should look at the key. If tokens come fast, it then takes
--- several at once: at most a quarter of those that the key can have, and those of 20 ms. `Bucket` in `jobs-core/src/limit` computes the same for SQLite, and
+-- several at once: at most a quarter of those that the key can have, and those of 20 ms. `Bucket` in `jobs-core/src/rules` computes the same for SQLite, and
 -- `bucket/cases.json` is tested against both. The planner inserts it into the statements that call it.
 create function jobs.bucket(rule json, full_at timestamptz, at timestamptz) returns table (every bigint, lack bigint, tokens bigint, next_lack bigint)
 language sql immutable

@@ -10,12 +10,12 @@ mod bucket;
 mod job_rule;
 mod key;
 mod kind_rule;
+mod list;
 mod on_discard;
 mod on_full;
 mod own_rule;
 mod problem;
 mod rule;
-mod rules;
 mod stored;
 #[cfg(test)]
 mod tests;
@@ -24,12 +24,12 @@ pub use bucket::Bucket;
 pub use job_rule::JobRule;
 pub use key::{is_key, key_text, keyed};
 pub use kind_rule::KindRule;
+pub use list::{MOST_RULES, Rules};
 pub use on_discard::OnDiscard;
 pub use on_full::OnFull;
 pub use own_rule::{Limit, OwnRule, Rate, Sequence};
 pub use problem::RuleProblem;
 pub use rule::{MOST_AT_ONCE, Rule, period_text};
-pub use rules::{MOST_RULES, Rules};
 pub use stored::StoredRules;
 
 /// The most bytes of a key. A longer key is replaced by its hash.
