@@ -85,8 +85,8 @@ pub(crate) struct Options {
     /// Record metrics of enqueues, and render them each second
     #[arg(long)]
     pub(crate) observed: bool,
-    /// The PostgreSQL server. Other users of the machine can read command lines: a URL with a password belongs into
-    /// the variable
+    /// The PostgreSQL server. Raw SQL is sent unencrypted, so if the server offers TLS, add sslmode=disable. Other
+    /// users of the machine can read command lines: a URL with a password belongs into the variable
     #[arg(long, value_name = "URL", env = "DATABASE_URL", hide_env_values = true)]
     pub(crate) database_url: Option<String>,
 }

@@ -37,20 +37,21 @@ pub(crate) async fn measure(bench: &Bench) -> Result<()> {
     let unique = |id| NoopUnique { id, name: name() };
     let keys = format!("drain, {KEYS} keys of limit 1");
     for processes in [1, 3] {
-        let role = Role::default();
+        let (role, rules) = (Role::default(), Role { rules: true, ..Role::default() });
         let variant = format!("{keys}, {processes} processes");
-        let ours = async || drain(bench, jobs, processes, &role, keyed).await;
+        let ours = async || drain(bench, jobs, processes, &rules, keyed).await;
         pair(bench, &mut lines, &variant, "jobs/s", ours, async || drain(bench, jobs, processes, &role, plain).await)
             .await?;
     }
     let role = Role { slots: Some(LIMIT), ..Role::default() };
-    let limited = async || drain(bench, jobs, 1, &role, |id| NoopLimited { id, name: name() }).await;
+    let rules = Role { rules: true, ..role.clone() };
+    let limited = async || drain(bench, jobs, 1, &rules, |id| NoopLimited { id, name: name() }).await;
     let beside = async || drain(bench, jobs, 1, &role, plain).await;
     pair(bench, &mut lines, "drain, one key of limit 10, jobs of 0 ms", "jobs/s", limited, beside).await?;
-    let limited = async || drain(bench, jobs, 1, &role, |id| NoopLimited { id, name: name() }).await;
+    let limited = async || drain(bench, jobs, 1, &rules, |id| NoopLimited { id, name: name() }).await;
     let beside = async || in_tens(bench, jobs).await;
     pair(bench, &mut lines, "drain, one key of limit 10, beside raw batches of ten", "jobs/s", limited, beside).await?;
-    let limited = async || drain(bench, jobs, 1, &role, |id| BriefLimited { id, name: name() }).await;
+    let limited = async || drain(bench, jobs, 1, &rules, |id| BriefLimited { id, name: name() }).await;
     let beside = async || drain(bench, jobs, 1, &role, |id| Brief { id, name: name() }).await;
     pair(bench, &mut lines, "drain, one key of limit 10, jobs of 1 ms", "jobs/s", limited, beside).await?;
 
@@ -70,9 +71,10 @@ pub(crate) async fn measure(bench: &Bench) -> Result<()> {
     let ours = async || bulk(bench, jobs, |id| unique(id * 7919 % JOBS.cast_signed())).await;
     pair(bench, &mut lines, "bulk, unique", "jobs/s", ours, async || bulk(bench, jobs, plain).await).await?;
 
-    let ours = async || pick_up(bench, |id| ProbeLimited { id, name: name() }).await;
+    let rules = Role { rules: true, ..Role::default() };
+    let ours = async || pick_up(bench, &rules, |id| ProbeLimited { id, name: name() }).await;
     pair(bench, &mut lines, "pick-up, limited", "ms", ours, async || {
-        pick_up(bench, |id| Probe { id, name: name() }).await
+        pick_up(bench, &Role::default(), |id| Probe { id, name: name() }).await
     })
     .await?;
     bench.finish("flow: jobs with a limit, a key or in batches in the first column, plain jobs in the second", &lines);
@@ -195,10 +197,10 @@ async fn bulk<J: Job>(bench: &Bench, jobs: u64, job: impl Fn(i64) -> J) -> Resul
 }
 
 /// How long an idle worker takes to begin a job.
-async fn pick_up<J: Job>(bench: &Bench, job: impl Fn(i64) -> J) -> Result<Run> {
+async fn pick_up<J: Job>(bench: &Bench, role: &Role, job: impl Fn(i64) -> J) -> Result<Run> {
     let database = bench.server.create().await?;
     database.settle().await?;
-    let mut fleet = Fleet::run(&database.url, 1, &Role::default()).await?;
+    let mut fleet = Fleet::run(&database.url, 1, role).await?;
     fleet.record_for(CALM).await?;
     let mut conn = database.connection().await?;
     let (mut ticks, mut enqueued) = (tokio::time::interval(PACE), HashMap::new());

@@ -79,8 +79,15 @@ impl Server {
 
     /// Returns the server's settings that figures depend on.
     pub(crate) async fn settings(&self) -> Result<Map<String, Value>> {
-        let names =
-            ["server_version", "fsync", "synchronous_commit", "shared_buffers", "max_connections", "max_wal_size"];
+        let names = [
+            "server_version",
+            "fsync",
+            "synchronous_commit",
+            "shared_buffers",
+            "max_connections",
+            "max_wal_size",
+            "ssl",
+        ];
         let mut settings = Map::new();
         for name in names {
             let row = self.admin.query_one("select current_setting($1)", &[&name]).await?;

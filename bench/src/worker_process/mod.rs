@@ -61,6 +61,9 @@ pub(crate) struct Role {
     /// Record metrics, and render them each second
     #[arg(long)]
     pub(crate) observed: bool,
+    /// Register the kinds with rules, too. A worker that has such kinds looks for held jobs more often
+    #[arg(long)]
+    pub(crate) rules: bool,
 }
 
 impl Role {
@@ -71,6 +74,7 @@ impl Role {
         arguments.extend(self.slots.map(|slots| format!("--slots={slots}")));
         arguments.extend(self.time_claims.then(|| "--time-claims".to_owned()));
         arguments.extend(self.observed.then(|| "--observed".to_owned()));
+        arguments.extend(self.rules.then(|| "--rules".to_owned()));
         arguments
     }
 
@@ -78,18 +82,21 @@ impl Role {
         if self.slow {
             return Registry::new().with::<kinds::Slow>();
         }
-        let registry = Registry::new()
+        let mut registry = Registry::new()
             .with::<kinds::Noop>()
             .with::<kinds::NoopSync>()
             .with::<kinds::NoopTold>()
             .with::<kinds::NoopForgotten>()
             .with::<kinds::Brief>()
-            .with::<kinds::NoopKeyed>()
-            .with::<kinds::NoopLimited>()
-            .with::<kinds::BriefLimited>()
             .with::<kinds::NoopUnique>()
-            .with::<kinds::Probe>()
-            .with::<kinds::ProbeLimited>();
+            .with::<kinds::Probe>();
+        if self.rules {
+            registry = registry
+                .with::<kinds::NoopKeyed>()
+                .with::<kinds::NoopLimited>()
+                .with::<kinds::BriefLimited>()
+                .with::<kinds::ProbeLimited>();
+        }
         // These jobs need a PostgreSQL connection.
         if url.starts_with("sqlite:") {
             return registry;

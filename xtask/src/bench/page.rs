@@ -76,6 +76,7 @@ fn machine(line: &Line) -> String {
         ("shared_buffers", "`shared_buffers`"),
         ("max_wal_size", "`max_wal_size`"),
         ("max_connections", "`max_connections`"),
+        ("ssl", "`ssl`"),
     ];
     let known = NAMES.iter().filter_map(|(key, title)| Some((*title, line.settings.get(*key)?)));
     let rows: String = known.map(|(title, value)| format!("| {title} | {} |\n", plain(value))).collect();
