@@ -11,6 +11,9 @@ use crate::{
 
 pub(crate) fn run(root: &Path) -> Result<()> {
     execute(cargo(root).args(["fmt", "--all", "--check"]), "cargo fmt --all")?;
+    // A workspace of its own.
+    let peers = ["fmt", "--manifest-path", "bench/peers/Cargo.toml"];
+    execute(cargo(root).args(peers).arg("--check"), "cargo fmt --manifest-path bench/peers/Cargo.toml")?;
     execute(
         cargo(root).args(["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"]),
         "follow clippy's advice; where it is wrong, `#[expect(.., reason = \"..\")]` on the smallest item",

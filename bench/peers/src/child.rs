@@ -12,9 +12,9 @@ use tokio::process::{Child, ChildStdout, Command};
 use tokio::sync::watch;
 
 use crate::args::WORKER;
+use crate::gate::READY;
 use crate::handler::Mode;
 use crate::name::Name;
-use crate::gate::READY;
 
 /// How long a worker may take to connect.
 const CONNECTING: Duration = Duration::from_secs(30);

@@ -15,6 +15,8 @@ pub(crate) enum Name {
     Apalis,
     /// awa.
     Awa,
+    /// riverqueue, River for Rust.
+    River,
 }
 
 impl Name {
@@ -31,6 +33,7 @@ impl Name {
             Self::Graphile => "graphile_worker",
             Self::Apalis => "apalis-postgres",
             Self::Awa => "awa",
+            Self::River => "riverqueue",
         }
     }
 
@@ -41,6 +44,7 @@ impl Name {
             Self::Graphile => "graphile_worker",
             Self::Apalis => "apalis-postgres",
             Self::Awa => "awa",
+            Self::River => "riverqueue",
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::stats;
 use crate::name::Name;
+use crate::stats;
 use crate::systems;
 use crate::versions;
 

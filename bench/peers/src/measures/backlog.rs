@@ -7,8 +7,8 @@ use anyhow::Result;
 use super::{Bench, Collected, drain, turns};
 use crate::child::WorkerProcess;
 use crate::handler::Mode;
-use crate::report::{Report, progress};
 use crate::name::Name;
+use crate::report::{Report, progress};
 
 /// After this time, the jobs drained so far determine the rate.
 const LIMIT: Duration = Duration::from_secs(15);

@@ -7,8 +7,8 @@ use anyhow::{Result, ensure};
 use super::{Bench, Collected, turns};
 use crate::database::Database;
 use crate::handler::Payload;
-use crate::report::{Report, progress};
 use crate::name::Name;
+use crate::report::{Report, progress};
 use crate::systems;
 
 pub(super) async fn run(bench: &Bench<'_>) -> Result<()> {

@@ -9,8 +9,8 @@ use super::{Bench, Collected, turns};
 use crate::child::WorkerProcess;
 use crate::database::Database;
 use crate::handler::{Mode, Payload};
-use crate::report::{Report, progress};
 use crate::name::Name;
+use crate::report::{Report, progress};
 use crate::systems;
 
 /// How long one run may take.

@@ -11,9 +11,9 @@ use super::{Bench, Collected, turns};
 use crate::child::WorkerProcess;
 use crate::database::Database;
 use crate::handler::{Mode, Payload, unix_nanos};
+use crate::name::Name;
 use crate::report::{Report, progress};
 use crate::stats::percentile;
-use crate::name::Name;
 use crate::systems;
 
 const PERCENTILES: [f64; 3] = [50.0, 95.0, 99.0];

@@ -14,8 +14,8 @@ use serde_json::{Map, Value};
 use crate::args::{Args, Measure};
 use crate::database::Server;
 use crate::interrupt;
-use crate::report::{Figures, Report, progress};
 use crate::name::Name;
+use crate::report::{Figures, Report, progress};
 
 /// What every measure needs.
 struct Bench<'a> {

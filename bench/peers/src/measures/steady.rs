@@ -14,10 +14,10 @@ use super::{Bench, Collected, turns};
 use crate::child::WorkerProcess;
 use crate::database::Database;
 use crate::handler::{Mode, Payload};
-use crate::report::{Report, progress};
 use crate::name::Name;
-use crate::systems;
+use crate::report::{Report, progress};
 use crate::system::Producer;
+use crate::systems;
 
 /// Jobs that wait: they are enqueued and have not started.
 const WAITING: u64 = 10_000;

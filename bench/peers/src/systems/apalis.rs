@@ -11,9 +11,9 @@ use async_trait::async_trait;
 use sqlx::Connection as _;
 use sqlx::postgres::{PgConnection, PgPoolOptions};
 
+use crate::gate::Gate;
 use crate::handler::{self, Payload};
 use crate::system::{Producer, System};
-use crate::gate::Gate;
 
 const QUEUE: &str = "noop";
 const BATCH: usize = 5_000;

@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 use sqlx_of_awa::Connection as _;
 use sqlx_of_awa::postgres::{PgConnection, PgPool, PgPoolOptions};
 
+use crate::gate::Gate;
 use crate::handler::{self, Payload};
 use crate::system::{Producer, System};
-use crate::gate::Gate;
 
 const QUEUE: &str = "default";
 const CONNECTIONS: u32 = 24;

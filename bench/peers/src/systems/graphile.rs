@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 use sqlx::Connection as _;
 use sqlx::postgres::{PgConnection, PgPool, PgPoolOptions};
 
+use crate::gate::Gate;
 use crate::handler::{self, Payload};
 use crate::system::{Producer, System};
-use crate::gate::Gate;
 
 const SCHEMA: &str = "graphile_worker";
 /// The pool's size if the worker creates the pool.

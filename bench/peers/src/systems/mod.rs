@@ -4,6 +4,7 @@ pub(crate) mod apalis;
 pub(crate) mod awa;
 pub(crate) mod graphile;
 pub(crate) mod ours;
+pub(crate) mod river;
 
 use crate::name::Name;
 use crate::system::System;
@@ -11,6 +12,7 @@ use apalis::Apalis;
 use awa::Awa;
 use graphile::Graphile;
 use ours::Ours;
+use river::River;
 
 /// Returns the system with this name.
 pub(crate) fn of(name: Name) -> &'static dyn System {
@@ -20,5 +22,6 @@ pub(crate) fn of(name: Name) -> &'static dyn System {
         Name::Graphile => &Graphile,
         Name::Apalis => &Apalis,
         Name::Awa => &Awa,
+        Name::River => &River,
     }
 }

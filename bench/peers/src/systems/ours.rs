@@ -5,9 +5,9 @@ use async_trait::async_trait;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection};
 use diesel_jobs::{Database, Enqueue as _, Worker, WorkerBuilder, job};
 
+use crate::gate::Gate;
 use crate::handler::{self, Payload};
 use crate::system::{Producer, System};
-use crate::gate::Gate;
 
 /// A job that is kept for a day after its completion.
 #[job]
@@ -46,7 +46,7 @@ impl System for Ours {
 
     async fn work(&self, url: &str, gate: Gate) -> Result<()> {
         // Like the bundled worker without options.
-        let database = Database::open(url, WorkerBuilder::DEFAULT_CONCURRENCY).await?;
+        let database = Database::open(url, WorkerBuilder::DEFAULT_SLOTS).await?;
         database.storage.check_schema().await?;
         let worker = Worker::builder(database.storage).build()?;
         gate.pass().await;

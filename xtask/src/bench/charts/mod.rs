@@ -58,6 +58,7 @@ fn colour(name: &str) -> RGBColor {
         name if name.starts_with("jobs") => RGBColor(0x60, 0xa5, 0xfa),
         "graphile_worker" => RGBColor(0x0d, 0x94, 0x88),
         name if name.starts_with("apalis") => RGBColor(0xd9, 0x77, 0x06),
+        "riverqueue" => RGBColor(0x7c, 0x3a, 0xed),
         _ => RGBColor(0xbe, 0x18, 0x5d),
     }
 }
