@@ -1,4 +1,6 @@
-//! What an error of the database means. Every decision about an error is made here.
+//! What an error of the database means. Three decisions are beside the statements that they are about: whether a
+//! session is stale (`pg/stale.rs`), whether a transaction's end was refused (`pg/transact/end.rs`), and whether SQLite
+//! refuses to admit a job (`sqlite/queries/admission.rs`).
 //!
 //! Diesel passes on neither the SQLSTATE of an error nor the routine that raised it. So an error is recognized by its
 //! kind, by the names of constraints, tables and statements, and by the parts that it has (a detail, a position), none

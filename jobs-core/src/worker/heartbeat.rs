@@ -1,7 +1,7 @@
-//! The heartbeat has its own thread and its own connection. So the worker keeps its leases when a handler blocks the
-//! runtime, and when the pool has no free connection. The listener runs on the same thread: a server keeps the
-//! notifications that a listener does not read, for all its databases, until it has no room for more and refuses every
-//! commit that sends one.
+//! The heartbeat has its own thread, and on PostgreSQL its own connection. So the worker keeps its leases when a
+//! handler blocks the runtime, and when the pool has no free connection. The listener runs on the same thread: a server
+//! keeps the notifications that a listener does not read, for all its databases, until it has no room for more and
+//! refuses every commit that sends one.
 //!
 //! A worker that begins to drain sends a heartbeat at once, because that heartbeat tells the database so. If the worker
 //! is killed before it has ended, its jobs are released.

@@ -37,8 +37,9 @@ impl Worker {
 }
 
 impl UntilEmpty {
-    /// Ends the run with [`WorkerError::TooManyAttempts`] as soon as the worker has claimed jobs more often than this, once
-    /// for each attempt, those that have not started yet included. Without a limit, a job that always snoozes or enqueues itself again keeps a test running forever. Default: no limit.
+    /// Ends the run with [`WorkerError::TooManyAttempts`] as soon as the worker has claimed jobs more often than this,
+    /// once for each attempt, those that have not started yet included. Without a limit, a job that always snoozes or
+    /// enqueues itself again keeps a test running forever. Default: no limit.
     pub fn limit(mut self, attempts: u64) -> Self {
         self.bounds.attempts = attempts;
         self

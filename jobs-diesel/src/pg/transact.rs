@@ -1,9 +1,9 @@
 //! `transact`: a handler inside the transaction that finishes its job, or all jobs of its batch.
 //!
 //! The finish is the transaction's last statement. It locks the rows of `jobs.running` only then, so that a rescue
-//! never waits for a handler. It names the leases, so that a handler that was too slow rolls back. It is sent in one
-//! message with the `COMMIT` ([`end`]). The `BEGIN` has its own round trip. If it were sent together with the handler's
-//! first statement and refused, that statement would commit by itself.
+//! never waits for a handler. It names the leases, so that a handler that was too slow rolls back. If it is the plain
+//! completion of one job, it is sent in one message with the `COMMIT` ([`end`]). The `BEGIN` has its own round trip. If
+//! it were sent together with the handler's first statement and refused, that statement would commit by itself.
 
 #[cfg(feature = "postgres-sync")]
 mod blocking;

@@ -1,6 +1,6 @@
-//! The claim limit: how many workers claim from one queue at the same moment. Each claim reads the rows that the other
-//! claims have locked. With more than four claims at once, this costs all of them more than it gains. With 64 processes
-//! the limit gives 1.7 times as many jobs per second.
+//! The claim limit: how many claims that begin with the same queue run at the same moment. Each claim reads the rows
+//! that the other claims have locked. With more than four claims at once, this costs all of them more than it gains.
+//! With 64 processes the limit gives 1.7 times as many jobs per second.
 //!
 //! No worker waits. A worker that finds all places taken tries again later. A place is an advisory lock of the
 //! transaction. The transaction is one statement, so the place is released with the connection, whatever happens to the
