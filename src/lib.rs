@@ -83,8 +83,6 @@ pub use metrics_recorder::MetricsRecorder;
 pub mod __private {
     #[cfg(feature = "cli")]
     pub use crate::cli::log_as_worker;
-    #[cfg(feature = "cli")]
-    pub use crate::cli::worker_macro::{main_of, main_of_with};
     #[cfg(all(feature = "testing", any(feature = "postgres", feature = "sqlite")))]
     pub use crate::testing;
     pub use diesel_jobs_core::__private::{

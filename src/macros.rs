@@ -32,13 +32,18 @@
 #[macro_export]
 macro_rules! worker {
     () => {
-        fn main() -> ::std::process::ExitCode {
-            $crate::__private::main_of(::core::option_env!("CARGO_PKG_VERSION"))
-        }
+        $crate::worker!(
+            setup = async |worker: $crate::WorkerBuilder| {
+                ::core::result::Result::<_, ::core::convert::Infallible>::Ok(worker)
+            }
+        );
     };
     (setup = $setup:expr $(,)?) => {
         fn main() -> ::std::process::ExitCode {
-            $crate::__private::main_of_with(::core::option_env!("CARGO_PKG_VERSION"), $setup)
+            $crate::cli::main_with(async |worker: $crate::WorkerBuilder| {
+                // The version of the package that calls this macro.
+                ($setup)(worker.program_version(::core::env!("CARGO_PKG_VERSION"))).await
+            })
         }
     };
     ($app:ident $(,)?) => {

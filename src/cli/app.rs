@@ -17,22 +17,12 @@ pub(super) type BoxError = Box<dyn Error + Send + Sync>;
 pub(super) type Setup =
     Box<dyn FnOnce(WorkerBuilder) -> Pin<Box<dyn Future<Output = Result<WorkerBuilder, BoxError>>>>>;
 
-pub(super) fn boxed<S, E>(setup: S) -> Setup
-where
-    S: AsyncFnOnce(WorkerBuilder) -> Result<WorkerBuilder, E> + 'static,
-    E: Into<BoxError>,
-{
-    Box::new(|builder| Box::pin(async move { setup(builder).await.map_err(Into::into) }))
-}
-
 /// What commands need: the parsed global options, the environment and the set-up function.
 pub(super) struct App<'a> {
     pub(super) chosen: Option<Chosen>,
     pub(super) env_file: Option<PathBuf>,
     pub(super) json: bool,
     pub(super) env: Environment<'a>,
-    /// The version of the program's own package.
-    pub(super) version: Option<&'static str>,
     pub(super) setup: Option<Setup>,
 }
 

@@ -23,7 +23,7 @@ struct Report {
 pub(super) async fn check(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError> {
     let settings = settings::run(args, app.env)?;
     let url = app.url()?.to_owned();
-    let App { json, version, setup, .. } = app;
+    let App { json, setup, .. } = app;
     let database = database::open(&url, worker::handlers(&settings)).await?;
 
     let mut findings = Vec::new();
@@ -33,7 +33,7 @@ pub(super) async fn check(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError
         Err(error @ StorageError::Unavailable(_)) => return Err(error.into()),
         answer => answer,
     };
-    let worker = worker::build(database.storage.clone(), version, setup, &settings, None).await;
+    let worker = worker::build(database.storage.clone(), setup, &settings, None).await;
     let environment =
         worker.as_ref().map_or(settings.environment.clone(), |worker| worker.environment().map(str::to_owned));
     let facts = match &worker {

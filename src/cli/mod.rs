@@ -80,7 +80,6 @@ mod url;
 mod why;
 mod wording;
 mod worker;
-pub(crate) mod worker_macro;
 mod workers;
 
 use std::io::{self, IsTerminal as _};
@@ -110,7 +109,7 @@ use self::workers::WorkersAction;
 /// It does not know the program's version, which [`diesel_jobs::worker!`](crate::worker) passes on. Set it with
 /// [`WorkerBuilder::program_version`], `--program-version` or `JOBS_VERSION`.
 pub fn main() -> ExitCode {
-    start(None, None)
+    start(None)
 }
 
 /// Like [`main`], for a worker that needs more than its registered jobs. `setup` sets the state, the queues and the
@@ -131,10 +130,10 @@ where
     S: AsyncFnOnce(WorkerBuilder) -> Result<WorkerBuilder, E> + 'static,
     E: Into<BoxError>,
 {
-    start(None, Some(app::boxed(setup)))
+    start(Some(Box::new(|builder| Box::pin(async move { setup(builder).await.map_err(Into::into) }))))
 }
 
-fn start(version: Option<&'static str>, setup: Option<Setup>) -> ExitCode {
+fn start(setup: Option<Setup>) -> ExitCode {
     let cli = parse();
     let env: Environment<'_> = &|name| std::env::var_os(name);
     let chosen = dotenv::load(settings::DATABASE_URL)
@@ -144,7 +143,7 @@ fn start(version: Option<&'static str>, setup: Option<Setup>) -> ExitCode {
         Err(error) => return fail(&format!("error: {error}"), error.exit),
     };
     let url = chosen.as_ref().map(|chosen| chosen.url.clone()).unwrap_or_default();
-    let app = App { chosen, env_file: file.map(|file| file.path), json: cli.global.json, env, version, setup };
+    let app = App { chosen, env_file: file.map(|file| file.path), json: cli.global.json, env, setup };
     match dispatch(cli, app) {
         Ok(exit) => exit.into(),
         Err(error) => fail(&database::explain(&error, &url), error.exit),

@@ -26,7 +26,7 @@ pub(super) async fn run(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError> 
         // The worker checks this again when it registers. But the program's set-up may already need the tables.
         database.storage.check_schema().await?;
         let recorder = probes.as_ref().map(|probes| probes.metrics() as Arc<dyn Recorder>);
-        let mut worker = worker::build(database.storage, app.version, app.setup, &settings, recorder).await?;
+        let mut worker = worker::build(database.storage, app.setup, &settings, recorder).await?;
         unknown_queues::say(&mut worker, &*database.operator).await;
         Ok::<_, CliError>((worker, database.operator))
     };

@@ -27,7 +27,6 @@ pub(super) fn handlers(settings: &RunArgs) -> usize {
 /// Builds the worker. It checks everything that can be checked without running a job.
 pub(super) async fn build(
     storage: Arc<dyn Storage>,
-    version: Option<&'static str>,
     setup: Option<Setup>,
     settings: &RunArgs,
     recorder: Option<Arc<dyn Recorder>>,
@@ -35,9 +34,6 @@ pub(super) async fn build(
     let mut builder = Worker::builder(storage);
     if let Some(recorder) = recorder {
         builder = builder.recorder(recorder);
-    }
-    if let Some(version) = version {
-        builder = builder.program_version(version);
     }
     if let Some(setup) = setup {
         builder =
