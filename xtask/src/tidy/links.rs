@@ -8,7 +8,10 @@ use super::file::File;
 pub(super) fn no_dead_links(files: &[File]) -> Vec<String> {
     let pages: HashMap<&str, HashSet<String>> =
         files.iter().filter(|file| file.is_markdown()).map(|file| (&*file.path, anchors(&file.text))).collect();
-    let exists = |path: &str| files.iter().any(|file| file.path == path || file.path.starts_with(&format!("{path}/")));
+    let is_within = |file: &File, path: &str| {
+        file.path.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let exists = |path: &str| files.iter().any(|file| is_within(file, path));
     let complain = |file: &File, line: usize, target: &str| {
         let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
         let path = if path.is_empty() { Some(file.path.clone()) } else { beside(&file.path, path) };
