@@ -11,7 +11,7 @@
 //!
 //! On `stop` on standard input the worker drains. When standard input closes, the parent is gone and the process ends.
 
-mod timed;
+mod claim_times;
 
 use std::io::BufRead as _;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::{Args, Parser};
-use diesel_jobs::storage::Storage;
 use diesel_jobs::{Registry, Worker, WorkerBuilder, WorkerHandle};
 use tokio::sync::oneshot;
 
+use self::claim_times::ClaimTimes;
 use crate::kinds;
 use crate::observed;
 use crate::say::say;
@@ -114,12 +114,11 @@ pub(crate) fn main(args: &WorkerArgs) -> Result<()> {
 async fn run(args: &WorkerArgs) -> Result<()> {
     let handlers = args.role.slots.unwrap_or(WorkerBuilder::DEFAULT_SLOTS);
     let database = diesel_jobs::Database::open(&args.database_url, handlers).await?;
-    let mut storage: Arc<dyn Storage> = database.storage;
+    database.storage.check_schema().await?;
+    let mut builder = Worker::builder(database.storage).registry(args.role.registry(&args.database_url));
     if args.role.time_claims {
-        storage = Arc::new(timed::Timed(storage));
+        builder = builder.recorder(Arc::new(ClaimTimes));
     }
-    storage.check_schema().await?;
-    let mut builder = Worker::builder(storage).registry(args.role.registry(&args.database_url));
     if let Some(slots) = args.role.slots {
         builder = builder.slots(slots);
     }
