@@ -3,9 +3,7 @@
 
 mod action;
 mod audit;
-mod cancelled;
 mod claim;
-mod connections;
 mod doctor;
 mod explain;
 mod failures;
@@ -13,21 +11,24 @@ mod filter;
 mod filter_conditions;
 mod filter_secrets;
 mod filter_text;
+mod finished;
 mod flow_control;
 mod history;
 pub(crate) mod instrumented;
 mod key_of_job;
+mod leases;
 mod limit_keys;
 mod limit_setting;
 mod limits;
 mod loading;
-mod notifications;
+mod maintained;
 mod once;
 mod operations;
 mod operator;
 mod page;
 mod queue_overview;
 mod registration;
+mod rescan;
 mod rescue;
 mod runtime_settings;
 mod schedule_problem;
@@ -39,10 +40,16 @@ mod when;
 mod why;
 mod worker_state;
 
+use std::any::TypeId;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
+use crate::history::HistoryBatch;
 use crate::storage_error::StorageError;
 
 // The types that the operations take and return. The implementation of a storage needs no other module.
@@ -62,9 +69,7 @@ pub use crate::record::MAX_ERRORS_PER_JOB;
 pub use crate::rules::{is_key, key_text, keyed};
 pub use action::{Action, Operated};
 pub use audit::{AuditEntry, AuditRecord, DISCARDED, UNNAMED_OPERATOR};
-pub use cancelled::Cancelled;
-pub use claim::{Claim, Wanted};
-pub use connections::Connections;
+pub use claim::{Claim, Waiting, Wanted};
 pub use doctor::{Doctor, Finding, Objectives, Severity};
 pub use explain::{Explain, HeldBy, MOST_AHEAD, MOST_SHOWN, MOST_TENANTS, RowLock, Surroundings, Tokens};
 pub use failures::{
@@ -73,14 +78,16 @@ pub use failures::{
 pub use filter::{ArgIs, JobFilter, MAX_FILTER_IDS, Span, index};
 pub use filter_conditions::{CONDITIONS, Condition};
 pub use filter_secrets::searchable;
+pub use finished::{Finished, PassOn};
 pub use flow_control::{FlowControl, FoundPermit, LimitPermit, PermitOfJob};
-pub use history::{History, Sampling, Statistics, rest_after};
+pub use history::{History, rest_after};
 pub use key_of_job::KeyOfJob;
+pub use leases::{Cancelled, Leases};
 pub use limit_keys::{AfterKey, COUNTED_OF_LIMIT, LimitKey, LimitStats, MOST_LIMITS, RateKey, ReadLimits};
 pub use limit_setting::{LimitSetting, check_most, check_no_sequence};
-pub use limits::{Admission, EndedByLimit, ExpiredJob, Limits, MOST_ENDED, MOST_EXPIRED};
+pub use limits::{Admission, EndedWaiting, MOST_ENDED, WaitEnd};
 pub use loading::{Loaded, Loading, LoadingBody};
-pub use notifications::Notifications;
+pub use maintained::{Chore, Maintained};
 pub use once::{ActOnce, Once, RequestKey};
 pub use operations::{
     BETWEEN_STEPS, EXAMINED_PER_STEP, LONGEST_WAIT_FOR_LOCKS, OperationId, OperationRecord, Operations, Preview, STEP,
@@ -89,7 +96,8 @@ pub use operations::{
 pub use operator::{CANCELLED, CANCELLED_WITH_ALL, Operator};
 pub use page::{COUNTED, Count, EXAMINED, EXAMINED_AT_COST, MAX_PAGE, Page, Paging};
 pub use queue_overview::{QueueOverview, queue_overview, unserved};
-pub use registration::{Beat, Heartbeat, Registration, WorkerInfo};
+pub use registration::{Beat, Heartbeat, WorkerInfo};
+pub use rescan::{RescanReason, Rescanned};
 pub use rescue::{
     CRASHED_TOO_OFTEN, Crashed, CrashedAttempt, KILLED_TOO_OFTEN, MOST_KILLS, NO_ATTEMPT_LEFT, QUARANTINED_COUNTS,
     RUNS_ALONE, RescueDecision, RescuePolicy, Rescued, Rescuer, WAS_KILLED, WORKERS_FOR_A_QUARANTINED_JOB,
@@ -101,7 +109,7 @@ pub use runtime_settings::{
 };
 pub use schedule_problem::ScheduleProblem;
 pub use schedule_settings::{NewSchedule, ScheduleChange, ScheduleRecord, ScheduleSettings, Scheduled};
-pub use schedules::{DeclaredSchedule, ScheduledJob, Schedules, StoredSchedule};
+pub use schedules::{DeclaredSchedule, ScheduledJob, StoredSchedule, StoredSchedules};
 pub use search::{Found, NotCounted, search};
 pub use transaction::{AsyncBody, BlockingBody, Body, Transacted, Transaction, finishes};
 pub use when::When;
@@ -110,52 +118,34 @@ pub use why::{Explained, Reason, Why};
 /// The result of an operation of the storage.
 pub type StorageResult<T> = Result<T, StorageError>;
 
-/// Why a rescan is made. Internal, and exhaustive, so that no code of ours misses a variant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RescanReason {
-    /// A regular rescan. A storage may skip it if it knows that it would find nothing.
-    Routine,
-    /// Jobs were rescued, released or enqueued with an earlier `run_at`, or a notification was followed by a claim
-    /// without jobs. A storage must not skip it.
-    Requested,
-}
-
-/// The result of a rescan. Internal, and exhaustive, so that no code of ours misses a variant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rescanned {
-    /// There was no straggler.
-    Nothing,
-    /// There were stragglers. Claims find them now.
-    Found,
-    /// Too many workers rescan at the moment, so it is unknown whether there are stragglers.
-    Refused,
-}
-
-/// The result of [`finish_and_pass_on`](Storage::finish_and_pass_on).
-#[derive(Clone, Debug, Default)]
-pub struct Finished {
-    /// The jobs that were moved.
-    pub moved: Vec<JobId>,
-    /// How many held jobs have become available.
-    pub passed_on: usize,
-    /// The held jobs that got a permit and were claimed at once.
-    pub claimed: Vec<ClaimedJob>,
-    /// Whether a key may have a free permit now, so that a pass of admission should follow.
-    pub is_free: bool,
-}
-
-/// What the worker needs from a database.
+/// What a worker needs from a database.
+///
+/// The first part is what every storage has: with it, a worker runs jobs. The second part has defaults, with which the
+/// storage offers less: no settings of operators, no handlers on its connections, no schedules, rules or history, and
+/// an idle worker that polls.
 #[async_trait]
-pub trait Storage: Registration + Connections + Schedules + Notifications + Statistics + Operations + Limits {
+pub trait Storage: Send + Sync {
     /// The name of the database, for messages.
     fn name(&self) -> &'static str;
 
     /// Fails unless this program can serve the schema: its own version, or a later version that allows this program.
     /// Returns the environment of the database, and whether the database is frozen.
     ///
-    /// While the database is frozen, [`claim`](Self::claim), [`next_due`](Self::next_due), [`tick`](Schedules::tick)
-    /// and [`prune`](Self::prune) find nothing to do. All other operations work as usual.
+    /// While the database is frozen, [`claim`](Self::claim), [`next_due`](Self::next_due), [`tick`](Self::tick) and
+    /// [`Chore::PruneJobs`] find nothing to do. All other operations work as usual.
     async fn check_schema(&self) -> StorageResult<Installation>;
+
+    /// Registers the worker. The time of its first heartbeat is now. It also stores the
+    /// [rules for discarded jobs](WorkerInfo::discard_rules) of its program, in place of earlier ones for the kinds of
+    /// this program. A discard, by a [finish](Self::finish) or a [rescue](Self::rescue), enqueues the job of its rule
+    /// in its own transaction.
+    async fn register(&self, worker: &WorkerInfo) -> StorageResult<()>;
+
+    /// Removes the worker from the list. Its leases must be finished or released before that.
+    async fn deregister(&self, worker: WorkerId) -> StorageResult<()>;
+
+    /// Opens the worker's connection for heartbeats, on the calling runtime.
+    async fn open_heartbeat(&self, worker: WorkerId) -> StorageResult<Box<dyn Heartbeat>>;
 
     /// Claims due jobs, at most as many as wanted, in the order of priority and `run_at`. It increases the attempt and
     /// the lease number of each job by one. It does not claim quarantined jobs. Returns no jobs while the claim limit
@@ -166,48 +156,116 @@ pub trait Storage: Registration + Connections + Schedules + Notifications + Stat
     /// running quarantined jobs that were claimed within the last two minutes.
     async fn claim(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>>;
 
-    /// Returns the time until the first waiting job of these queues and kinds is due, without quarantined jobs. Returns
-    /// `None` if no such job waits. It may also return `None` if none becomes due `within` this time.
-    async fn next_due(&self, claim: &Claim, within: Duration) -> StorageResult<Option<Duration>>;
+    /// Returns the time until the first of these jobs of the claim's queues and kinds is due, without quarantined jobs,
+    /// and zero if one is due. Returns `None` if no such job waits.
+    async fn next_due(&self, claim: &Claim, waiting: Waiting) -> StorageResult<Option<Duration>>;
+
+    /// Applies transitions in one transaction. It applies each only if its lease is still valid and no other session
+    /// has locked its row, so it never waits for a lock. All jobs that it does not move have lost their lease, or their
+    /// rows are locked. [`leases`](Self::leases) distinguishes the two. A storage may ignore `pass_on`.
+    async fn finish(&self, batch: &[Finish], pass_on: PassOn<'_>) -> StorageResult<Finished>;
+
+    /// Returns the valid leases of this worker. If `among` is given, it may leave out the leases of other jobs, and it
+    /// says which of these jobs are not the worker's because they were cancelled.
+    async fn leases(&self, worker: WorkerId, among: Option<&[JobId]>) -> StorageResult<Leases>;
+
+    /// Makes the jobs of workers whose lease ran out available again, and counts a crash on each, as
+    /// [`RescuePolicy::decide`] says. The jobs of a worker that was [draining](Heartbeat::beat) are released instead.
+    async fn rescue(&self, policy: RescuePolicy) -> StorageResult<Rescued>;
+
+    /// Does one batch of a chore, of at most `limit` rows. Any worker may do it at any time. For chores that a storage
+    /// does not have, it returns [`Maintained::default`].
+    async fn maintain(&self, chore: Chore, limit: usize) -> StorageResult<Maintained>;
+
+    /// Reads the settings of operators. Each worker calls it once a second, so it must be cheap.
+    async fn overrides(&self) -> StorageResult<Overrides> {
+        Ok(Overrides::default())
+    }
 
     /// Searches for stragglers: jobs that [`claim`](Self::claim) and [`next_due`](Self::next_due) do not find, because
     /// they appeared below a scan floor. After the rescan both find them. A rescan runs in parallel with both and may
     /// take long. If the claims of a storage always find all jobs, it does nothing here.
-    async fn rescan(&self, claim: &Claim, reason: RescanReason) -> StorageResult<Rescanned>;
-
-    /// Applies transitions in one transaction. It applies each only if its lease is still valid and no other session
-    /// has locked its row, so it never waits for a lock. Returns the jobs that were moved. All others have lost their
-    /// lease, or their rows are locked. [`leases`](Self::leases) distinguishes the two.
-    async fn finish(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>>;
-
-    /// The same. A storage may also pass on the permits of completed jobs: then the next held jobs of the same keys get
-    /// them and become available, as [`admit`](Limits::admit) would decide. So no pass of admission is needed for them.
-    /// If `next` is given, the storage may claim those of them that `next` wants, in the same transaction. A worker
-    /// gives it only while no other job waits for it, because such jobs do not wait for their turn among the available
-    /// jobs. A storage that does not override it passes on nothing.
-    async fn finish_and_pass_on(&self, batch: &[Finish], _next: Option<&Claim>) -> StorageResult<Finished> {
-        Ok(Finished { moved: self.finish(batch).await?, is_free: true, ..Finished::default() })
+    async fn rescan(&self, _claim: &Claim, _reason: RescanReason) -> StorageResult<Rescanned> {
+        Ok(Rescanned::Nothing)
     }
 
-    /// Reads the settings of operators. Each worker calls it once a second, so it must be cheap.
-    async fn overrides(&self) -> StorageResult<Overrides>;
+    /// Stores whether the worker is idle, so that enqueues wake it only then.
+    async fn set_idle(&self, _worker: WorkerId, _idle: bool) -> StorageResult<()> {
+        Ok(())
+    }
 
-    /// Returns the valid leases of this worker, as job and lease number. If `among` is given, it may leave out the
-    /// leases of other jobs.
-    async fn leases(&self, worker: WorkerId, among: Option<&[JobId]>) -> StorageResult<Vec<(JobId, i32)>>;
+    /// Listens for jobs in these queues on its own connection until `stop`. It notifies `wake` at each notification,
+    /// and `admission` if a job may have become held. It reconnects automatically. If a notification is lost, the
+    /// worker finds the job at its next poll.
+    async fn listen(&self, _queues: &[String], _wake: Arc<Notify>, _admission: Arc<Notify>, stop: CancellationToken) {
+        stop.cancelled().await;
+    }
 
-    /// Returns which of these jobs are cancelled, and by whom. A worker calls it after it has lost leases.
-    async fn cancelled(&self, jobs: &[JobId]) -> StorageResult<Vec<Cancelled>>;
+    /// Whether transactional handlers may take this connection type, and rows may be loaded through it.
+    fn provides(&self, _connection: TypeId) -> bool {
+        false
+    }
+
+    /// How many connections are open, if the database is reached through connections.
+    fn connections(&self) -> Option<usize> {
+        None
+    }
+
+    /// Runs a handler inside the transaction that finishes its job, or all jobs of its batch. If one of the leases is
+    /// lost, nothing is committed.
+    async fn transact(&self, _transaction: Transaction) -> Transacted {
+        Transacted::NotBegun(no_connection(self.name()))
+    }
+
+    /// Loads the rows of a handler that takes no connection, and gives the connection back. It writes nothing.
+    async fn load(&self, _loading: Loading) -> Loaded {
+        Loaded::NotLoaded(no_connection(self.name()))
+    }
 
     /// Stores the reports of handlers about their jobs, instead of earlier reports. It ignores jobs that were claimed
     /// again since, and jobs that do not exist any more.
-    async fn store_progress(&self, reports: &[ProgressReport]) -> StorageResult<()>;
+    async fn store_progress(&self, _reports: &[ProgressReport]) -> StorageResult<()> {
+        Ok(())
+    }
 
-    /// Makes the jobs of workers whose lease ran out available again, and counts a crash on each, as
-    /// [`RescuePolicy::decide`] says. The jobs of a worker that was
-    /// [draining](Heartbeat::beat) are released instead.
-    async fn rescue(&self, policy: RescuePolicy) -> StorageResult<Rescued>;
+    /// Stores what this worker did. A batch that was stored before is not stored again.
+    async fn record_history(&self, _batch: &HistoryBatch) -> StorageResult<()> {
+        Ok(())
+    }
 
-    /// Deletes ended jobs whose retention is over, at most `limit`. Returns how many.
-    async fn prune(&self, limit: usize) -> StorageResult<usize>;
+    /// Stores these schedules, which the code declares, and reads all. New ones start now, and changed ones continue
+    /// from now. Others are not changed, because a newer program may have declared them. What an operator has added or
+    /// changed stays, and what the code declares is stored beside it.
+    async fn schedules(&self, _declared: &[DeclaredSchedule]) -> StorageResult<StoredSchedules> {
+        Ok(StoredSchedules::default())
+    }
+
+    /// Moves a schedule to the new `last_tick` and enqueues the jobs of its ticks, in one transaction. It does so only
+    /// if the stored `last_tick` is still that of `schedule`. Returns `false` if another worker has changed it, or
+    /// another session has locked the row.
+    async fn tick(
+        &self,
+        _schedule: &StoredSchedule,
+        _last_tick: DateTime<Utc>,
+        _jobs: &[NewJob],
+    ) -> StorageResult<bool> {
+        Ok(false)
+    }
+
+    /// A pass of admission, for keys with a nudge: a transaction has freed a permit or inserted a job. With `sweeps`,
+    /// it also checks keys whose jobs have become due, and others, in turns. One session of the database admits at a
+    /// time. If another one does, this returns at once.
+    async fn admit(&self, _sweeps: bool) -> StorageResult<Admission> {
+        Ok(Admission::default())
+    }
+
+    /// Ends waiting jobs for this reason, about [`MOST_ENDED`] of them, and keeps them as long as `retention` says.
+    async fn end_waiting(&self, _end: WaitEnd, _retention: Retention) -> StorageResult<Vec<EndedWaiting>> {
+        Ok(Vec::new())
+    }
+}
+
+/// The error of a storage that provides no connections. The worker's builder refuses such handlers, so no job gets it.
+fn no_connection(name: &str) -> StorageError {
+    StorageError::Config(format!("{name} provides no connections for handlers"))
 }

@@ -18,7 +18,7 @@ pub(super) struct Ended {
 /// Cancels the jobs that were enqueued before the call, and makes the schedules continue from now. Jobs that are
 /// enqueued during the call stay. The audit names the actor.
 pub(super) async fn end(database: &Database, actor: &str) -> Result<Ended, CliError> {
-    let (_, now) = database.storage.schedules().await?;
+    let now = database.storage.schedules(&[]).await?.now;
     let mut ended = Ended::default();
     loop {
         match database.operator.cancel_enqueued_before(now, BATCH, actor).await? {

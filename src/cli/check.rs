@@ -51,7 +51,7 @@ pub(super) async fn check(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError
         Ok(installation) => {
             let stats = database.operator.stats().await?;
             let workers = database.operator.workers().await?;
-            let (schedules, _) = database.storage.schedules().await?;
+            let schedules = database.storage.schedules(&[]).await?.all;
             findings.extend(examine::installation(&installation, environment.as_deref()));
             findings.extend(examine(&facts, &stats, &workers, &schedules));
             findings.extend(pauses::all(&*database.operator).await?.iter().map(paused));

@@ -1,6 +1,6 @@
 //! What operators do to jobs: the actions on ids, their entries in the audit, and operations on all jobs that match.
 
-use diesel_jobs_core::storage::{Action, JobFilter, Operated, OperationId, STEP};
+use diesel_jobs_core::storage::{Action, Chore, JobFilter, Maintained, Operated, OperationId, STEP};
 use diesel_jobs_core::{JobId, JobState, StorageError};
 use serde_json::json;
 
@@ -175,7 +175,7 @@ pub(crate) async fn an_operation_acts_on_all_that_match_and_exist_at_its_start<F
     let newer = enqueue(&f, job()).await;
     done(&f, id, STEP).await;
     assert_eq!(record(db, newer).await.state, JobState::Available);
-    assert_eq!(db.storage.step_operation(None, STEP).await.unwrap(), None);
+    assert_eq!(db.storage.maintain(Chore::StepOperation, STEP).await.unwrap(), Maintained::default());
 }
 
 pub(crate) async fn steps_of_several_sessions_change_each_job_once<F: Fixture>(f: F) {

@@ -4,15 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use diesel_jobs_core::storage::{Claim, RescuePolicy, Rescued, Wanted, WorkerInfo};
+use diesel_jobs_core::history::Fold;
+use diesel_jobs_core::storage::{
+    Cancelled, Chore, Claim, DiscardRule, EndedWaiting, Maintained, PassOn, RescuePolicy, Rescued, Storage,
+    StorageResult, WaitEnd, Waiting, Wanted, WorkerInfo,
+};
 use diesel_jobs_core::{
     AttemptError, ClaimedJob, Failure, FailureKind, Finish, JobContext, JobId, JobRecord, JobState, Keep, NewJob,
     Retention, RunAt, States, Transition, WorkerId,
 };
-use diesel_jobs_storage::Database;
 use tokio_util::sync::CancellationToken;
 
-use crate::fixture::Fixture;
+use crate::fixture::{Fixture, Inspect, Port};
 
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
@@ -55,6 +58,69 @@ pub(crate) fn wants(worker: WorkerId, wanted: &[(&str, usize)]) -> Claim {
     Claim::new(worker, wanted, ["a".to_owned(), "b".to_owned()])
 }
 
+/// All jobs that may be claimed, however late they become due.
+pub(crate) const ANY_TIME: Waiting = Waiting::Available { within: Duration::MAX };
+
+/// Operations of the port, in the form that most tests need.
+pub(crate) trait StorageExt {
+    /// Finishes jobs whose permits are passed to no other job. Returns those that were moved.
+    async fn finish_all(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>>;
+
+    /// Returns which of these jobs were cancelled. The worker that asks has no lease of any.
+    async fn cancelled(&self, jobs: &[JobId]) -> StorageResult<Vec<Cancelled>>;
+
+    /// Cancels expired jobs, which are kept for this time.
+    async fn expire(&self, keep: Duration) -> StorageResult<Vec<EndedWaiting>>;
+
+    /// Stores the discard rules of these kinds, as a worker does at its start.
+    async fn declare_discard_rules(&self, kinds: &[String], rules: &[DiscardRule]) -> StorageResult<()>;
+
+    async fn prune(&self, limit: usize) -> StorageResult<usize>;
+
+    async fn fold_history(&self, fold: Fold, limit: usize) -> StorageResult<usize>;
+
+    async fn prune_history(&self, keep: Duration, limit: usize) -> StorageResult<usize>;
+
+    async fn count_jobs(&self) -> StorageResult<Maintained>;
+}
+
+impl StorageExt for dyn Storage + '_ {
+    async fn finish_all(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>> {
+        Ok(self.finish(batch, PassOn::Nothing).await?.moved)
+    }
+
+    async fn cancelled(&self, jobs: &[JobId]) -> StorageResult<Vec<Cancelled>> {
+        Ok(self.leases(WorkerId::generate(), Some(jobs)).await?.cancelled)
+    }
+
+    async fn expire(&self, keep: Duration) -> StorageResult<Vec<EndedWaiting>> {
+        self.end_waiting(WaitEnd::Expired, Retention { cancelled: keep, ..POLICY.retention }).await
+    }
+
+    async fn declare_discard_rules(&self, kinds: &[String], rules: &[DiscardRule]) -> StorageResult<()> {
+        let id = WorkerId::generate();
+        let (kinds, discard_rules) = (kinds.to_vec(), rules.to_vec());
+        self.register(&WorkerInfo { kinds, discard_rules, ..WorkerInfo::new(id, HOUR) }).await?;
+        self.deregister(id).await
+    }
+
+    async fn prune(&self, limit: usize) -> StorageResult<usize> {
+        Ok(self.maintain(Chore::PruneJobs, limit).await?.rows)
+    }
+
+    async fn fold_history(&self, fold: Fold, limit: usize) -> StorageResult<usize> {
+        Ok(self.maintain(Chore::FoldHistory(fold), limit).await?.rows)
+    }
+
+    async fn prune_history(&self, keep: Duration, limit: usize) -> StorageResult<usize> {
+        Ok(self.maintain(Chore::PruneHistory(keep), limit).await?.rows)
+    }
+
+    async fn count_jobs(&self) -> StorageResult<Maintained> {
+        self.maintain(Chore::CountJobs, 1).await
+    }
+}
+
 pub(crate) fn ids(jobs: &[ClaimedJob]) -> Vec<JobId> {
     jobs.iter().map(|job| job.lease.job).collect()
 }
@@ -71,9 +137,9 @@ pub(crate) const POLICY: RescuePolicy = RescuePolicy {
 };
 
 /// Registers a worker with a lease of this length.
-pub(crate) async fn worker_for(db: &Database, lease: Duration) -> WorkerId {
+pub(crate) async fn worker_for(db: &impl Inspect, lease: Duration) -> WorkerId {
     let id = WorkerId::generate();
-    db.storage.register(&info(id, lease)).await.unwrap();
+    db.storage().register(&info(id, lease)).await.unwrap();
     id
 }
 
@@ -82,42 +148,42 @@ pub(crate) fn info(id: WorkerId, lease: Duration) -> WorkerInfo {
     WorkerInfo { host: "bench".to_owned(), pid: 4711, queues, kinds, ..WorkerInfo::new(id, lease) }
 }
 
-pub(crate) async fn worker(db: &Database) -> WorkerId {
+pub(crate) async fn worker(db: &impl Inspect) -> WorkerId {
     worker_for(db, HOUR).await
 }
 
 /// Registers a worker whose lease ends after 1 ms.
-pub(crate) async fn mortal(db: &Database) -> WorkerId {
+pub(crate) async fn mortal(db: &impl Inspect) -> WorkerId {
     worker_for(db, Duration::from_millis(1)).await
 }
 
-pub(crate) async fn enqueue<F: Fixture>(f: &F, job: NewJob) -> JobId {
-    f.client().await.enqueue(job).await.unwrap()
+pub(crate) async fn enqueue<F: Port>(f: &F, job: NewJob) -> JobId {
+    f.insert(vec![job]).await.remove(0)
 }
 
-pub(crate) async fn enqueue_all<F: Fixture>(f: &F, jobs: Vec<NewJob>) -> Vec<JobId> {
-    f.client().await.enqueue_all(jobs).await.unwrap()
+pub(crate) async fn enqueue_all<F: Port>(f: &F, jobs: Vec<NewJob>) -> Vec<JobId> {
+    f.insert(jobs).await
 }
 
 /// Claims from the queue `default`.
-pub(crate) async fn claim(db: &Database, worker: WorkerId, slots: usize) -> Vec<ClaimedJob> {
-    db.storage.claim(&wants(worker, &[("default", slots)])).await.unwrap()
+pub(crate) async fn claim(db: &impl Inspect, worker: WorkerId, slots: usize) -> Vec<ClaimedJob> {
+    db.storage().claim(&wants(worker, &[("default", slots)])).await.unwrap()
 }
 
 /// Claims from the queue `default`: for `slots` free slots, and `prefetch` jobs in addition.
 pub(crate) async fn claim_and_prefetch(
-    db: &Database,
+    db: &impl Inspect,
     worker: WorkerId,
     slots: usize,
     prefetch: usize,
 ) -> Vec<ClaimedJob> {
     let mut claim = wants(worker, &[("default", slots)]);
     claim.wanted[0].prefetch = prefetch;
-    db.storage.claim(&claim).await.unwrap()
+    db.storage().claim(&claim).await.unwrap()
 }
 
 /// Enqueues a job and claims it.
-pub(crate) async fn claimed<F: Fixture>(f: &F, worker: WorkerId, job: NewJob) -> ClaimedJob {
+pub(crate) async fn claimed<F: Port>(f: &F, worker: WorkerId, job: NewJob) -> ClaimedJob {
     let id = enqueue(f, job).await;
     let mut jobs = claim(f.database(), worker, 1).await;
     assert_eq!(ids(&jobs), [id]);
@@ -125,31 +191,31 @@ pub(crate) async fn claimed<F: Fixture>(f: &F, worker: WorkerId, job: NewJob) ->
 }
 
 /// Returns `false` if the lease was refused.
-pub(crate) async fn finish(db: &Database, job: &ClaimedJob, transition: Transition) -> bool {
-    let moved = db.storage.finish(&[Finish::new(job, transition)]).await.unwrap();
+pub(crate) async fn finish(db: &impl Inspect, job: &ClaimedJob, transition: Transition) -> bool {
+    let moved = db.storage().finish_all(&[Finish::new(job, transition)]).await.unwrap();
     assert!(moved.is_empty() || moved == [job.lease.job]);
     !moved.is_empty()
 }
 
-pub(crate) async fn show(db: &Database, id: JobId) -> Option<(JobRecord, Vec<AttemptError>)> {
-    db.operator.show(id).await.unwrap()
+pub(crate) async fn show(db: &impl Inspect, id: JobId) -> Option<(JobRecord, Vec<AttemptError>)> {
+    db.show(id).await
 }
 
-pub(crate) async fn record(db: &Database, id: JobId) -> JobRecord {
+pub(crate) async fn record(db: &impl Inspect, id: JobId) -> JobRecord {
     show(db, id).await.expect("the job is there").0
 }
 
-pub(crate) async fn state(db: &Database, id: JobId) -> JobState {
+pub(crate) async fn state(db: &impl Inspect, id: JobId) -> JobState {
     record(db, id).await.state
 }
 
-pub(crate) async fn failures(db: &Database, id: JobId) -> Vec<AttemptError> {
+pub(crate) async fn failures(db: &impl Inspect, id: JobId) -> Vec<AttemptError> {
     show(db, id).await.expect("the job is there").1
 }
 
 /// The database's time.
-pub(crate) async fn now(db: &Database) -> DateTime<Utc> {
-    db.storage.schedules().await.unwrap().1
+pub(crate) async fn now(db: &impl Inspect) -> DateTime<Utc> {
+    db.now().await
 }
 
 /// Whether two times differ by less than 30 s, for slow machines.
@@ -158,9 +224,9 @@ pub(crate) fn close(one: DateTime<Utc>, other: DateTime<Utc>) -> bool {
 }
 
 /// Repeats the rescue until it has rescued a job. The lease of a `mortal` worker ends within a moment.
-pub(crate) async fn rescue(db: &Database, policy: RescuePolicy) -> Rescued {
+pub(crate) async fn rescue(db: &impl Inspect, policy: RescuePolicy) -> Rescued {
     for _ in 0..200 {
-        let mut rescued = db.storage.rescue(policy).await.unwrap();
+        let mut rescued = db.storage().rescue(policy).await.unwrap();
         let discarded = rescued.attempts.drain(..).filter(|attempt| attempt.discarded).count();
         assert_eq!(discarded, rescued.discarded.len());
         if !rescued.returned.is_empty() || !rescued.discarded.is_empty() || !rescued.released.is_empty() {

@@ -7,9 +7,9 @@ use chrono::{TimeDelta, Utc};
 use diesel_jobs_core::{ClaimedJob, JobId, JobState, RunAt};
 
 use crate::bench::*;
-use crate::fixture::Fixture;
+use crate::fixture::{Fixture, Inspect, Port};
 
-pub(crate) async fn higher_priorities_first_then_run_at_then_id<F: Fixture>(f: F) {
+pub(crate) async fn higher_priorities_first_then_run_at_then_id<F: Port>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
     let of = |priority: i16, delay: u64| {
@@ -32,18 +32,18 @@ pub(crate) async fn higher_priorities_first_then_run_at_then_id<F: Fixture>(f: F
     assert_eq!(got, best);
 }
 
-pub(crate) async fn no_more_than_wanted_per_queue<F: Fixture>(f: F) {
+pub(crate) async fn no_more_than_wanted_per_queue<F: Port>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
     let into = |queue: &'static str, many: usize| vec![with(|job| job.queue = queue.into()); many];
     enqueue_all(&f, [into("mail", 10), into("pdf", 10), into("default", 1)].concat()).await;
     let jobs =
-        db.storage.claim(&wants(worker, &[("mail", 3), ("pdf", 4), ("default", 5), ("empty", 6)])).await.unwrap();
+        db.storage().claim(&wants(worker, &[("mail", 3), ("pdf", 4), ("default", 5), ("empty", 6)])).await.unwrap();
     let from = |queue: &str| jobs.iter().filter(|job| job.queue == queue).count();
     assert_eq!((from("mail"), from("pdf"), from("default"), jobs.len()), (3, 4, 1, 8));
 }
 
-pub(crate) async fn other_queues_are_left_alone<F: Fixture>(f: F) {
+pub(crate) async fn other_queues_are_left_alone<F: Port>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
     let id = enqueue(&f, with(|job| job.queue = "other".into())).await;
@@ -51,16 +51,16 @@ pub(crate) async fn other_queues_are_left_alone<F: Fixture>(f: F) {
     assert_eq!(state(db, id).await, JobState::Available);
 }
 
-pub(crate) async fn scheduled_jobs_are_not_early<F: Fixture>(f: F) {
+pub(crate) async fn scheduled_jobs_are_not_early<F: Port>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
     let id = enqueue(&f, later(3 * HOUR)).await;
     for left in [3 * HOUR, HOUR] {
         assert_eq!(claim(db, worker, 10).await.len(), 0);
-        let wait = db.storage.next_due(&wants(worker, &[("default", 1)]), Duration::MAX).await.unwrap();
+        let wait = db.storage().next_due(&wants(worker, &[("default", 1)]), ANY_TIME).await.unwrap();
         let wait = wait.expect("a job waits");
         assert!(wait <= left && wait > left - 30 * MINUTE, "{wait:?}");
-        f.client().await.execute(&F::passed(if left == HOUR { HOUR } else { left - HOUR })).await.unwrap();
+        f.pass(if left == HOUR { HOUR } else { left - HOUR }).await;
     }
     let jobs = claim(db, worker, 10).await;
     assert_eq!(ids(&jobs), [id]);
@@ -68,7 +68,7 @@ pub(crate) async fn scheduled_jobs_are_not_early<F: Fixture>(f: F) {
     assert!(close(jobs[0].run_at, jobs[0].enqueued_at + TimeDelta::hours(3)), "{:?}", jobs[0]);
 }
 
-pub(crate) async fn future_jobs_of_a_high_priority_do_not_hide_due_ones_of_a_low<F: Fixture>(f: F) {
+pub(crate) async fn future_jobs_of_a_high_priority_do_not_hide_due_ones_of_a_low<F: Port>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
     let tomorrow = with(|job| {
@@ -77,18 +77,15 @@ pub(crate) async fn future_jobs_of_a_high_priority_do_not_hide_due_ones_of_a_low
     });
     enqueue_all(&f, vec![tomorrow; 2000]).await;
     let low = enqueue(&f, with(|job| job.priority = -100)).await;
-    assert_eq!(
-        db.storage.next_due(&wants(worker, &[("default", 1)]), Duration::MAX).await.unwrap(),
-        Some(Duration::ZERO)
-    );
+    assert_eq!(db.storage().next_due(&wants(worker, &[("default", 1)]), ANY_TIME).await.unwrap(), Some(Duration::ZERO));
     assert_eq!(ids(&claim(db, worker, 10).await), [low]);
 }
 
-pub(crate) async fn next_due_is_the_wait_for_the_earliest_job_that_fits<F: Fixture>(f: F) {
+pub(crate) async fn next_due_is_the_wait_for_the_earliest_job_that_fits<F: Port>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
     let due = |queues: &'static [(&'static str, usize)]| async move {
-        db.storage.next_due(&wants(worker, queues), Duration::MAX).await.unwrap()
+        db.storage().next_due(&wants(worker, queues), ANY_TIME).await.unwrap()
     };
     assert_eq!(due(&[("default", 1)]).await, None);
     enqueue(&f, later(HOUR)).await;
@@ -106,7 +103,7 @@ pub(crate) async fn next_due_is_the_wait_for_the_earliest_job_that_fits<F: Fixtu
     assert_eq!(due(&[("empty", 1)]).await, None);
 }
 
-pub(crate) async fn jobs_of_unknown_kinds_are_not_claimed_and_block_no_job<F: Fixture>(f: F) {
+pub(crate) async fn jobs_of_unknown_kinds_are_not_claimed_and_block_no_job<F: Port>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
     let unknown = enqueue_all(&f, vec![with(|job| (job.kind, job.priority) = ("new".into(), 50)); 200]).await;
@@ -116,12 +113,12 @@ pub(crate) async fn jobs_of_unknown_kinds_are_not_claimed_and_block_no_job<F: Fi
     assert_eq!((job.state, job.attempt), (JobState::Available, 0));
 }
 
-pub(crate) async fn a_worker_that_is_not_registered_gets_nothing<F: Fixture>(f: F) {
+pub(crate) async fn a_worker_that_is_not_registered_gets_nothing<F: Port>(f: F) {
     let db = f.database();
     let id = enqueue(&f, job()).await;
     assert_eq!(claim(db, diesel_jobs_core::WorkerId::generate(), 10).await.len(), 0);
     let worker = worker(db).await;
-    db.storage.deregister(worker).await.unwrap();
+    db.storage().deregister(worker).await.unwrap();
     assert_eq!(claim(db, worker, 10).await.len(), 0);
     assert_eq!((state(db, id).await, record(db, id).await.attempt), (JobState::Available, 0));
 }
@@ -134,7 +131,7 @@ pub(crate) async fn a_paused_queue_gives_nothing<F: Fixture>(f: F) {
     let mut client = f.client().await;
     client.execute(&format!("insert into {queue} (name, paused) values ('default', true)")).await.unwrap();
     assert_eq!(claim(db, worker, 10).await.len(), 0);
-    assert_eq!(db.storage.next_due(&wants(worker, &[("default", 1)]), Duration::MAX).await.unwrap(), None);
+    assert_eq!(db.storage.next_due(&wants(worker, &[("default", 1)]), ANY_TIME).await.unwrap(), None);
     client.execute(&format!("update {queue} set paused = false")).await.unwrap();
     assert_eq!(claim(db, worker, 10).await.len(), 1);
 }
@@ -171,7 +168,7 @@ pub(crate) async fn many_claimers_get_each_job_once_and_never_more_than_wanted<F
     assert_eq!(BTreeSet::from_iter(got), BTreeSet::from_iter(given));
 }
 
-pub(crate) async fn a_claim_counts_the_attempt_and_the_lease<F: Fixture>(f: F) {
+pub(crate) async fn a_claim_counts_the_attempt_and_the_lease<F: Port>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
     let first = claimed(&f, worker, with(|job| job.max_attempts = 5)).await;
@@ -186,7 +183,7 @@ pub(crate) async fn a_claim_counts_the_attempt_and_the_lease<F: Fixture>(f: F) {
     assert!(second.lease.number > first.lease.number);
 }
 
-pub(crate) async fn prefetching_brings_more_jobs_than_slots<F: Fixture>(f: F) {
+pub(crate) async fn prefetching_brings_more_jobs_than_slots<F: Port>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
     let given = enqueue_all(&f, vec![job(); 10]).await;

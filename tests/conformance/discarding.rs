@@ -1,7 +1,10 @@
 //! What is enqueued when a job is discarded.
 
+use std::time::Duration;
+
+use diesel_jobs_core::storage::WorkerInfo;
 use diesel_jobs_core::{
-    DiscardRule, Discarded, Failure, FailureKind, Finish, JobId, JobState, Keep, NewJob, Rules, Transition,
+    DiscardRule, Discarded, Failure, FailureKind, Finish, JobId, JobState, Keep, NewJob, Rules, Transition, WorkerId,
 };
 use diesel_jobs_storage::Database;
 
@@ -21,6 +24,22 @@ pub(crate) fn rule() -> DiscardRule {
         rules: Rules::default(),
         expires: None,
     }
+}
+
+/// A worker whose program knows no kind, so that its start replaces no rule.
+pub(crate) async fn worker(db: &Database) -> WorkerId {
+    ready(db, HOUR).await
+}
+
+/// The same, with a lease that ends after 1 ms.
+pub(crate) async fn mortal(db: &Database) -> WorkerId {
+    ready(db, Duration::from_millis(1)).await
+}
+
+async fn ready(db: &Database, lease: Duration) -> WorkerId {
+    let id = WorkerId::generate();
+    db.storage.register(&WorkerInfo { kinds: Vec::new(), ..info(id, lease) }).await.unwrap();
+    id
 }
 
 async fn declare(db: &Database, rules: &[DiscardRule]) {
@@ -97,7 +116,7 @@ pub(crate) async fn many_discards_in_a_batch_enqueue_one_each<F: Fixture>(f: F) 
         _ => Transition::Discard { failure: failure.clone(), keep: Keep::For(HOUR) },
     };
     let batch: Vec<_> = claimed.iter().enumerate().map(|(place, job)| Finish::new(job, transition(place))).collect();
-    assert_eq!(db.storage.finish(&batch).await.unwrap().len(), 25);
+    assert_eq!(db.storage.finish_all(&batch).await.unwrap().len(), 25);
     let mut of: Vec<JobId> = Vec::new();
     for follower in claim(db, worker, 50).await {
         let gone = discarded(&follower.args);

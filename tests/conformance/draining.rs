@@ -5,19 +5,18 @@ use std::time::Duration;
 
 use diesel_jobs_core::storage::{MOST_KILLS, Rescued};
 use diesel_jobs_core::{FailureKind, JobId, JobState, Transition, WorkerId};
-use diesel_jobs_storage::Database;
 
 use crate::bench::*;
-use crate::fixture::Fixture;
+use crate::fixture::{Fixture, Inspect, Port};
 
 /// The worker says that it drains. After a moment its lease is over, if it is a mortal one.
-async fn drains(db: &Database, worker: WorkerId) {
-    let mut heartbeat = db.storage.open_heartbeat(worker).await.unwrap();
+async fn drains(db: &impl Inspect, worker: WorkerId) {
+    let mut heartbeat = db.storage().open_heartbeat(worker).await.unwrap();
     assert!(heartbeat.beat(true).await.unwrap().is_some());
 }
 
 /// Claims this many jobs, and kills the worker while it drains.
-async fn killed(db: &Database, jobs: usize) -> Vec<JobId> {
+async fn killed(db: &impl Inspect, jobs: usize) -> Vec<JobId> {
     let dead = mortal(db).await;
     let claimed = ids(&claim(db, dead, jobs).await);
     assert_eq!(claimed.len(), jobs);
@@ -51,13 +50,13 @@ pub(crate) async fn the_jobs_of_a_worker_that_was_draining_are_released<F: Fixtu
         }
     }
     assert!(db.operator.workers().await.unwrap().is_empty());
-    assert_eq!(db.storage.rescue(POLICY).await.unwrap(), Rescued::default());
+    assert_eq!(db.storage().rescue(POLICY).await.unwrap(), Rescued::default());
     let again = claim(db, worker(db).await, 3).await;
     assert_eq!(ids(&again), ids(&jobs), "in the same order");
     assert!(again.iter().all(|job| job.attempt == 1 && job.lease.number == 2));
 }
 
-pub(crate) async fn a_worker_of_many_that_dies_counts_a_crash_unless_it_was_draining<F: Fixture>(f: F) {
+pub(crate) async fn a_worker_of_many_that_dies_counts_a_crash_unless_it_was_draining<F: Port>(f: F) {
     let db = f.database();
     enqueue_all(&f, vec![job(); 3]).await;
     let (alive, dead, drained) = (worker(db).await, mortal(db).await, mortal(db).await);
@@ -107,7 +106,7 @@ pub(crate) async fn too_many_kills_of_a_job_count_as_crashes<F: Fixture>(f: F) {
     }
 }
 
-pub(crate) async fn a_job_that_crashes_its_worker_counts_a_crash_after_kills_too<F: Fixture>(f: F) {
+pub(crate) async fn a_job_that_crashes_its_worker_counts_a_crash_after_kills_too<F: Port>(f: F) {
     let db = f.database();
     let id = enqueue(&f, job()).await;
     for crashes in 1..=3 {
@@ -128,7 +127,7 @@ pub(crate) async fn a_killed_job_keeps_its_permit_its_key_and_its_turn<F: Fixtur
     let next = || job().rule(Sequence::new("sequence").key("x")).unwrap();
     let unique = || job().unique(Unique::new()).unwrap();
     let jobs = enqueue_all(&f, vec![limited(), limited(), next(), next(), unique()]).await;
-    while db.storage.admit(true).await.unwrap().admitted > 0 {}
+    while db.storage().admit(true).await.unwrap().admitted > 0 {}
     let first = [jobs[0], jobs[2], jobs[4]];
     let mut claimed = killed(db, 3).await;
     claimed.sort();
@@ -136,7 +135,7 @@ pub(crate) async fn a_killed_job_keeps_its_permit_its_key_and_its_turn<F: Fixtur
     let mut released = rescue(db, POLICY).await.released;
     released.sort();
     assert_eq!(released, first);
-    while db.storage.admit(true).await.unwrap().admitted > 0 {}
+    while db.storage().admit(true).await.unwrap().admitted > 0 {}
     assert_eq!(enqueue(&f, unique()).await, jobs[4], "it still has its key");
     let mut again = claim(db, worker(db).await, 5).await;
     again.sort_by_key(|job| job.lease.job);
@@ -145,7 +144,7 @@ pub(crate) async fn a_killed_job_keeps_its_permit_its_key_and_its_turn<F: Fixtur
         assert_eq!(job.attempt, 1);
         assert!(finish(db, &job, DONE).await);
     }
-    while db.storage.admit(true).await.unwrap().admitted > 0 {}
+    while db.storage().admit(true).await.unwrap().admitted > 0 {}
     let mut others = ids(&claim(db, worker(db).await, 5).await);
     others.sort();
     assert_eq!(others, [jobs[1], jobs[3]]);
@@ -165,10 +164,10 @@ pub(crate) async fn a_kill_is_no_failure_and_is_in_the_history_of_its_job<F: Fix
     assert_eq!(db.operator.failures(10).await.unwrap().groups.len(), 1);
 }
 
-pub(crate) async fn a_worker_that_comes_back_after_its_rescue_writes_nothing<F: Fixture>(f: F) {
+pub(crate) async fn a_worker_that_comes_back_after_its_rescue_writes_nothing<F: Port>(f: F) {
     let db = f.database();
     let zombie = mortal(db).await;
-    let mut heartbeat = db.storage.open_heartbeat(zombie).await.unwrap();
+    let mut heartbeat = db.storage().open_heartbeat(zombie).await.unwrap();
     let old = claimed(&f, zombie, job()).await;
     assert!(heartbeat.beat(true).await.unwrap().is_some());
     rescue(db, POLICY).await;

@@ -224,10 +224,7 @@ pub(crate) async fn hostile_names_are_only_names<F: Fixture>(f: F) {
         assert_eq!((&*job.kind, &*job.queue, &*job.tags), (hostile, hostile, &[hostile.to_owned()][..]));
         let mut wanted = wants(worker, &[(hostile, 1)]);
         wanted.kinds = std::sync::Arc::new([hostile.to_owned()]);
-        assert_eq!(
-            f.database().storage.next_due(&wanted, std::time::Duration::MAX).await.unwrap(),
-            Some(std::time::Duration::ZERO)
-        );
+        assert_eq!(f.database().storage.next_due(&wanted, ANY_TIME).await.unwrap(), Some(std::time::Duration::ZERO));
         assert_eq!(ids(&f.database().storage.claim(&wanted).await.unwrap()), [id], "{hostile:?}");
     }
 }

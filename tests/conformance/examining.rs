@@ -7,8 +7,8 @@ use diesel_jobs_core::{JobId, Keep, Rate, Sequence, Transition, WorkerId};
 use diesel_jobs_storage::Database;
 
 use crate::bench::{
-    HOUR, MINUTE, POLICY, claimed, discard, enqueue, enqueue_all, failure, finish, info, job, later, mortal, rescue,
-    with, worker,
+    HOUR, MINUTE, POLICY, StorageExt as _, claimed, discard, enqueue, enqueue_all, failure, finish, info, job, later,
+    mortal, rescue, with, worker,
 };
 use crate::fixture::Fixture;
 
@@ -150,11 +150,11 @@ pub(crate) async fn schedules_that_do_not_tick_are_named<F: Fixture>(f: F) {
     let db = f.database();
     let mut lost = crate::scheduling::declared("lost");
     lost.timezone = "Mars/Base".into();
-    db.storage.declare_schedules(&[lost]).await.unwrap();
+    db.storage.schedules(&[lost]).await.unwrap();
     repair(&f, "schedule").await;
     let mut minutely = crate::scheduling::declared("minutely");
     minutely.expression = "0 * * * * *".into();
-    db.storage.declare_schedules(&[minutely]).await.unwrap();
+    db.storage.schedules(&[minutely]).await.unwrap();
     none(db, "overdue_schedule").await;
     let table = F::table("schedule");
     sql(&f, &format!("update {table} set last_tick = {}", F::EPOCH)).await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use diesel_jobs_core::__private::{EXPIRED, is_expired};
-use diesel_jobs_core::storage::{Action, ExpiredJob, Operated};
+use diesel_jobs_core::storage::{Action, EndedWaiting, Operated};
 use diesel_jobs_core::{
     ClaimedJob, JobId, JobState, Limit, NewJob, OnConflict, Rate, Replace, RunAt, Sequence, Transition, Unique,
     WorkerId,
@@ -105,7 +105,8 @@ pub(crate) async fn waiting_jobs_that_have_expired_are_cancelled<F: Fixture>(f: 
     assert!(db.storage.admit(true).await.unwrap().expired);
     let mut expired = db.storage.expire(HOUR).await.unwrap();
     expired.sort_by(|one, other| one.queue.cmp(&other.queue));
-    let of = |queue: &str, kind: &str| ExpiredJob { queue: queue.to_owned(), kind: kind.to_owned() };
+    let of =
+        |queue: &str, kind: &str| EndedWaiting { queue: queue.to_owned(), kind: kind.to_owned(), state: Cancelled };
     let five = || std::iter::repeat_n(of("default", "a"), 5);
     assert_eq!(expired, five().chain([of("paused", "b")]).collect::<Vec<_>>());
     for id in gone.into_iter().chain([unique, late]) {

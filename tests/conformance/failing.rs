@@ -5,8 +5,8 @@ use diesel_jobs_core::storage::{Action, CANCELLED, CRASH_FINGERPRINT, Cancelled,
 use diesel_jobs_core::{Failure, FailureKind, Finish, Keep, Transition, fingerprint};
 
 use crate::bench::{
-    DONE, HOUR, MINUTE, POLICY, cancel, claim, claimed, enqueue, failure, failures, finish, job, later, mortal, rescue,
-    retry_in, worker,
+    DONE, HOUR, MINUTE, POLICY, StorageExt as _, cancel, claim, claimed, enqueue, failure, failures, finish, job,
+    later, mortal, rescue, retry_in, worker,
 };
 use crate::fixture::Fixture;
 
@@ -43,7 +43,7 @@ pub(crate) async fn in_a_batch_each_failure_goes_to_its_job<F: Fixture>(f: F) {
     let plain = Transition::Retry { delay: MINUTE, failure: failure("no mail") };
     let transitions = [DONE, Transition::Retry { delay: MINUTE, failure: panic(1) }, plain, cancel()];
     let batch = jobs.iter().zip(transitions).map(|(job, transition)| Finish::new(job, transition));
-    assert_eq!(db.storage.finish(&batch.collect::<Vec<_>>()).await.unwrap().len(), 4);
+    assert_eq!(db.storage.finish_all(&batch.collect::<Vec<_>>()).await.unwrap().len(), 4);
     let mut stored = Vec::new();
     for job in &jobs {
         let found = failures(db, job.lease.job).await;

@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use diesel_jobs_core::storage::Operated;
 use diesel_jobs_core::{ClaimedJob, Finish, JobState, Keep, Lease, Transition, WorkerId};
-use diesel_jobs_storage::Database;
 use diesel_jobs_storage::migrations::LiveJobs;
 
 use crate::bench::*;
-use crate::fixture::Fixture;
+use crate::fixture::{Fixture, Inspect, Port};
 
 fn every_transition() -> Vec<Transition> {
     vec![
@@ -23,7 +22,7 @@ fn every_transition() -> Vec<Transition> {
 }
 
 /// Checks that every transition with `lease` is refused, and that the job stays unchanged under the lease of `stands`.
-async fn is_refused(db: &Database, lease: Lease, stands: &ClaimedJob) {
+async fn is_refused(db: &impl Inspect, lease: Lease, stands: &ClaimedJob) {
     let refused = ClaimedJob { lease, ..stands.clone() };
     let before = show(db, lease.job).await.unwrap();
     for transition in every_transition() {
@@ -40,7 +39,7 @@ async fn is_refused(db: &Database, lease: Lease, stands: &ClaimedJob) {
     assert!(finish(db, stands, DONE).await, "the lease that is still held may finish");
 }
 
-pub(crate) async fn an_older_lease_is_refused<F: Fixture>(f: F) {
+pub(crate) async fn an_older_lease_is_refused<F: Port>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
     let old = claimed(&f, worker, job()).await;
@@ -49,7 +48,7 @@ pub(crate) async fn an_older_lease_is_refused<F: Fixture>(f: F) {
     is_refused(db, old.lease, &new).await;
 }
 
-pub(crate) async fn another_workers_lease_is_refused<F: Fixture>(f: F) {
+pub(crate) async fn another_workers_lease_is_refused<F: Port>(f: F) {
     let db = f.database();
     let (owner, other) = (worker(db).await, worker(db).await);
     let job = claimed(&f, owner, job()).await;
@@ -58,7 +57,7 @@ pub(crate) async fn another_workers_lease_is_refused<F: Fixture>(f: F) {
     is_refused(db, Lease { worker: WorkerId::generate(), ..job.lease }, &job).await;
 }
 
-pub(crate) async fn the_same_worker_at_the_same_attempt_after_a_snooze_is_refused<F: Fixture>(f: F) {
+pub(crate) async fn the_same_worker_at_the_same_attempt_after_a_snooze_is_refused<F: Port>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
     for give_back in [Transition::Snooze(Duration::ZERO), Transition::Release] {
@@ -103,7 +102,7 @@ pub(crate) async fn a_batch_leaves_out_lost_leases_and_moves_the_others<F: Fixtu
     assert_eq!(db.operator.cancel(jobs[1].lease.job).await.unwrap(), Operated::Done);
     let mut batch: Vec<Finish> = jobs.iter().map(|job| Finish::new(job, DONE)).collect();
     batch[2].lease.number -= 1;
-    let mut moved = db.storage.finish(&batch).await.unwrap();
+    let mut moved = db.storage.finish_all(&batch).await.unwrap();
     moved.sort();
     assert_eq!(moved, [jobs[0].lease.job, jobs[3].lease.job]);
     assert_eq!(state(db, jobs[1].lease.job).await, JobState::Cancelled);
@@ -120,14 +119,14 @@ pub(crate) async fn a_batch_of_completions_leaves_out_what_has_ended_already<F: 
         assert_eq!(db.operator.cancel(jobs[1].lease.job).await.unwrap(), Operated::Done);
         let finish = |job: &ClaimedJob| Finish::new(job, transition.clone());
         let batch: Vec<Finish> = jobs.iter().map(finish).collect();
-        let mut moved = db.storage.finish(&batch).await.unwrap();
+        let mut moved = db.storage.finish_all(&batch).await.unwrap();
         moved.sort();
         assert_eq!(moved, [jobs[2].lease.job, jobs[3].lease.job]);
-        assert_eq!(db.storage.finish(&batch).await.unwrap(), []);
+        assert_eq!(db.storage.finish_all(&batch).await.unwrap(), []);
     }
 }
 
-pub(crate) async fn a_refused_finish_writes_nothing<F: Fixture>(f: F) {
+pub(crate) async fn a_refused_finish_writes_nothing<F: Port>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
     let job = claimed(&f, worker, job()).await;

@@ -6,23 +6,61 @@ use std::future::Future;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use diesel_jobs_core::storage::Body;
-use diesel_jobs_core::{JobError, Transition};
+use chrono::{DateTime, Utc};
+use diesel_jobs_core::storage::{Body, Storage};
+use diesel_jobs_core::{AttemptError, JobError, JobId, JobRecord, NewJob, Transition};
 use diesel_jobs_storage::{Database, Stopwatch};
 use tokio::sync::oneshot;
 
 use crate::client::Client;
 
-/// The database of one test. It is dropped with this value, and kept if the test panics.
-pub(crate) trait Fixture: Send + Sync + Sized + 'static {
-    /// Creates a database without a schema.
-    fn empty() -> impl Future<Output = Self> + Send;
+/// What a test can look at behind a storage.
+pub(crate) trait Inspect: Send + Sync {
+    /// The storage under test.
+    fn storage(&self) -> &dyn Storage;
 
-    /// Creates a database with the schema, and with a table `effect (name text)` of the application.
+    /// The job and its failures. `None` if it is not stored.
+    fn show(&self, id: JobId) -> impl Future<Output = Option<(JobRecord, Vec<AttemptError>)>> + Send;
+
+    /// The storage's time.
+    fn now(&self) -> impl Future<Output = DateTime<Utc>> + Send;
+}
+
+impl Inspect for Database {
+    fn storage(&self) -> &dyn Storage {
+        &*self.storage
+    }
+
+    async fn show(&self, id: JobId) -> Option<(JobRecord, Vec<AttemptError>)> {
+        self.operator.show(id).await.unwrap()
+    }
+
+    async fn now(&self) -> DateTime<Utc> {
+        self.storage.schedules(&[]).await.unwrap().now
+    }
+}
+
+/// The store of one test, as far as a worker needs it. A new database passes the tests of this trait first.
+pub(crate) trait Port: Send + Sync + Sized + 'static {
+    type Database: Inspect;
+
+    /// Creates a store without jobs. A database has its schema, and a table `effect (name text)` of the application.
     fn fresh() -> impl Future<Output = Self> + Send;
 
     /// The storage under test.
-    fn database(&self) -> &Database;
+    fn database(&self) -> &Self::Database;
+
+    /// Enqueues jobs, and returns their ids in the same order.
+    fn insert(&self, jobs: Vec<NewJob>) -> impl Future<Output = Vec<JobId>> + Send;
+
+    /// Makes everything that is stored older by `time`, as if that time had passed.
+    fn pass(&self, time: Duration) -> impl Future<Output = ()> + Send;
+}
+
+/// The database of one test. It is dropped with this value, and kept if the test panics.
+pub(crate) trait Fixture: Port<Database = Database> {
+    /// Creates a database without a schema.
+    fn empty() -> impl Future<Output = Self> + Send;
 
     /// Opens the same database again, as another process does.
     fn again(&self) -> impl Future<Output = Database> + Send;
@@ -128,7 +166,7 @@ pub(crate) async fn open(url: &str) -> Database {
 }
 
 /// Runs one test on a fixture of its own.
-pub(crate) fn run<F: Fixture, T: Future<Output = ()>>(claim: impl FnOnce(F) -> T) {
+pub(crate) fn run<F: Port, T: Future<Output = ()>>(claim: impl FnOnce(F) -> T) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let fixture = F::fresh().await;

@@ -218,7 +218,7 @@ pub(crate) async fn a_permit_under_a_dead_worker_is_released_and_its_job_goes_on
     assert_eq!(rescue(db, POLICY).await.returned, [ids[0]]);
     let worker = worker(db).await;
     let finishes: Vec<Finish> = claim(db, worker, 9).await.iter().map(|job| Finish::new(job, DONE)).collect();
-    assert_eq!(db.storage.finish(&finishes).await.unwrap().len(), 2);
+    assert_eq!(db.storage.finish_all(&finishes).await.unwrap().len(), 2);
     check_slots(&f, 0).await;
 }
 

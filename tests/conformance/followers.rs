@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use diesel_jobs_core::__private::EXPIRED;
-use diesel_jobs_core::storage::{Action, JobFilter, Transacted};
+use diesel_jobs_core::storage::{Action, JobFilter, Transacted, WaitEnd};
 use diesel_jobs_core::{
     ClaimedJob, DiscardRule, Finish, JobId, JobRecord, JobState, Keep, Limit, NewJob, OnFull, OwnRule, Rate, Sequence,
     Transition,
@@ -11,7 +11,7 @@ use diesel_jobs_core::{
 use diesel_jobs_storage::Database;
 
 use crate::bench::*;
-use crate::discarding::rule;
+use crate::discarding::{mortal, rule, worker};
 use crate::fixture::{Act, Fixture};
 use crate::limiting::admit;
 use crate::transacting::transaction;
@@ -162,7 +162,7 @@ pub(crate) async fn it_is_held_in_whatever_way_the_job_was_discarded<F: Fixture>
     for (job, transition) in others {
         batch.push(Finish::new(&claimed(&f, worker, job).await, transition));
     }
-    assert_eq!(db.storage.finish(&batch).await.unwrap().len(), 3);
+    assert_eq!(db.storage.finish_all(&batch).await.unwrap().len(), 3);
     waits("finish of a batch", forgotten.lease.job).await;
 
     let dead = mortal(db).await;
@@ -184,7 +184,7 @@ pub(crate) async fn it_is_held_in_whatever_way_the_job_was_discarded<F: Fixture>
     assert_eq!(admit(db).await, 1);
     let second = enqueue(&f, hasty()).await;
     assert!(db.storage.admit(false).await.unwrap().may_be_full);
-    assert_eq!(db.storage.end_full(POLICY.retention).await.unwrap().len(), 1);
+    assert_eq!(db.storage.end_waiting(WaitEnd::LimitFull, POLICY.retention).await.unwrap().len(), 1);
     assert!(finish(db, &claim(db, worker, 1).await[0], DONE).await);
     assert_eq!(state(db, first).await, JobState::Completed);
     waits("on_full", second).await;
@@ -230,7 +230,7 @@ pub(crate) async fn followers_with_a_rate_wait_for_tokens<F: Fixture>(f: F) {
     enqueue_all(&f, vec![job(); 3]).await;
     let lost = claim(db, worker, 3).await;
     let lost: Vec<Finish> = lost.iter().map(|job| Finish::new(job, discard())).collect();
-    assert_eq!(db.storage.finish(&lost).await.unwrap().len(), 3);
+    assert_eq!(db.storage.finish_all(&lost).await.unwrap().len(), 3);
     for available in 1..=3 {
         assert_eq!((admit(db).await, admit(db).await), (1, 0));
         assert_eq!(states(db).await.iter().filter(|state| **state == Available).count(), available);
@@ -266,7 +266,7 @@ pub(crate) async fn a_follower_that_finds_its_limit_full_is_discarded<F: Fixture
     one_fails(&f).await;
     one_fails(&f).await;
     assert_eq!(admit(db).await, 1);
-    assert_eq!(db.storage.end_full(POLICY.retention).await.unwrap().len(), 1);
+    assert_eq!(db.storage.end_waiting(WaitEnd::LimitFull, POLICY.retention).await.unwrap().len(), 1);
     assert_eq!(states(db).await, [Available, Discarded]);
 }
 

@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use diesel_jobs::history::{Bins, FOLDS, Fold, HistoryBatch, HistoryRow, KindRate, WorkCounts, WorkFilter};
-use diesel_jobs::storage::Sampling;
 use diesel_jobs::{Database, Depth, JobId, NewJob};
 use diesel_jobs_core::{Events, EventsSince, Happened, Keep, Transition};
 use proptest::prelude::*;
@@ -211,7 +210,7 @@ pub(crate) async fn folding_changes_no_sum<F: Fixture>(f: F) {
 async fn sample_now<F: Fixture>(f: &F) {
     let sql = format!("update {} set next_at = {}", F::table("sample"), F::EPOCH);
     f.client().await.execute(&sql).await.unwrap();
-    assert_eq!(f.database().storage.sample_jobs().await.unwrap().0, Sampling::Counted);
+    assert_eq!(f.database().storage.count_jobs().await.unwrap().rows, 1);
 }
 
 pub(crate) async fn one_worker_at_a_time_counts_all_jobs<F: Fixture>(f: F) {
@@ -220,11 +219,11 @@ pub(crate) async fn one_worker_at_a_time_counts_all_jobs<F: Fixture>(f: F) {
     enqueue(&f, NewJob::raw("a", "{}")).await;
     enqueue(&f, with(|job| job.queue = "mail".into())).await;
     // Both try at once, on a database in which nobody has counted yet.
-    let (one, two) = tokio::join!(db.storage.sample_jobs(), other.storage.sample_jobs());
+    let (one, two) = tokio::join!(db.storage.count_jobs(), other.storage.count_jobs());
     let (one, two) = (one.unwrap(), two.unwrap());
-    let counted = [&one, &two].map(|(sampling, _)| *sampling == Sampling::Counted);
+    let counted = [&one, &two].map(|done| done.rows == 1);
     assert!(counted[0] ^ counted[1], "{one:?} {two:?}");
-    let waits = [one.1, two.1];
+    let waits = [one.next.unwrap(), two.next.unwrap()];
     let sample = other.operator.sample().await.unwrap().unwrap();
     // A turn is reserved for 120 s. After it, all workers rest a hundred times as long as the count took.
     let longest = Duration::from_secs_f64((100.0 * sample.took_seconds).max(120.0));
@@ -233,7 +232,7 @@ pub(crate) async fn one_worker_at_a_time_counts_all_jobs<F: Fixture>(f: F) {
     assert_eq!(kinds, [("default", "a", 1), ("mail", "a", 1)]);
     assert!(sample.age_seconds.unwrap() < 600.0 && sample.resting.is_none(), "{sample:?}");
 
-    assert_eq!(db.storage.sample_jobs().await.unwrap().0, Sampling::NotDue, "it was counted a moment ago");
+    assert_eq!(db.storage.count_jobs().await.unwrap().rows, 0, "it was counted a moment ago");
     let worker = worker(db).await;
     let jobs = claim(db, worker, 1).await;
     sample_now(&f).await;
@@ -275,7 +274,7 @@ pub(crate) async fn depths_are_exact_up_to_ten_thousand_and_marked_above<F: Fixt
     assert!((4.0..60.0).contains(&big.oldest_wait_seconds.unwrap()), "{big:?}");
     assert_eq!((big.later.is_exact, big.later.jobs), (false, 10_000), "nobody has counted all jobs yet: {big:?}");
     assert_eq!((stats.counted.now, stats.counted.age_seconds, &stats.kinds[..]), (false, None, &[][..]));
-    assert_eq!(db.storage.sample_jobs().await.unwrap().0, Sampling::Counted);
+    assert_eq!(db.storage.count_jobs().await.unwrap().rows, 1);
 
     client.execute(&insert(11_000, 0, "big", false)).await.unwrap();
     let stats = db.operator.stats().await.unwrap();
@@ -289,7 +288,7 @@ pub(crate) async fn depths_are_exact_up_to_ten_thousand_and_marked_above<F: Fixt
 
     // Now it is long at the last count, so only its first jobs are counted.
     client.execute(&format!("update {} set next_at = {}", F::table("sample"), F::EPOCH)).await.unwrap();
-    assert_eq!(db.storage.sample_jobs().await.unwrap().0, Sampling::Counted);
+    assert_eq!(db.storage.count_jobs().await.unwrap().rows, 1);
     let available = async || db.operator.stats().await.unwrap().queues[0].available;
     assert_eq!(available().await, Depth { jobs: 20_999, is_exact: false });
     let ready = if F::TABLES.contains(&"ready") { F::table("ready") } else { F::table("job") };

@@ -124,7 +124,7 @@ async fn jobs_are_claimed_and_finished_under_their_names<F: Fixture>(f: &F, stor
     let (mut failed, mut seen) = (Vec::new(), HashSet::new());
     for names in storable.chunks(CHUNK).step_by(EVERY) {
         db.storage.rescan(&wanted(names), RescanReason::Requested).await.unwrap();
-        assert_eq!(db.storage.next_due(&wanted(names), Duration::MAX).await.unwrap(), Some(Duration::ZERO));
+        assert_eq!(db.storage.next_due(&wanted(names), ANY_TIME).await.unwrap(), Some(Duration::ZERO));
         let jobs = db.storage.claim(&wanted(names)).await.unwrap();
         assert_eq!(jobs.len(), 2 * names.len(), "{names:?}");
         let mut finishes: Vec<Finish> = Vec::new();
@@ -141,7 +141,7 @@ async fn jobs_are_claimed_and_finished_under_their_names<F: Fixture>(f: &F, stor
             };
             finishes.push(Finish::new(&job, transition));
         }
-        assert_eq!(db.storage.finish(&finishes).await.unwrap().len(), finishes.len());
+        assert_eq!(db.storage.finish_all(&finishes).await.unwrap().len(), finishes.len());
     }
     for (id, name) in failed.iter().step_by(failed.len() / SOME) {
         let messages: Vec<String> = failures(db, *id).await.into_iter().map(|failure| failure.message).collect();
@@ -164,8 +164,8 @@ pub(crate) async fn names_of_schedules_zones_hosts_and_queues_served_come_back_o
     };
     let storable: Vec<String> = names.iter().filter(|name| is_storable(name)).take(SOME).cloned().collect();
     let schedules: Vec<DeclaredSchedule> = storable.iter().map(|name| declared(name)).collect();
-    db.storage.declare_schedules(&schedules).await.unwrap();
-    let mut stored = db.storage.schedules().await.unwrap().0;
+    db.storage.schedules(&schedules).await.unwrap();
+    let mut stored = db.storage.schedules(&[]).await.unwrap().all;
     stored.sort_by(|one, other| one.name.cmp(&other.name));
     let mut sorted = storable.clone();
     sorted.sort();
@@ -178,7 +178,7 @@ pub(crate) async fn names_of_schedules_zones_hosts_and_queues_served_come_back_o
     let with_nul: Vec<&String> = names.iter().filter(|name| name.contains('\0')).take(50).collect();
     assert_eq!(with_nul.len(), 50);
     for name in with_nul {
-        if let Err(error) = db.storage.declare_schedules(&[declared(name)]).await {
+        if let Err(error) = db.storage.schedules(&[declared(name)]).await {
             assert!(matches!(error, StorageError::Refused(_)), "{name:?}: {error}");
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use diesel_jobs_core::storage::{Action, JobFilter, LimitKey, Operated, Paging, Transacted, WorkerInfo};
+use diesel_jobs_core::storage::{Action, JobFilter, LimitKey, Operated, Paging, PassOn, Transacted, WorkerInfo};
 use diesel_jobs_core::{
     ClaimedJob, Depth, Finish, JobId, JobState, Keep, Limit, NewJob, Output, Rate, RunAt, Sequence, Transition, Unique,
     WorkerId,
@@ -150,7 +150,7 @@ pub(crate) async fn every_end_gives_the_permit_back<F: Fixture>(f: F) {
         assert_eq!((rest.len(), rest.iter().filter(|job| job.lease.job == plain).count()), (2, 1));
         rest.push(jobs[1].clone());
         let finishes: Vec<Finish> = rest.iter().map(|job| Finish::new(job, Transition::Complete(keep))).collect();
-        assert_eq!(db.storage.finish(&finishes).await.unwrap().len(), 3);
+        assert_eq!(db.storage.finish_all(&finishes).await.unwrap().len(), 3);
         check(&f).await;
         assert_eq!(admit(db).await, 0);
     }
@@ -166,7 +166,7 @@ pub(crate) async fn a_retry_waits_for_its_turn_and_a_release_keeps_it<F: Fixture
     assert_eq!(admit(db).await, 0, "the released job has its permit");
     let again = claim(db, worker, 9).await;
     assert_eq!(ids(&again), [one.lease.job]);
-    assert_eq!(db.storage.finish(&[Finish::release(again[0].lease)]).await.unwrap(), [one.lease.job]);
+    assert_eq!(db.storage.finish_all(&[Finish::release(again[0].lease)]).await.unwrap(), [one.lease.job]);
     check(&f).await;
     assert_eq!(admit(db).await, 0, "so it has if only its lease is known");
     assert_eq!(ids(&claim(db, worker, 9).await), [one.lease.job]);
@@ -253,10 +253,10 @@ pub(crate) async fn every_way_to_complete_with_an_output_gives_permit_and_key_ba
         assert!(finish(db, &job, end.clone()).await);
     }
     nothing_is_left("one by one").await;
-    let together = db.storage.finish(&finishes(&started().await)).await.unwrap();
+    let together = db.storage.finish_all(&finishes(&started().await)).await.unwrap();
     assert_eq!(together.len(), 2);
     nothing_is_left("together").await;
-    let passed_on = db.storage.finish_and_pass_on(&finishes(&started().await), None).await.unwrap();
+    let passed_on = db.storage.finish(&finishes(&started().await), PassOn::Permits).await.unwrap();
     assert_eq!((passed_on.moved.len(), passed_on.passed_on), (2, 0));
     nothing_is_left("passed on").await;
     for provided in F::provided() {

@@ -54,7 +54,7 @@ pub(crate) async fn large_arguments_go_with_their_job<F: Fixture>(f: F) {
     let keeps = [Keep::Nothing, Keep::For(Duration::ZERO), Keep::For(HOUR), Keep::Forever];
     let finish = |(job, keep): (&ClaimedJob, Keep)| Finish::new(job, Transition::Complete(keep));
     let batch: Vec<Finish> = jobs.iter().zip(keeps).map(finish).collect();
-    assert_eq!(db.storage.finish(&batch).await.unwrap().len(), 4);
+    assert_eq!(db.storage.finish_all(&batch).await.unwrap().len(), 4);
     let mut client = f.client().await;
     let payloads = F::payloads();
     assert_eq!(client.number(payloads).await, 3);

@@ -33,7 +33,7 @@ pub(crate) async fn a_claim_leaves_them_alone<F: Fixture>(f: F) {
     for id in &newer {
         flag(&f, *id).await;
     }
-    assert_eq!(db.storage.next_due(&wants(worker, &[("default", 9)]), Duration::MAX).await.unwrap(), None);
+    assert_eq!(db.storage.next_due(&wants(worker, &[("default", 9)]), ANY_TIME).await.unwrap(), None);
     assert_eq!(claim(db, worker, 9).await.len(), 0);
     let known = enqueue(&f, job()).await;
     assert_eq!(ids(&claim(db, worker, 9).await), [known]);
@@ -117,14 +117,14 @@ pub(crate) async fn a_schedule_with_one_neither_ticks_nor_changes<F: Fixture>(f:
         timezone: "UTC".to_owned(),
         catch_up: CatchUp::Last,
     };
-    db.storage.declare_schedules(&[declared("0 0 2 * * *")]).await.unwrap();
-    let schedule = db.storage.schedules().await.unwrap().0.remove(0);
+    db.storage.schedules(&[declared("0 0 2 * * *")]).await.unwrap();
+    let schedule = db.storage.schedules(&[]).await.unwrap().all.remove(0);
     let table = F::table("schedule");
     let mut client = f.client().await;
     client.execute(&format!("update {table} set flags = {FLAG}")).await.unwrap();
-    assert_eq!(db.storage.schedules().await.unwrap().0.len(), 0);
+    assert_eq!(db.storage.schedules(&[]).await.unwrap().all.len(), 0);
     assert!(!db.storage.tick(&schedule, schedule.last_tick + TimeDelta::days(1), &[job()]).await.unwrap());
-    db.storage.declare_schedules(&[declared("0 0 3 * * *")]).await.unwrap();
+    db.storage.schedules(&[declared("0 0 3 * * *")]).await.unwrap();
     let unchanged = format!("select count(*) as number from {table} where expression = '0 0 2 * * *'");
     assert_eq!(client.number(&unchanged).await, 1);
 }

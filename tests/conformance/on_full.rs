@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use diesel_jobs_core::storage::{Action, EndedByLimit, Operated};
+use diesel_jobs_core::storage::{Action, EndedWaiting, Operated, WaitEnd};
 use diesel_jobs_core::{JobId, JobState, Limit, NewJob, OnFull, Rate, Retention, Transition, Unique};
 use diesel_jobs_storage::Database;
 
@@ -32,8 +32,8 @@ fn patient() -> NewJob {
     of("x", OnFull::Wait)
 }
 
-async fn end_full(db: &Database) -> Vec<EndedByLimit> {
-    db.storage.end_full(KEPT).await.unwrap()
+async fn end_full(db: &Database) -> Vec<EndedWaiting> {
+    db.storage.end_waiting(WaitEnd::LimitFull, KEPT).await.unwrap()
 }
 
 /// What the admitter does: a pass, and then the end of jobs that find their limit full. Returns how many were admitted,
@@ -78,7 +78,7 @@ pub(crate) async fn a_job_that_finds_its_limit_full_is_discarded<F: Fixture>(f: 
         let found = db.storage.admit(false).await.unwrap();
         assert!(found.may_be_full, "{name}");
         assert_eq!(found.admitted, 3, "{name}");
-        let one = EndedByLimit { queue: "default".to_owned(), kind: "a".to_owned(), state: Discarded };
+        let one = EndedWaiting { queue: "default".to_owned(), kind: "a".to_owned(), state: Discarded };
         assert_eq!(end_full(db).await, [one], "{name}");
         assert_eq!(state(db, first).await, Available, "{name}");
         assert_eq!(states(db, &ids).await, [Available, Held, Discarded, Available, Available], "{name}");

@@ -34,7 +34,7 @@ pub(crate) async fn an_output_is_read_as_it_was_stored<F: Fixture>(f: F) {
     let [without, failed] = [claimed(&f, worker, job()).await, claimed(&f, worker, job()).await];
     batch.push(Finish::new(&without, DONE));
     batch.push(Finish::new(&failed, discard()));
-    assert_eq!(db.storage.finish(&batch).await.unwrap().len(), 5);
+    assert_eq!(db.storage.finish_all(&batch).await.unwrap().len(), 5);
     for (finish, value) in batch.iter().zip(values) {
         let output = output(db, finish.lease.job).await.unwrap();
         assert_eq!(output.read::<String>().unwrap(), Some(value));
@@ -68,7 +68,7 @@ pub(crate) async fn a_batch_of_large_outputs_is_stored<F: Fixture>(f: F) {
     let text = "x".repeat(256 * 1024 - 2);
     let finish = |job: &ClaimedJob| Finish::new(job, with_output(&text));
     let batch: Vec<Finish> = claim(db, worker, 40).await.iter().map(finish).collect();
-    assert_eq!(db.storage.finish(&batch).await.unwrap().len(), 40);
+    assert_eq!(db.storage.finish_all(&batch).await.unwrap().len(), 40);
     assert_eq!(stored(&f).await, 40);
     assert_eq!(output(db, batch[39].lease.job).await.unwrap().json().map(str::len), Some(256 * 1024));
 }

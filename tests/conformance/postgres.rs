@@ -40,12 +40,13 @@ use diesel_async::pooled_connection::AsyncDieselConnectionManager;
 use diesel_async::pooled_connection::deadpool::{Object, Pool};
 use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
 use diesel_jobs_core::storage::Body;
+use diesel_jobs_core::{JobId, NewJob};
 use diesel_jobs_storage::Database;
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
 use crate::client::{Client, async_client};
-use crate::fixture::{Act, Fixture, Provided, open};
+use crate::fixture::{Act, Fixture, Port, Provided, open};
 
 type Pooled = Object<AsyncPgConnection>;
 
@@ -142,12 +143,8 @@ impl Postgres {
     }
 }
 
-impl Fixture for Postgres {
-    async fn empty() -> Self {
-        let name = new_name("test");
-        admin(&format!("create database {name}")).await;
-        Self::open(name).await
-    }
+impl Port for Postgres {
+    type Database = Database;
 
     async fn fresh() -> Self {
         let name = new_name("test");
@@ -157,6 +154,26 @@ impl Fixture for Postgres {
 
     fn database(&self) -> &Database {
         &self.database
+    }
+
+    async fn insert(&self, jobs: Vec<NewJob>) -> Vec<JobId> {
+        let mut client = self.client().await;
+        match <[NewJob; 1]>::try_from(jobs) {
+            Ok([job]) => vec![client.enqueue(job).await.unwrap()],
+            Err(jobs) => client.enqueue_all(jobs).await.unwrap(),
+        }
+    }
+
+    async fn pass(&self, time: Duration) {
+        Client::execute(&mut *self.client().await, &Self::passed(time)).await.unwrap();
+    }
+}
+
+impl Fixture for Postgres {
+    async fn empty() -> Self {
+        let name = new_name("test");
+        admin(&format!("create database {name}")).await;
+        Self::open(name).await
     }
 
     async fn again(&self) -> Database {

@@ -5,11 +5,11 @@ use std::time::Duration;
 use diesel_jobs_core::{Finish, JobState, Keep, Transition};
 
 use crate::bench::*;
-use crate::fixture::Fixture;
+use crate::fixture::{Fixture, Inspect, Port};
 
 const EXPIRED: Keep = Keep::For(Duration::ZERO);
 
-pub(crate) async fn only_expired_jobs_are_deleted<F: Fixture>(f: F) {
+pub(crate) async fn only_expired_jobs_are_deleted<F: Port>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
     let mut gone = Vec::new();
@@ -26,8 +26,8 @@ pub(crate) async fn only_expired_jobs_are_deleted<F: Fixture>(f: F) {
         }
     }
     tokio::time::sleep(Duration::from_millis(5)).await;
-    assert_eq!(db.storage.prune(1000).await.unwrap(), 3);
-    assert_eq!(db.storage.prune(1000).await.unwrap(), 0);
+    assert_eq!(db.storage().prune(1000).await.unwrap(), 3);
+    assert_eq!(db.storage().prune(1000).await.unwrap(), 0);
     for id in gone {
         assert!(show(db, id).await.is_none());
     }
@@ -45,7 +45,7 @@ pub(crate) async fn a_prune_deletes_no_more_than_its_limit_and_failures_go_too<F
         .iter()
         .map(|job| Finish::new(job, Transition::Discard { failure: failure("x"), keep: EXPIRED }))
         .collect();
-    db.storage.finish(&batch).await.unwrap();
+    db.storage.finish_all(&batch).await.unwrap();
     let kept = claimed(&f, worker, job()).await;
     assert!(finish(db, &kept, discard()).await);
     tokio::time::sleep(Duration::from_millis(5)).await;

@@ -8,10 +8,8 @@ use diesel_jobs_core::storage::{
 };
 use diesel_jobs_core::{FailureKind, JobId, JobState, Transition, WorkerId};
 
-use diesel_jobs_storage::Database;
-
 use crate::bench::*;
-use crate::fixture::Fixture;
+use crate::fixture::{Fixture, Inspect, Port};
 
 pub(crate) async fn a_dead_workers_jobs_wait_again_with_a_crash_counted<F: Fixture>(f: F) {
     let db = f.database();
@@ -33,16 +31,16 @@ pub(crate) async fn a_dead_workers_jobs_wait_again_with_a_crash_counted<F: Fixtu
         );
     }
     assert!(db.operator.workers().await.unwrap().is_empty());
-    assert_eq!(db.storage.rescue(POLICY).await.unwrap(), Rescued::default());
+    assert_eq!(db.storage().rescue(POLICY).await.unwrap(), Rescued::default());
     let again = claim(db, worker(db).await, 3).await;
     assert_eq!(again.iter().map(|job| job.attempt).collect::<Vec<_>>(), [2, 2, 2]);
 }
 
 /// Checks that a rescue frees nothing and returns `held_off`. If a rescue finds its lock taken, it leaves the work to
 /// the next, so it is repeated.
-async fn holds_off(db: &Database, policy: RescuePolicy) {
+async fn holds_off(db: &impl Inspect, policy: RescuePolicy) {
     for _ in 0..200 {
-        let rescued = db.storage.rescue(policy).await.unwrap();
+        let rescued = db.storage().rescue(policy).await.unwrap();
         assert!(rescued.returned.is_empty() && rescued.discarded.is_empty(), "{rescued:?}");
         if rescued.held_off {
             return;
@@ -51,18 +49,18 @@ async fn holds_off(db: &Database, policy: RescuePolicy) {
     panic!("the rescuer does not notice");
 }
 
-pub(crate) async fn a_rescuer_whose_own_row_is_too_old_declares_no_worker_dead<F: Fixture>(f: F) {
+pub(crate) async fn a_rescuer_whose_own_row_is_too_old_declares_no_worker_dead<F: Port>(f: F) {
     let db = f.database();
     let (rescuer, dead) = (worker(db).await, worker(db).await);
     let lost = claimed(&f, dead, job()).await;
-    let mut heartbeat = db.storage.open_heartbeat(rescuer).await.unwrap();
+    let mut heartbeat = db.storage().open_heartbeat(rescuer).await.unwrap();
     let beat = heartbeat.beat(false).await.unwrap().unwrap().at;
     let policy = |beat| {
         let rescuer = Rescuer { worker: rescuer, beat, age: Duration::from_secs(60) };
         RescuePolicy { rescuer: Some(rescuer), ..POLICY }
     };
     // The clock steps, and both workers look dead.
-    f.client().await.execute(&F::passed(3 * HOUR)).await.unwrap();
+    f.pass(3 * HOUR).await;
     holds_off(db, policy(beat)).await;
     // The same if the rescuer expects its row to be that old.
     let stepped = beat - chrono::TimeDelta::hours(3);
@@ -72,7 +70,7 @@ pub(crate) async fn a_rescuer_whose_own_row_is_too_old_declares_no_worker_dead<F
     assert_eq!(rescue(db, policy(beat)).await.returned, [lost.lease.job]);
 }
 
-pub(crate) async fn a_live_workers_jobs_are_left_alone<F: Fixture>(f: F) {
+pub(crate) async fn a_live_workers_jobs_are_left_alone<F: Port>(f: F) {
     let db = f.database();
     let (alive, dead) = (worker(db).await, mortal(db).await);
     enqueue_all(&f, vec![job(); 2]).await;
@@ -84,22 +82,22 @@ pub(crate) async fn a_live_workers_jobs_are_left_alone<F: Fixture>(f: F) {
     assert!(finish(db, &theirs, DONE).await);
 }
 
-pub(crate) async fn a_heartbeat_keeps_a_worker_alive<F: Fixture>(f: F) {
+pub(crate) async fn a_heartbeat_keeps_a_worker_alive<F: Port>(f: F) {
     let db = f.database();
     let worker = worker_for(db, 4 * HOUR).await;
-    let mut heartbeat = db.storage.open_heartbeat(worker).await.unwrap();
+    let mut heartbeat = db.storage().open_heartbeat(worker).await.unwrap();
     let job = claimed(&f, worker, job()).await;
     for _ in 0..3 {
-        f.client().await.execute(&F::passed(3 * HOUR)).await.unwrap();
-        assert_eq!(db.storage.rescue(POLICY).await.unwrap(), Rescued::default());
+        f.pass(3 * HOUR).await;
+        assert_eq!(db.storage().rescue(POLICY).await.unwrap(), Rescued::default());
         assert!(heartbeat.beat(false).await.unwrap().is_some());
     }
     // Without heartbeats it is treated as dead.
-    f.client().await.execute(&F::passed(4 * HOUR)).await.unwrap();
+    f.pass(4 * HOUR).await;
     assert_eq!(rescue(db, POLICY).await.returned, [job.lease.job]);
 }
 
-pub(crate) async fn a_job_that_crashed_too_often_is_discarded<F: Fixture>(f: F) {
+pub(crate) async fn a_job_that_crashed_too_often_is_discarded<F: Port>(f: F) {
     let db = f.database();
     let id = enqueue(&f, job()).await;
     for crash in 1..=3 {
@@ -116,10 +114,10 @@ pub(crate) async fn a_job_that_crashed_too_often_is_discarded<F: Fixture>(f: F) 
     let (record, failures) = show(db, id).await.unwrap();
     assert!(close(record.finished_at.unwrap(), now(db).await));
     assert!(failures[2].message.contains("discarded"), "{}", failures[2].message);
-    assert_eq!(db.storage.prune(10).await.unwrap(), 0, "it is kept for a look");
+    assert_eq!(db.storage().prune(10).await.unwrap(), 0, "it is kept for a look");
 }
 
-pub(crate) async fn a_job_without_attempts_left_is_discarded<F: Fixture>(f: F) {
+pub(crate) async fn a_job_without_attempts_left_is_discarded<F: Port>(f: F) {
     let db = f.database();
     let dead = mortal(db).await;
     let job = claimed(&f, dead, with(|job| job.max_attempts = 1)).await;
@@ -129,7 +127,7 @@ pub(crate) async fn a_job_without_attempts_left_is_discarded<F: Fixture>(f: F) {
 }
 
 /// It is not known which of the jobs caused the crash.
-pub(crate) async fn of_the_jobs_that_died_together_none_is_discarded_for_it<F: Fixture>(f: F) {
+pub(crate) async fn of_the_jobs_that_died_together_none_is_discarded_for_it<F: Port>(f: F) {
     let db = f.database();
     let jobs = enqueue_all(&f, vec![job(); 2]).await;
     for crashes in [1, 2, 2, 2] {
@@ -142,7 +140,7 @@ pub(crate) async fn of_the_jobs_that_died_together_none_is_discarded_for_it<F: F
     }
     let (_, failures) = show(db, jobs[0]).await.unwrap();
     assert!(failures[3].message.contains("runs alone"), "{}", failures[3].message);
-    assert!(db.storage.rescue(POLICY).await.unwrap().quarantined_due, "they still wait");
+    assert!(db.storage().rescue(POLICY).await.unwrap().quarantined_due, "they still wait");
     // A job that was alone is discarded.
     assert_eq!(ids(&claim(db, mortal(db).await, 1).await), [jobs[0]]);
     assert_eq!(rescue(db, POLICY).await.discarded, [jobs[0]]);
@@ -188,7 +186,7 @@ async fn dying<F: Fixture>(f: &F, death: Crashed) -> JobId {
         client.execute(&kill).await.unwrap();
     }
     if death.kills.is_some() {
-        db.storage.open_heartbeat(worker).await.unwrap().beat(true).await.unwrap().unwrap();
+        db.storage().open_heartbeat(worker).await.unwrap().beat(true).await.unwrap().unwrap();
     }
     id
 }
@@ -199,7 +197,7 @@ pub(crate) async fn both_databases_decide_as_the_policy_does<F: Fixture>(f: F) {
     for death in deaths() {
         cases.push((dying(&f, death).await, death));
     }
-    f.client().await.execute(&F::passed(4 * HOUR)).await.unwrap();
+    f.pass(4 * HOUR).await;
     rescue(db, POLICY).await;
     for (id, death) in cases {
         let decision = POLICY.decide(death);
@@ -218,7 +216,7 @@ pub(crate) async fn both_databases_decide_as_the_policy_does<F: Fixture>(f: F) {
 }
 
 /// A job that was in two crashes. That many quarantine a job.
-async fn quarantined<F: Fixture>(f: &F) -> JobId {
+async fn quarantined<F: Port>(f: &F) -> JobId {
     let db = f.database();
     let id = enqueue(f, job()).await;
     for _ in 0..2 {
@@ -228,7 +226,7 @@ async fn quarantined<F: Fixture>(f: &F) -> JobId {
     id
 }
 
-pub(crate) async fn a_quarantined_job_is_claimed_by_itself_and_by_one_worker_in_four<F: Fixture>(f: F) {
+pub(crate) async fn a_quarantined_job_is_claimed_by_itself_and_by_one_worker_in_four<F: Port>(f: F) {
     let db = f.database();
     let (worker, other) = (worker(db).await, worker(db).await);
     let first = quarantined(&f).await;
@@ -239,40 +237,43 @@ pub(crate) async fn a_quarantined_job_is_claimed_by_itself_and_by_one_worker_in_
         rescue(db, POLICY).await;
     }
     let wary = Claim { quarantined_at: POLICY.quarantined_at(), ..wants(worker, &[("default", 10)]) };
-    assert!(db.storage.claim(&wary).await.unwrap().is_empty());
-    assert_eq!(db.storage.next_due(&wary, Duration::MAX).await.unwrap(), None);
+    assert!(db.storage().claim(&wary).await.unwrap().is_empty());
+    assert_eq!(db.storage().next_due(&wary, ANY_TIME).await.unwrap(), None);
     let harmless = enqueue(&f, job()).await;
-    assert_eq!(ids(&db.storage.claim(&wary).await.unwrap()), [harmless]);
+    assert_eq!(ids(&db.storage().claim(&wary).await.unwrap()), [harmless]);
 
     let elsewhere = Claim { wanted: vec![Wanted::new("elsewhere", 1)], ..wary.clone() };
-    assert!(db.storage.claim(&elsewhere.for_quarantined()).await.unwrap().pop().is_none());
+    assert!(db.storage().claim(&elsewhere.for_quarantined()).await.unwrap().pop().is_none());
     let unknown = Claim { kinds: Arc::new(["b".to_owned()]), ..wary.clone() };
-    assert!(db.storage.claim(&unknown.for_quarantined()).await.unwrap().pop().is_none());
+    assert!(db.storage().claim(&unknown.for_quarantined()).await.unwrap().pop().is_none());
     let unregistered = Claim { worker: WorkerId::generate(), ..wary.clone() };
-    assert!(db.storage.claim(&unregistered.for_quarantined()).await.unwrap().pop().is_none());
+    assert!(db.storage().claim(&unregistered.for_quarantined()).await.unwrap().pop().is_none());
 
-    let claimed = db.storage.claim(&wary.for_quarantined()).await.unwrap().pop().unwrap();
+    let claimed = db.storage().claim(&wary.for_quarantined()).await.unwrap().pop().unwrap();
     assert_eq!((claimed.lease.job, claimed.lease.worker, claimed.attempt), (first, worker, 5));
     let theirs = Claim { worker: other, ..wary };
-    assert!(db.storage.claim(&theirs.for_quarantined()).await.unwrap().pop().is_none(), "one is running");
+    assert!(db.storage().claim(&theirs.for_quarantined()).await.unwrap().pop().is_none(), "one is running");
     assert!(finish(db, &claimed, DONE).await);
-    let claimed = db.storage.claim(&theirs.for_quarantined()).await.unwrap().pop().unwrap();
+    let claimed = db.storage().claim(&theirs.for_quarantined()).await.unwrap().pop().unwrap();
     assert_eq!((claimed.lease.job, claimed.lease.worker), (second, other));
 
     let third = quarantined(&f).await;
     for _ in 0..5 {
         crate::bench::worker(db).await;
     }
-    assert!(db.storage.claim(&theirs.for_quarantined()).await.unwrap().pop().is_none(), "seven workers are not eight");
+    assert!(
+        db.storage().claim(&theirs.for_quarantined()).await.unwrap().pop().is_none(),
+        "seven workers are not eight"
+    );
     crate::bench::worker(db).await;
-    let beside = db.storage.claim(&theirs.for_quarantined()).await.unwrap().pop().unwrap();
+    let beside = db.storage().claim(&theirs.for_quarantined()).await.unwrap().pop().unwrap();
     assert_eq!(beside.lease.job, third);
     assert!(finish(db, &claimed, DONE).await);
     assert!(finish(db, &beside, DONE).await);
-    assert!(!db.storage.rescue(POLICY).await.unwrap().quarantined_due);
+    assert!(!db.storage().rescue(POLICY).await.unwrap().quarantined_due);
 }
 
-pub(crate) async fn a_snooze_sets_the_crashes_to_zero_and_a_failure_does_not<F: Fixture>(f: F) {
+pub(crate) async fn a_snooze_sets_the_crashes_to_zero_and_a_failure_does_not<F: Port>(f: F) {
     let db = f.database();
     let id = quarantined(&f).await;
     let worker = worker(db).await;
@@ -286,10 +287,10 @@ pub(crate) async fn a_snooze_sets_the_crashes_to_zero_and_a_failure_does_not<F: 
     }
 }
 
-pub(crate) async fn a_zombies_finish_is_refused_and_its_heartbeat_says_no<F: Fixture>(f: F) {
+pub(crate) async fn a_zombies_finish_is_refused_and_its_heartbeat_says_no<F: Port>(f: F) {
     let db = f.database();
     let zombie = mortal(db).await;
-    let mut heartbeat = db.storage.open_heartbeat(zombie).await.unwrap();
+    let mut heartbeat = db.storage().open_heartbeat(zombie).await.unwrap();
     let old = claimed(&f, zombie, job()).await;
     rescue(db, POLICY).await;
     assert!(heartbeat.beat(false).await.unwrap().is_none());
@@ -311,7 +312,7 @@ pub(crate) async fn concurrent_rescuers_count_one_crash<F: Fixture>(f: F) {
         rescuers.push(tokio::spawn(async move {
             let mut freed = 0;
             for _ in 0..10 {
-                freed += db.storage.rescue(POLICY).await.unwrap().returned.len();
+                freed += db.storage().rescue(POLICY).await.unwrap().returned.len();
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
             freed

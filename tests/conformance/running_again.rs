@@ -103,7 +103,7 @@ pub(crate) async fn a_job_that_runs_again_survives_its_worker<F: Fixture>(f: F) 
     let running = start(&f, worker).await;
     assert_eq!(ids(&running), [first.id()], "the second one waits for the rescued one");
     let cancelled = Finish::new(&running[0], cancel());
-    assert_eq!(db.storage.finish(&[cancelled]).await.unwrap().len(), 1);
+    assert_eq!(db.storage.finish_all(&[cancelled]).await.unwrap().len(), 1);
     assert_eq!(ids(&start(&f, worker).await), [second.id()]);
 }
 

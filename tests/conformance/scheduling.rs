@@ -18,11 +18,11 @@ pub(crate) fn declared(name: &str) -> DeclaredSchedule {
 }
 
 pub(crate) async fn stored(db: &Database, name: &str) -> Option<StoredSchedule> {
-    db.storage.schedules().await.unwrap().0.into_iter().find(|schedule| schedule.name == name)
+    db.storage.schedules(&[]).await.unwrap().all.into_iter().find(|schedule| schedule.name == name)
 }
 
 pub(crate) async fn declare(db: &Database, schedules: &[DeclaredSchedule]) {
-    db.storage.declare_schedules(schedules).await.unwrap();
+    db.storage.schedules(schedules).await.unwrap();
 }
 
 pub(crate) async fn a_new_schedule_starts_now<F: Fixture>(f: F) {
@@ -69,7 +69,7 @@ pub(crate) async fn schedules_that_are_not_declared_stay<F: Fixture>(f: F) {
     declare(db, &[declared("two")]).await;
     declare(db, &[]).await;
     let names: Vec<String> =
-        db.storage.schedules().await.unwrap().0.into_iter().map(|schedule| schedule.name).collect();
+        db.storage.schedules(&[]).await.unwrap().all.into_iter().map(|schedule| schedule.name).collect();
     assert_eq!(names, ["of another program", "one", "two"]);
 }
 

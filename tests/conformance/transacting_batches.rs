@@ -79,7 +79,7 @@ pub(crate) async fn many_jobs_complete_at_once<F: Fixture>(f: F) {
             let ended = db.storage.transact(of_batch(&provided, &jobs, act)).await;
             assert!(matches!(ended, Transacted::Committed(_)), "{}: {ended:?}", provided.0);
             assert_eq!(effects(&f, provided.0).await, before + 1);
-            assert_eq!(db.storage.leases(worker, None).await.unwrap(), []);
+            assert_eq!(db.storage.leases(worker, None).await.unwrap().valid, []);
         }
     }
 }
@@ -100,7 +100,7 @@ pub(crate) async fn one_lost_lease_rolls_all_of_them_back<F: Fixture>(f: F) {
         }
         let again = claim(db, worker, 1).await.remove(0);
         let finishes = [&jobs[0], &again, &jobs[2]].map(|job| Finish::new(job, DONE));
-        assert_eq!(db.storage.finish(&finishes).await.unwrap().len(), 3, "the other leases stand");
+        assert_eq!(db.storage.finish_all(&finishes).await.unwrap().len(), 3, "the other leases stand");
     }
 }
 

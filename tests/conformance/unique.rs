@@ -77,7 +77,7 @@ pub(crate) async fn every_end_releases_the_key<F: Fixture>(f: F) {
         let claimed = claim(db, worker, 9).await;
         assert_eq!(ids(&claimed), [id, plain]);
         let finishes: Vec<_> = claimed.iter().map(|job| diesel_jobs_core::Finish::new(job, end.clone())).collect();
-        assert_eq!(db.storage.finish(&finishes).await.unwrap().len(), 2);
+        assert_eq!(db.storage.finish_all(&finishes).await.unwrap().len(), 2);
         assert_eq!(keys(&f).await, 0, "{}", end.name());
     }
     for action in [Action::Cancel, Action::Discard, Action::Delete] {

@@ -19,6 +19,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use clap::{Parser, ValueEnum};
+use diesel_jobs::storage::Chore;
 
 use crate::figure::{Figure, table};
 use crate::store::Store;
@@ -88,9 +89,13 @@ async fn measure(cli: &Cli, store: &Store) -> Result<Vec<Figure>> {
     store.fill(cli.finished, cli.waiting).await?;
     eprintln!("filled in {:.0} s", begun.elapsed().as_secs_f64());
     let begun = Instant::now();
-    let counted =
-        store.database.storage.sample_jobs().await.context("counting all jobs, as one of the workers does")?;
-    eprintln!("counted all jobs in {:.1} s: {:?}", begun.elapsed().as_secs_f64(), counted.0);
+    let counted = store
+        .database
+        .storage
+        .maintain(Chore::CountJobs, 1)
+        .await
+        .context("counting all jobs, as one of the workers does")?;
+    eprintln!("counted all jobs in {:.1} s: {:?}", begun.elapsed().as_secs_f64(), counted.rows);
     let targets = Targets::find(&store.database).await?;
     let mut figures = pages::measure(store, &targets, cli.runs, &cli.only).await?;
     figures.extend(commands::measure(store, &targets, cli.runs, &cli.only).await?);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use diesel_jobs::prelude::*;
-use diesel_jobs::storage::{Action, JobFilter, Sampling};
+use diesel_jobs::storage::{Action, Chore, JobFilter};
 use diesel_jobs::{Database as Jobs, JobState};
 use serde_json::Value;
 use tokio::process::Command;
@@ -84,9 +84,10 @@ async fn sampler(bench: &Bench, ended: u64, waiting: u64) -> Result<Run> {
     };
     let pids = pids().await?;
     let (before, begun) = (proc::cpu_seconds(&pids), Instant::now());
-    let (done, rest) = jobs.storage.sample_jobs().await?;
+    let counted = jobs.storage.maintain(Chore::CountJobs, 1).await?;
     let took = begun.elapsed();
-    ensure!(done == Sampling::Counted, "the sampler did not count: {done:?}");
+    ensure!(counted.rows == 1, "the jobs were not counted: {counted:?}");
+    let rest = counted.next.context("a count says when the next one is due")?;
     let cpu = proc::cpu_seconds(&pids).zip(before).map(|(after, before)| after - before);
     drop(jobs);
     database.close().await?;

@@ -14,10 +14,9 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use super::full_limits::end_full;
+use super::ended_waiting::end_waiting;
 use crate::crash_point::crash_point;
-use crate::recorder::{AttemptOutcome, Event};
-use crate::storage::{ExpiredJob, MOST_EXPIRED, StorageResult};
+use crate::storage::WaitEnd;
 use crate::telemetry::{self, RateLimitedWarning};
 use crate::worker::shared::Shared;
 
@@ -36,27 +35,6 @@ const BETWEEN_NOTIFICATIONS: Duration = Duration::from_secs(1);
 const BETWEEN_TOKENS: Duration = Duration::from_millis(2);
 /// How long it waits, on average, if another session admits.
 const RETRY_WHEN_BUSY: Duration = Duration::from_millis(5);
-
-/// Ends the waiting jobs that have expired.
-async fn end_expired(shared: &Shared) -> StorageResult<()> {
-    loop {
-        let expired = shared.storage.expire(shared.settings.retention.cancelled).await?;
-        shared.work.record_expired(&expired);
-        for ExpiredJob { queue, kind } in &expired {
-            shared.settings.recorders.record(|| Event::AttemptEnded {
-                queue,
-                kind,
-                outcome: AttemptOutcome::Cancelled,
-                error: None,
-                wait: None,
-                run: None,
-            });
-        }
-        if expired.len() < MOST_EXPIRED {
-            return Ok(());
-        }
-    }
-}
 
 pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let warning = RateLimitedWarning::new("admit");
@@ -96,14 +74,15 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
                         "the database refused to make held jobs available; on PostgreSQL they are in jobs.dead_letter, on SQLite they are discarded; `worker check` says what to do");
                 }
                 left_out = telemetry::left_out(left_out, found.failures);
-                if found.expired {
-                    end_expired(&shared).await.unwrap_or_else(|problem| warning.report(&problem));
-                }
-                let has_freed = found.may_be_full
-                    && end_full(&shared).await.unwrap_or_else(|problem| {
+                let end = async |found: bool, end| {
+                    let ended = if found { end_waiting(&shared, end).await } else { Ok(false) };
+                    ended.unwrap_or_else(|problem| {
                         warning.report(&problem);
                         false
-                    });
+                    })
+                };
+                end(found.expired, WaitEnd::Expired).await;
+                let has_freed = end(found.may_be_full, WaitEnd::LimitFull).await;
                 if found.admitted > 0 {
                     shared.wake.notify_one();
                 }

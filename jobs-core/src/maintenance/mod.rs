@@ -10,28 +10,24 @@
 //! | long attempts | 10 s | logs attempts that take far longer than their kind's usually do |
 //! | progress writer | 1 s, while handlers report progress | stores the newest report of each job |
 //! | freeze watcher | each heartbeat | logs that the database was frozen or thawed |
-//! | operations | 5 s; without a pause while there is one | does batches of actions on all jobs that match a filter |
 //! | settings watcher | at most 900 ms, until the worker drains | follows what operators set at run time: pauses, slots, retention |
 //! | admitter | 900 ms, at each end of a job with rules, at notifications; 5 s without rules | admits held jobs |
-//! | pruner | 60 s, the first time 5 s after the start | deletes finished jobs whose retention is over |
 //! | history writer | the end of each minute, and the shutdown | stores what this worker did |
-//! | history pruner | 60 to 90 s | joins and deletes old rows of the history |
-//! | sampler | 100 times as long as a count takes, at least 5 s | counts all jobs, one worker at a time |
+//! | chores | 60 s, the first time after 5 to 10 s | delete finished jobs whose retention is over, join and delete old rows of the history |
+//! | | 5 s; without a pause while there is one | do batches of actions on all jobs that match a filter |
+//! | | 100 times as long as a count takes, at least 5 s | count all jobs, one worker at a time |
 
 mod admitter;
+mod chores;
+mod ended_waiting;
 mod freeze_watcher;
-mod full_limits;
-mod history_pruner;
 mod history_writer;
 mod long_attempts;
-mod operations;
 mod pause;
 mod progress_writer;
-mod pruner;
 mod reconciler;
 mod rescanner;
 mod rescuer;
-mod sampler;
 mod scheduler;
 pub(crate) mod settings_watcher;
 
@@ -64,12 +60,9 @@ pub(crate) fn start(shared: &Arc<Shared>, frozen: Option<Freeze>) -> Maintenance
     services.spawn(long_attempts::run(shared.clone(), stop.clone()));
     services.spawn(progress_writer::run(shared.clone(), stop.clone()));
     services.spawn(freeze_watcher::run(shared.clone(), frozen, stop.clone()));
-    services.spawn(operations::run(shared.clone(), stop.clone()));
     services.spawn(admitter::run(shared.clone(), stop.clone()));
-    services.spawn(pruner::run(shared.clone(), stop.clone()));
     services.spawn(history_writer::run(shared.clone(), stop.clone()));
-    services.spawn(history_pruner::run(shared.clone(), stop.clone()));
-    services.spawn(sampler::run(shared.clone(), stop.clone()));
+    chores::all(shared, &stop).for_each(|chore| drop(services.spawn(chore)));
     services.close();
     Maintenance { services, stop }
 }

@@ -21,7 +21,7 @@ use crate::crash_point::crash_point;
 use crate::job_id::JobId;
 use crate::lease::{Lease, WorkerId};
 use crate::outcome::Finish;
-use crate::storage::StorageResult;
+use crate::storage::{PassOn, StorageResult};
 use crate::telemetry::{self, RateLimitedWarning};
 use crate::worker::shared::Shared;
 
@@ -81,7 +81,8 @@ async fn release_unknown_leases(shared: &Shared, worker: WorkerId) -> StorageRes
     }
     crash_point("unknown-leases");
     telemetry::released_unknown_leases(worker, unknown.len());
-    shared.storage.finish(&unknown.into_iter().map(Finish::release).collect::<Vec<_>>()).await?;
+    let releases: Vec<Finish> = unknown.into_iter().map(Finish::release).collect();
+    shared.storage.finish(&releases, PassOn::Nothing).await?;
     shared.wake.notify_one();
     shared.rescan_requested.notify_one();
     Ok(())
@@ -91,5 +92,5 @@ async fn release_unknown_leases(shared: &Shared, worker: WorkerId) -> StorageRes
 async fn valid_leases(shared: &Shared, worker: WorkerId, among: Option<&[Lease]>) -> StorageResult<HashSet<Lease>> {
     let jobs: Option<Vec<JobId>> = among.map(|leases| leases.iter().map(|lease| lease.job).collect());
     let leases = shared.storage.leases(worker, jobs.as_deref()).await?;
-    Ok(leases.into_iter().map(|(job, number)| Lease { job, number, worker }).collect())
+    Ok(leases.valid.into_iter().map(|(job, number)| Lease { job, number, worker }).collect())
 }

@@ -16,7 +16,7 @@ use crate::handler::Registration;
 use crate::new_job::{NewJob, RunAt};
 use crate::recorder::Event;
 use crate::schedule::Schedule;
-use crate::storage::{DeclaredSchedule, StorageResult, StoredSchedule};
+use crate::storage::{DeclaredSchedule, StorageResult, StoredSchedule, StoredSchedules};
 use crate::telemetry::{self, RateLimitedWarning};
 use crate::worker::shared::Shared;
 
@@ -38,14 +38,8 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let declared = declared(&shared);
     let mut is_declared = false;
     loop {
-        let ticked = async {
-            if !is_declared {
-                is_declared = shared.storage.declare_schedules(&declared).await?;
-            }
-            let sleep = tick_due_schedules(&shared, &declared).await;
-            sleep.map(|sleep| if is_declared { sleep } else { sleep.min(LOCKED) })
-        };
-        let sleep = ticked.await.unwrap_or_else(|problem| {
+        let ticked = tick_due_schedules(&shared, &declared, &mut is_declared).await;
+        let sleep = ticked.unwrap_or_else(|problem| {
             warning.report(&problem);
             LONGEST_SLEEP
         });
@@ -80,15 +74,23 @@ fn ticks_here<'a>(shared: &'a Shared, stored: &StoredSchedule) -> Option<&'a Reg
 }
 
 /// Enqueues all due ticks. Returns how long no tick will be due.
-async fn tick_due_schedules(shared: &Shared, declared: &[DeclaredSchedule]) -> StorageResult<Duration> {
-    let (mut schedules, mut now) = shared.storage.schedules().await?;
-    if declared.iter().any(|one| schedules.iter().all(|stored| stored.name != one.name)) {
+async fn tick_due_schedules(
+    shared: &Shared,
+    declared: &[DeclaredSchedule],
+    is_declared: &mut bool,
+) -> StorageResult<Duration> {
+    let mut schedules = shared.storage.schedules(if *is_declared { &[] } else { declared }).await?;
+    if declared.iter().any(|one| schedules.all.iter().all(|stored| stored.name != one.name)) {
         // The row was removed, although the code still declares the schedule.
-        shared.storage.declare_schedules(declared).await?;
-        (schedules, now) = shared.storage.schedules().await?;
+        schedules = shared.storage.schedules(declared).await?;
     }
-    let mut sleep = if schedules.is_empty() { LONGEST_SLEEP_WITHOUT } else { LONGEST_SLEEP };
-    for stored in schedules.iter().filter(|stored| !stored.paused) {
+    *is_declared |= !schedules.is_locked;
+    let StoredSchedules { all, now, .. } = schedules;
+    let mut sleep = if all.is_empty() { LONGEST_SLEEP_WITHOUT } else { LONGEST_SLEEP };
+    if !*is_declared {
+        sleep = LOCKED;
+    }
+    for stored in all.iter().filter(|stored| !stored.paused) {
         let Some(registration) = ticks_here(shared, stored) else { continue };
         let schedule = match Schedule::parse(&stored.expression, &stored.timezone) {
             Ok(schedule) => schedule,

@@ -1,6 +1,7 @@
 //! The input of a claim.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::lease::WorkerId;
 
@@ -26,6 +27,19 @@ impl Wanted {
     pub fn total(&self) -> usize {
         self.slots.saturating_add(self.prefetch)
     }
+}
+
+/// The waiting jobs for whose due time a worker asks. Internal, and exhaustive, so that no code of ours misses a
+/// variant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// Those that may be claimed once they are due. Jobs that become due later than `within` may be left out.
+    Available {
+        /// How far ahead to look.
+        within: Duration,
+    },
+    /// Those that are held for a rule. Only workers that run until nothing is left ask for them.
+    Held,
 }
 
 /// A claim: the jobs that a worker asks for.

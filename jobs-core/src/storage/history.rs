@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::StorageResult;
-use crate::history::{Fold, HistoryBatch, KindRate, Point, QueueRates, WorkFilter};
+use crate::history::{KindRate, Point, QueueRates, WorkFilter};
 use crate::job_event::{Events, EventsSince};
 use crate::stats::{DeadRows, LeasedJob, Sample, Stats};
 
@@ -51,34 +51,6 @@ pub trait History: Send + Sync + 'static {
     /// "none"`), and starts of attempts that ended between two calls. If hundreds of newer jobs exist, it also misses
     /// ends of jobs that are kept for ever.
     async fn events(&self, since: &EventsSince) -> StorageResult<Events>;
-}
-
-/// What a turn of the sampler did. Internal, and exhaustive, so that no code of ours misses a variant.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Sampling {
-    /// It counted all jobs.
-    Counted,
-    /// Another worker counts, or has counted a short time ago.
-    NotDue,
-    /// It did not count, for this reason.
-    Rested(String),
-}
-
-/// What workers write about their work.
-#[async_trait]
-pub trait Statistics: Send + Sync {
-    /// Stores what this worker did. A batch that was stored before is not stored again.
-    async fn record_history(&self, batch: &HistoryBatch) -> StorageResult<()>;
-
-    /// Joins old rows of the history, at most `limit` of them. Returns how many were joined.
-    async fn fold_history(&self, fold: Fold, limit: usize) -> StorageResult<usize>;
-
-    /// Deletes rows of the history that are older than `keep`, at most `limit`. Returns how many.
-    async fn prune_history(&self, keep: Duration, limit: usize) -> StorageResult<usize>;
-
-    /// Counts all jobs, if it is this worker's turn. Returns what it did, and the time until the next turn of any
-    /// worker.
-    async fn sample_jobs(&self) -> StorageResult<(Sampling, Duration)>;
 }
 
 /// After a count, all workers rest for this many times the time that it took. So counting takes at most a hundredth of

@@ -12,13 +12,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use super::{
-    Admission, Beat, Cancelled, Claim, Connections, DeclaredSchedule, EndedByLimit, ExpiredJob, Finished, Heartbeat,
-    Limits, Loaded, Loading, Notifications, OperationId, OperationRecord, Operations, Registration, RescanReason,
-    Rescanned, RescuePolicy, Rescued, Sampling, Schedules, Statistics, Storage, StorageResult, StoredSchedule,
-    Transacted, Transaction, WorkerInfo,
+    Admission, Beat, Chore, Claim, DeclaredSchedule, EndedWaiting, Finished, Heartbeat, Leases, Loaded, Loading,
+    Maintained, PassOn, RescanReason, Rescanned, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule,
+    StoredSchedules, Transacted, Transaction, WaitEnd, Waiting, WorkerInfo,
 };
-use crate::discarded::DiscardRule;
-use crate::history::{Fold, HistoryBatch};
+use crate::history::HistoryBatch;
 use crate::installation::Installation;
 use crate::job_id::JobId;
 use crate::lease::{ClaimedJob, WorkerId};
@@ -101,49 +99,46 @@ impl Storage for Instrumented {
         timed(&self.recorders, "claim", self.storage.claim(claim)).await
     }
 
-    async fn next_due(&self, claim: &Claim, within: Duration) -> StorageResult<Option<Duration>> {
-        timed(&self.recorders, "next_due", self.storage.next_due(claim, within)).await
+    async fn next_due(&self, claim: &Claim, waiting: Waiting) -> StorageResult<Option<Duration>> {
+        let operation = match waiting {
+            Waiting::Available { .. } => "next_due",
+            Waiting::Held => "next_held",
+        };
+        timed(&self.recorders, operation, self.storage.next_due(claim, waiting)).await
     }
 
     async fn rescan(&self, claim: &Claim, reason: RescanReason) -> StorageResult<Rescanned> {
         timed(&self.recorders, "rescan", self.storage.rescan(claim, reason)).await
     }
 
-    async fn finish(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>> {
-        timed(&self.recorders, "finish", self.storage.finish(batch)).await
-    }
-
-    async fn finish_and_pass_on(&self, batch: &[Finish], next: Option<&Claim>) -> StorageResult<Finished> {
-        timed(&self.recorders, "finish", self.storage.finish_and_pass_on(batch, next)).await
+    async fn finish(&self, batch: &[Finish], pass_on: PassOn<'_>) -> StorageResult<Finished> {
+        timed(&self.recorders, "finish", self.storage.finish(batch, pass_on)).await
     }
 
     async fn overrides(&self) -> StorageResult<Overrides> {
         timed(&self.recorders, "overrides", self.storage.overrides()).await
     }
 
-    async fn leases(&self, worker: WorkerId, among: Option<&[JobId]>) -> StorageResult<Vec<(JobId, i32)>> {
+    async fn leases(&self, worker: WorkerId, among: Option<&[JobId]>) -> StorageResult<Leases> {
         timed(&self.recorders, "leases", self.storage.leases(worker, among)).await
-    }
-
-    async fn cancelled(&self, jobs: &[JobId]) -> StorageResult<Vec<Cancelled>> {
-        timed(&self.recorders, "cancelled", self.storage.cancelled(jobs)).await
     }
 
     async fn store_progress(&self, reports: &[ProgressReport]) -> StorageResult<()> {
         timed(&self.recorders, "store_progress", self.storage.store_progress(reports)).await
     }
 
+    async fn record_history(&self, batch: &HistoryBatch) -> StorageResult<()> {
+        timed(&self.recorders, "record_history", self.storage.record_history(batch)).await
+    }
+
     async fn rescue(&self, policy: RescuePolicy) -> StorageResult<Rescued> {
         timed(&self.recorders, "rescue", self.storage.rescue(policy)).await
     }
 
-    async fn prune(&self, limit: usize) -> StorageResult<usize> {
-        timed(&self.recorders, "prune", self.storage.prune(limit)).await
+    async fn maintain(&self, chore: Chore, limit: usize) -> StorageResult<Maintained> {
+        timed(&self.recorders, chore.as_str(), self.storage.maintain(chore, limit)).await
     }
-}
 
-#[async_trait]
-impl Registration for Instrumented {
     async fn register(&self, worker: &WorkerInfo) -> StorageResult<()> {
         timed(&self.recorders, "register", self.storage.register(worker)).await
     }
@@ -157,13 +152,6 @@ impl Registration for Instrumented {
         Ok(Box::new(InstrumentedHeartbeat { heartbeat, recorders: self.recorders.clone() }))
     }
 
-    async fn declare_discard_rules(&self, kinds: &[String], rules: &[DiscardRule]) -> StorageResult<()> {
-        timed(&self.recorders, "declare_discard_rules", self.storage.declare_discard_rules(kinds, rules)).await
-    }
-}
-
-#[async_trait]
-impl Connections for Instrumented {
     fn provides(&self, connection: TypeId) -> bool {
         self.storage.provides(connection)
     }
@@ -179,70 +167,28 @@ impl Connections for Instrumented {
     async fn load(&self, loading: Loading) -> Loaded {
         timed(&self.recorders, "load", self.storage.load(loading)).await
     }
-}
 
-#[async_trait]
-impl Operations for Instrumented {
-    async fn step_operation(&self, only: Option<OperationId>, limit: usize) -> StorageResult<Option<OperationRecord>> {
-        timed(&self.recorders, "step_operation", self.storage.step_operation(only, limit)).await
-    }
-}
-
-#[async_trait]
-impl Limits for Instrumented {
     async fn admit(&self, sweeps: bool) -> StorageResult<Admission> {
         timed(&self.recorders, "admit", self.storage.admit(sweeps)).await
     }
 
-    async fn expire(&self, keep: Duration) -> StorageResult<Vec<ExpiredJob>> {
-        timed(&self.recorders, "expire", self.storage.expire(keep)).await
+    async fn end_waiting(&self, end: WaitEnd, retention: Retention) -> StorageResult<Vec<EndedWaiting>> {
+        let operation = match end {
+            WaitEnd::Expired => "expire",
+            WaitEnd::LimitFull => "end_full",
+        };
+        timed(&self.recorders, operation, self.storage.end_waiting(end, retention)).await
     }
 
-    async fn end_full(&self, retention: Retention) -> StorageResult<Vec<EndedByLimit>> {
-        timed(&self.recorders, "end_full", self.storage.end_full(retention)).await
-    }
-
-    async fn next_held(&self, claim: &Claim) -> StorageResult<Option<Duration>> {
-        timed(&self.recorders, "next_held", self.storage.next_held(claim)).await
-    }
-}
-
-#[async_trait]
-impl Schedules for Instrumented {
-    async fn declare_schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<bool> {
-        timed(&self.recorders, "declare_schedules", self.storage.declare_schedules(declared)).await
-    }
-
-    async fn schedules(&self) -> StorageResult<(Vec<StoredSchedule>, DateTime<Utc>)> {
-        timed(&self.recorders, "schedules", self.storage.schedules()).await
+    async fn schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<StoredSchedules> {
+        let operation = if declared.is_empty() { "schedules" } else { "declare_schedules" };
+        timed(&self.recorders, operation, self.storage.schedules(declared)).await
     }
 
     async fn tick(&self, schedule: &StoredSchedule, last_tick: DateTime<Utc>, jobs: &[NewJob]) -> StorageResult<bool> {
         timed(&self.recorders, "tick", self.storage.tick(schedule, last_tick, jobs)).await
     }
-}
 
-#[async_trait]
-impl Statistics for Instrumented {
-    async fn record_history(&self, batch: &HistoryBatch) -> StorageResult<()> {
-        timed(&self.recorders, "record_history", self.storage.record_history(batch)).await
-    }
-
-    async fn fold_history(&self, fold: Fold, limit: usize) -> StorageResult<usize> {
-        timed(&self.recorders, "fold_history", self.storage.fold_history(fold, limit)).await
-    }
-
-    async fn prune_history(&self, keep: Duration, limit: usize) -> StorageResult<usize> {
-        timed(&self.recorders, "prune_history", self.storage.prune_history(keep, limit)).await
-    }
-
-    async fn sample_jobs(&self) -> StorageResult<(Sampling, Duration)> {
-        timed(&self.recorders, "sample_jobs", self.storage.sample_jobs()).await
-    }
-}
-
-#[async_trait]
-impl Notifications for Instrumented {
     async fn set_idle(&self, worker: WorkerId, idle: bool) -> StorageResult<()> {
         timed(&self.recorders, "set_idle", self.storage.set_idle(worker, idle)).await
     }

@@ -27,6 +27,8 @@ pub struct WorkerInfo {
     pub slots: Vec<(String, usize)>,
     /// The kinds that its program knows.
     pub kinds: Vec<String>,
+    /// What its program enqueues when jobs of these kinds are discarded. Kinds without a rule enqueue nothing.
+    pub discard_rules: Vec<DiscardRule>,
     /// How long after its last heartbeat a rescue may make its jobs available again.
     pub lease: Duration,
 }
@@ -34,8 +36,8 @@ pub struct WorkerInfo {
 impl WorkerInfo {
     /// A worker without a name, queues and kinds.
     pub fn new(id: WorkerId, lease: Duration) -> Self {
-        let (queues, slots, kinds) = (Vec::new(), Vec::new(), Vec::new());
-        Self { id, host: String::new(), pid: 1, queues, version: None, slots, kinds, lease }
+        let (queues, slots, kinds, discard_rules) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { id, host: String::new(), pid: 1, queues, version: None, slots, kinds, discard_rules, lease }
     }
 }
 
@@ -57,22 +59,4 @@ pub trait Heartbeat: Send {
     /// [releases](super::RescuePolicy::decide) its jobs. Returns `None` if it was declared dead: then all its leases
     /// are lost.
     async fn beat(&mut self, drains: bool) -> StorageResult<Option<Beat>>;
-}
-
-/// What a database does for the list of workers.
-#[async_trait]
-pub trait Registration: Send + Sync {
-    /// Registers the worker. The time of its first heartbeat is now.
-    async fn register(&self, worker: &WorkerInfo) -> StorageResult<()>;
-
-    /// Stores what is enqueued when jobs of these kinds are discarded. Kinds without a rule get none. A discard, by a
-    /// [finish](super::Storage::finish) or a [rescue](super::Storage::rescue), enqueues that job in its own
-    /// transaction.
-    async fn declare_discard_rules(&self, kinds: &[String], rules: &[DiscardRule]) -> StorageResult<()>;
-
-    /// Removes the worker from the list. Its leases must be finished or released before that.
-    async fn deregister(&self, worker: WorkerId) -> StorageResult<()>;
-
-    /// Opens the worker's connection for heartbeats, on the calling runtime.
-    async fn open_heartbeat(&self, worker: WorkerId) -> StorageResult<Box<dyn Heartbeat>>;
 }

@@ -1,10 +1,8 @@
 //! What the scheduler needs from a database.
 
-use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::StorageResult;
 use crate::job_options::JobOptions;
 use crate::new_job::{NewJob, RunAt};
 use crate::rules::Rules;
@@ -81,20 +79,13 @@ pub struct DeclaredSchedule {
     pub catch_up: CatchUp,
 }
 
-/// Schedules as they are stored.
-#[async_trait]
-pub trait Schedules: Send + Sync {
-    /// Stores the schedules that the code declares. New ones start now, and changed ones continue from now. Others are
-    /// not changed, because a newer program may have declared them. What an operator has added or changed stays, and
-    /// what the code declares is stored beside it. Returns `false` if one could not be changed yet, because another
-    /// session has locked its row.
-    async fn declare_schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<bool>;
-
-    /// All schedules, and the database's time.
-    async fn schedules(&self) -> StorageResult<(Vec<StoredSchedule>, DateTime<Utc>)>;
-
-    /// Moves a schedule to the new `last_tick` and enqueues the jobs of its ticks, in one transaction. It does so only
-    /// if the stored `last_tick` is still that of `schedule`. Returns `false` if another worker has changed it, or
-    /// another session has locked the row.
-    async fn tick(&self, schedule: &StoredSchedule, last_tick: DateTime<Utc>, jobs: &[NewJob]) -> StorageResult<bool>;
+/// All schedules as they are stored.
+#[derive(Clone, Debug, Default)]
+pub struct StoredSchedules {
+    /// The schedules.
+    pub all: Vec<StoredSchedule>,
+    /// The database's time.
+    pub now: DateTime<Utc>,
+    /// Declared schedules that could not be changed yet, because another session has locked their rows.
+    pub is_locked: bool,
 }

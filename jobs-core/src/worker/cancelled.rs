@@ -18,7 +18,8 @@ impl Shared {
             return;
         }
         let jobs: Vec<JobId> = unknown.keys().copied().collect();
-        for cancelled in self.storage.cancelled(&jobs).await.unwrap_or_default() {
+        let worker = *self.id.borrow();
+        for cancelled in self.storage.leases(worker, Some(&jobs)).await.unwrap_or_default().cancelled {
             if let Some(ctx) = unknown.get(&cancelled.job)
                 && ctx.stop().mark_cancelled()
             {

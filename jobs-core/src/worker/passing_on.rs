@@ -10,7 +10,7 @@ use super::shared::Shared;
 use crate::context::JobContext;
 use crate::crash_point::crash_point;
 use crate::outcome::{Finish, Transition};
-use crate::storage::{Claim, Finished, StorageResult};
+use crate::storage::{Claim, Finished, PassOn, StorageResult};
 
 /// A worker with more queues claims in the usual way: each finish would have to name all queues.
 const MOST_QUEUES: usize = 100;
@@ -20,10 +20,10 @@ impl Shared {
     /// many jobs were claimed.
     pub(super) async fn finish_and_claim(&self, batch: &[Finish]) -> StorageResult<(Finished, Vec<Report>, usize)> {
         let Some(next) = self.next_for(batch) else {
-            return Ok((self.storage.finish_and_pass_on(batch, None).await?, Vec::new(), 0));
+            return Ok((self.storage.finish(batch, PassOn::Permits).await?, Vec::new(), 0));
         };
         let _claiming = self.claiming.read().await;
-        let answer = self.storage.finish_and_pass_on(batch, Some(&next)).await;
+        let answer = self.storage.finish(batch, PassOn::PermitsAndClaim(&next)).await;
         // The statement may have claimed jobs although its reply was lost.
         let mut finished = answer.inspect_err(|_| self.needs_reconcile.store(true, Ordering::Release))?;
         let claimed = std::mem::take(&mut finished.claimed);

@@ -191,7 +191,6 @@ impl Shared {
         installation.admit(self.settings.environment.as_deref())?;
         self.frozen.send_replace(installation.frozen.is_some());
         self.storage.register(info).await?;
-        self.storage.declare_discard_rules(&self.registry.kinds(), self.registry.discard_rules()).await?;
         self.health.registered();
         Ok(installation)
     }
@@ -205,6 +204,7 @@ impl Shared {
             version: self.settings.program_version.clone(),
             slots: self.settings.queues.clone().into_iter().collect(),
             kinds: self.registry.kinds(),
+            discard_rules: self.registry.discard_rules().to_vec(),
             lease: self.settings.lease,
         }
     }

@@ -12,6 +12,7 @@ use super::stats::WorkerStats;
 use super::valid_leases::valid_leases;
 use crate::crash_point::crash_point;
 use crate::outcome::{Finish, Transition};
+use crate::storage::PassOn;
 use crate::telemetry;
 
 /// The time that handlers get after they were asked to stop. The same time is then waited for the ends of the attempts.
@@ -82,8 +83,8 @@ async fn release_all(shared: &Shared) {
     let leases = shared.leases.held();
     let releases: Vec<Finish> = leases.iter().copied().map(Finish::release).collect();
     let released = async {
-        let moved = shared.storage.finish(&releases).await?;
-        moved.iter().for_each(|_| shared.counters.count_finished(&Transition::Release));
+        let finished = shared.storage.finish(&releases, PassOn::Nothing).await?;
+        finished.moved.iter().for_each(|_| shared.counters.count_finished(&Transition::Release));
         valid_leases(&*shared.storage, &leases).await
     };
     match released.await {

@@ -15,7 +15,7 @@ pub(super) async fn valid_leases(storage: &dyn Storage, leases: &[Lease]) -> Sto
     }
     let mut valid = HashSet::new();
     for (worker, jobs) in jobs {
-        let found: HashSet<(JobId, i32)> = storage.leases(worker, Some(&jobs)).await?.into_iter().collect();
+        let found: HashSet<(JobId, i32)> = storage.leases(worker, Some(&jobs)).await?.valid.into_iter().collect();
         let of_worker = leases.iter().filter(|lease| lease.worker == worker);
         valid.extend(of_worker.filter(|lease| found.contains(&(lease.job, lease.number))));
     }

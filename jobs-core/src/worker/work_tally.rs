@@ -11,7 +11,7 @@ use crate::context::JobContext;
 use crate::history::{HistoryRow, OTHER, WorkCounts, fold};
 use crate::outcome::Transition;
 use crate::state::JobState;
-use crate::storage::{CrashedAttempt, EndedByLimit, ExpiredJob};
+use crate::storage::{CrashedAttempt, EndedWaiting};
 
 /// How many parts there are, so that threads do not wait for each other.
 const PARTS: usize = 4;
@@ -112,16 +112,9 @@ impl WorkTally {
         }
     }
 
-    /// Counts jobs that were cancelled because they have expired while they waited.
-    pub(crate) fn record_expired(&self, jobs: &[ExpiredJob]) {
-        for ExpiredJob { queue, kind } in jobs {
-            self.part().counts(queue, kind).cancelled += 1;
-        }
-    }
-
-    /// Counts jobs that have ended because their limit was full.
-    pub(crate) fn record_ended(&self, jobs: &[EndedByLimit]) {
-        for EndedByLimit { queue, kind, state } in jobs {
+    /// Counts jobs that have ended while they waited.
+    pub(crate) fn record_ended(&self, jobs: &[EndedWaiting]) {
+        for EndedWaiting { queue, kind, state } in jobs {
             let mut part = self.part();
             let counts = part.counts(queue, kind);
             *if *state == JobState::Discarded { &mut counts.discarded } else { &mut counts.cancelled } += 1;

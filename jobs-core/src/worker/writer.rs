@@ -282,7 +282,7 @@ impl Writer {
         for (worker, mut leases) in missing {
             let jobs: Vec<JobId> = leases.iter().map(|lease| lease.job).collect();
             match self.shared.storage.leases(worker, Some(&jobs)).await {
-                Ok(found) => leases.retain(|lease| found.contains(&(lease.job, lease.number))),
+                Ok(found) => leases.retain(|lease| found.valid.contains(&(lease.job, lease.number))),
                 Err(problem) => self.warning.report(&problem),
             }
             valid.extend(leases);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use chrono::DateTime;
 use diesel_async::{AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _};
-use diesel_jobs_core::storage::{Claim, Registration as _, RescanReason, Rescanned, Storage as _, Wanted, WorkerInfo};
+use diesel_jobs_core::storage::{Claim, PassOn, RescanReason, Rescanned, Storage as _, Waiting, Wanted, WorkerInfo};
 use diesel_jobs_core::{Finish, NewJob, Transition, WorkerId};
 
 use super::PgStorage;
@@ -76,7 +76,7 @@ impl World {
             // The lag of two seconds must pass. A busy machine waits longer, and finds nothing as well.
             tokio::time::sleep(Duration::from_millis(1_300)).await;
             assert_eq!(self.storage.claim(&self.claim).await.unwrap().len(), 0);
-            self.storage.next_due(&self.claim, Duration::from_secs(3)).await.unwrap();
+            self.storage.next_due(&self.claim, Waiting::Available { within: Duration::from_secs(3) }).await.unwrap();
         }
     }
 
@@ -163,9 +163,9 @@ async fn a_rescan_finds_what_claims_pass_by_and_says_when_it_could_not_look() {
     world.a_while().await;
     let (storage, claim) = (world.storage.clone(), world.claim.clone());
     assert_eq!(storage.rescan(&claim, RescanReason::Requested).await.unwrap(), Rescanned::Nothing);
-    storage.finish(&[Finish::new(&held, Transition::Release)]).await.unwrap();
+    storage.finish(&[Finish::new(&held, Transition::Release)], PassOn::Nothing).await.unwrap();
     assert_eq!(storage.claim(&claim).await.unwrap().len(), 0, "it is back below the floor");
-    assert_eq!(storage.next_due(&claim, Duration::MAX).await.unwrap(), None);
+    assert_eq!(storage.next_due(&claim, Waiting::Available { within: Duration::MAX }).await.unwrap(), None);
 
     world.sql("begin; select pg_advisory_xact_lock(1785684595, 5)").await;
     assert_eq!(storage.rescan(&claim, RescanReason::Requested).await.unwrap(), Rescanned::Refused);
@@ -350,7 +350,7 @@ async fn a_clock_that_was_set_back_leaves_no_floor_ahead() {
     });
     crate::enqueue_all(&mut world.conn, vec![NewJob::raw("k", "{}")]).await.unwrap();
     assert_eq!(world.storage.claim(&world.claim).await.unwrap().len(), 0);
-    world.storage.next_due(&world.claim, Duration::from_secs(3)).await.unwrap();
+    world.storage.next_due(&world.claim, Waiting::Available { within: Duration::from_secs(3) }).await.unwrap();
     assert_eq!(world.storage.claim(&world.claim).await.unwrap().len(), 1, "the step was noticed");
     world.end().await;
 }
@@ -383,6 +383,10 @@ async fn a_claim_from_many_queues_costs_what_the_queues_with_jobs_cost() {
     assert_eq!(world.claim_all(3).await, 3);
     crate::enqueue_all(&mut world.conn, names.iter().map(|queue| job(queue)).collect::<Vec<_>>()).await.unwrap();
     assert_eq!(world.claim_all(1000).await, 1000, "every queue has its turn");
-    assert_eq!(world.storage.next_due(&world.claim, Duration::MAX).await.unwrap(), None, "nothing is left");
+    assert_eq!(
+        world.storage.next_due(&world.claim, Waiting::Available { within: Duration::MAX }).await.unwrap(),
+        None,
+        "nothing is left"
+    );
     world.end().await;
 }

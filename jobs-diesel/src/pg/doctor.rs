@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use diesel::sql_types::{Bool, Text};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::health_checks;
-use diesel_jobs_core::storage::{Doctor, Finding, Objectives, Schedules as _, Severity, StorageResult};
+use diesel_jobs_core::storage::{Doctor, Finding, Objectives, Severity, Storage as _, StorageResult, StoredSchedules};
 use futures_util::StreamExt as _;
 
 use super::queries::doctor::{CHECKS, CHECKS_FROM_15, NOTIFICATIONS, examine, schema_objects::schema_objects};
@@ -80,8 +80,8 @@ impl Doctor for PgStorage {
             Ok(found) => findings.extend(found),
             Err(problem) => findings.push(skipped("clock_skew", problem)),
         }
-        match self.schedules().await {
-            Ok((schedules, now)) => findings.extend(health_checks::schedules(&schedules, now, removal)),
+        match self.schedules(&[]).await {
+            Ok(StoredSchedules { all, now, .. }) => findings.extend(health_checks::schedules(&all, now, removal)),
             Err(problem) => findings.push(skipped("schedule", problem)),
         }
         // Workers are not notified while that queue is well filled, and when it is full no session can notify.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use diesel_async::RunQueryDsl;
-use diesel_jobs_core::storage::{Claim, Finished, StorageResult};
+use diesel_jobs_core::storage::{Claim, Finished, PassOn, StorageResult};
 use diesel_jobs_core::{Finish, JobId};
 
 use super::queries::expire::{self, ForgetQuery};
@@ -19,17 +19,8 @@ fn without<'a>(batch: &[Finish], moved: &[JobId]) -> Cow<'a, [Finish]> {
     batch.iter().filter(|one| !moved.contains(&one.lease.job)).cloned().collect()
 }
 
-/// What happens to the permits of completed jobs.
-#[derive(Clone, Copy)]
-pub(super) enum PassesOn<'a> {
-    /// They are free.
-    Nothing,
-    /// Held jobs get them. If the claim is given, those of these jobs that it wants are claimed.
-    Permits(Option<&'a Claim>),
-}
-
 impl PgStorage {
-    pub(super) async fn finish_all(&self, batch: &[Finish], passes_on: PassesOn<'_>) -> StorageResult<Finished> {
+    pub(super) async fn finish_all(&self, batch: &[Finish], pass_on: PassOn<'_>) -> StorageResult<Finished> {
         if batch.is_empty() {
             return Ok(Finished::default());
         }
@@ -45,9 +36,10 @@ impl PgStorage {
             stripped = batch.iter().map(Finish::without_output).collect();
             &stripped
         };
-        let mut finished = match passes_on {
-            PassesOn::Permits(next) => self.pass_on(batch, next).await?,
-            PassesOn::Nothing => Finished::default(),
+        let mut finished = match pass_on {
+            PassOn::PermitsAndClaim(next) => self.pass_on(batch, Some(next)).await?,
+            PassOn::Permits => self.pass_on(batch, None).await?,
+            PassOn::Nothing => Finished::default(),
         };
         if finished.moved.len() < batch.len() {
             // Batches without limits are neither searched nor copied.

@@ -12,9 +12,9 @@ use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use diesel_async::RunQueryDsl;
 use diesel_jobs_core::history::{
-    Fold, HistoryBatch, KindRate, Point, QueueRates, SeriesBounds, WorkFilter, kind_rates, points, queue_rates,
+    HistoryBatch, KindRate, Point, QueueRates, SeriesBounds, WorkFilter, kind_rates, points, queue_rates,
 };
-use diesel_jobs_core::storage::{History, Sampling, Statistics, StorageResult, rest_after};
+use diesel_jobs_core::storage::{History, Maintained, StorageResult, rest_after};
 use diesel_jobs_core::{DeadRows, Events, EventsSince, KindStats, LeasedJob, LongQueues, Sample, Stats, StorageError};
 
 use super::native::RawJson;
@@ -26,7 +26,7 @@ use super::queries::queue_depths::{DepthRow, QueueDepthsQuery, read as read_dept
 use super::queries::queue_rates::{QueueRatesQuery, QueueRatesRow};
 use super::queries::record_history::RecordHistoryQuery;
 use super::queries::series::{OutcomesQuery, SeriesQuery, SeriesRow, read as read_series};
-use super::queries::{clock, events, fold_history, inspect, running_jobs, sample};
+use super::queries::{clock, events, inspect, running_jobs, sample};
 use super::{PgStorage, run};
 use crate::stored_history::JobCounts;
 
@@ -148,40 +148,31 @@ impl History for PgStorage {
     }
 }
 
-#[async_trait]
-impl Statistics for PgStorage {
-    async fn record_history(&self, batch: &HistoryBatch) -> StorageResult<()> {
+impl PgStorage {
+    pub(super) async fn store_history(&self, batch: &HistoryBatch) -> StorageResult<()> {
         let rows = RawJson(json(&batch.rows)?);
         let query =
             || RecordHistoryQuery { batch: batch.id, age: batch.middle.elapsed().as_secs_f64(), rows: rows.clone() };
         run!(self, "record_history", conn => RunQueryDsl::execute(query(), conn)).map(drop)
     }
 
-    async fn fold_history(&self, fold: Fold, limit: usize) -> StorageResult<usize> {
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        run!(self, "fold_history", conn => fold_history::fold_history(conn, fold, limit))
-    }
-
-    async fn prune_history(&self, keep: Duration, limit: usize) -> StorageResult<usize> {
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        run!(self, "prune_history", conn => fold_history::prune_history(conn, keep, limit))
-    }
-
-    async fn sample_jobs(&self) -> StorageResult<(Sampling, Duration)> {
+    /// Counts all jobs, if it is this worker's turn.
+    pub(super) async fn sample_jobs(&self) -> StorageResult<Maintained> {
+        let none = Maintained::default();
         if let Some(wait) = run!(self, "take_sample_turn", conn => sample::take_turn(conn))? {
-            return Ok((Sampling::NotDue, wait));
+            return Ok(Maintained { next: Some(wait), ..none });
         }
         let dead: (f64, i64) = run!(self, "dead_rows", conn => RunQueryDsl::get_result(DeadRowsQuery, conn))?;
         if let Some(reason) = reason(dead) {
             run!(self, "rest_sample", conn => sample::rest(conn, &reason, REST))?;
-            return Ok((Sampling::Rested(reason), REST));
+            return Ok(Maintained { rested: Some(reason), next: Some(REST), ..none });
         }
         let began = Instant::now();
         let counts = RawJson(json(&self.count_jobs().await?)?);
         let took = began.elapsed();
         let rest = rest_after(took, SAMPLE_EVERY);
         run!(self, "store_sample", conn => sample::store(conn, took, counts.clone(), rest))?;
-        Ok((Sampling::Counted, rest))
+        Ok(Maintained { rows: 1, next: Some(rest), ..none })
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _};
-use diesel_jobs_core::storage::{Claim, Registration as _, Wanted, WorkerInfo};
+use diesel_jobs_core::storage::{Claim, Storage as _, Wanted, WorkerInfo};
 use diesel_jobs_core::{NewJob, WorkerId};
 use futures_util::future::join_all;
 use rand::rngs::StdRng;

@@ -1,6 +1,7 @@
 //! The storage interface on PostgreSQL. The comments on each operation are in the file of its statement, in `queries`.
 
 use std::any::TypeId;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
@@ -8,18 +9,18 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
+use diesel_jobs_core::history::HistoryBatch;
 use diesel_jobs_core::storage::{
-    Admission, Cancelled, Claim, Connections, CrashedAttempt, DeclaredSchedule, EndedByLimit, ExpiredJob, Finished,
-    Heartbeat, Limits, Loaded, Loading, Notifications, Overrides, Registration, RescanReason, Rescanned, RescuePolicy,
-    Rescued, Schedules, Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
+    Admission, Cancelled, Chore, Claim, CrashedAttempt, DeclaredSchedule, EndedWaiting, Finished, Heartbeat, Leases,
+    Loaded, Loading, Maintained, Overrides, PassOn, RescanReason, Rescanned, RescuePolicy, Rescued, Storage,
+    StorageResult, StoredSchedule, StoredSchedules, Transacted, Transaction, WaitEnd, Waiting, WorkerInfo,
 };
 use diesel_jobs_core::{
-    ClaimedJob, DiscardRule, Finish, Installation, JobId, NewJob, ProgressReport, Retention, WorkerId,
+    ClaimedJob, Finish, Installation, JobId, JobState, NewJob, ProgressReport, Retention, WorkerId,
 };
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::finish::PassesOn;
 use super::heartbeat_connection::PgHeartbeat;
 use super::queries::cancelled::CancelledQuery;
 use super::queries::declare_discard_rules::DeclareDiscardRulesQuery;
@@ -30,7 +31,7 @@ use super::queries::overrides::{OverrideRow, OverridesQuery, overrides};
 use super::queries::progress::StoreProgressQuery;
 use super::queries::prune::PruneQuery;
 use super::queries::rescue::RescueQuery;
-use super::queries::{admit, full_limits, installation, leases, schedule, tick, worker};
+use super::queries::{admit, fold_history, full_limits, installation, leases, schedule, tick, worker};
 use super::{PgStorage, load, migrate, native, notify, run, transact, unavailable};
 use crate::meaning::row;
 
@@ -61,31 +62,33 @@ impl Storage for PgStorage {
         Ok(jobs)
     }
 
-    async fn next_due(&self, claim: &Claim, within: Duration) -> StorageResult<Option<Duration>> {
-        self.find_next_due(claim, within).await
+    async fn next_due(&self, claim: &Claim, waiting: Waiting) -> StorageResult<Option<Duration>> {
+        match waiting {
+            Waiting::Available { within } => self.find_next_due(claim, within).await,
+            Waiting::Held => run!(self, "next_held", conn => admit::next_held(conn, claim)),
+        }
     }
 
     async fn rescan(&self, claim: &Claim, reason: RescanReason) -> StorageResult<Rescanned> {
         self.find_stragglers(claim, reason).await
     }
 
-    async fn finish(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>> {
-        Ok(self.finish_all(batch, PassesOn::Nothing).await?.moved)
+    async fn finish(&self, batch: &[Finish], pass_on: PassOn<'_>) -> StorageResult<Finished> {
+        self.finish_all(batch, pass_on).await
     }
 
-    async fn finish_and_pass_on(&self, batch: &[Finish], next: Option<&Claim>) -> StorageResult<Finished> {
-        self.finish_all(batch, PassesOn::Permits(next)).await
-    }
-
-    async fn leases(&self, worker: WorkerId, among: Option<&[JobId]>) -> StorageResult<Vec<(JobId, i32)>> {
+    async fn leases(&self, worker: WorkerId, among: Option<&[JobId]>) -> StorageResult<Leases> {
         let leases = run!(self, "leases", conn => leases::leases(conn, worker, among))?;
-        Ok(leases.into_iter().map(|(id, number)| (JobId(id), number)).collect())
-    }
-
-    async fn cancelled(&self, jobs: &[JobId]) -> StorageResult<Vec<Cancelled>> {
-        let query = || CancelledQuery { ids: jobs.iter().map(|job| job.0).collect() };
-        let rows: Vec<(i64, Option<String>)> = run!(self, "cancelled", conn => query().load(conn))?;
-        Ok(rows.into_iter().map(|(job, by)| Cancelled { job: JobId(job), by }).collect())
+        let valid: Vec<(JobId, i32)> = leases.into_iter().map(|(id, number)| (JobId(id), number)).collect();
+        let cancelled = match without(among.unwrap_or_default(), &valid) {
+            lost if lost.is_empty() => Vec::new(),
+            lost => {
+                let query = || CancelledQuery { ids: lost.clone() };
+                let rows: Vec<(i64, Option<String>)> = run!(self, "cancelled", conn => query().load(conn))?;
+                rows.into_iter().map(|(job, by)| Cancelled { job: JobId(job), by }).collect()
+            }
+        };
+        Ok(Leases { valid, cancelled })
     }
 
     async fn overrides(&self) -> StorageResult<Overrides> {
@@ -131,32 +134,16 @@ impl Storage for PgStorage {
         Ok(rescued)
     }
 
-    async fn prune(&self, limit: usize) -> StorageResult<usize> {
-        let query = PruneQuery {
-            limit: i64::try_from(limit).unwrap_or(i64::MAX),
-            after: AtomicI64::load(&self.forgotten, Ordering::Relaxed),
-        };
-        let (pruned, seen): (i64, Option<i64>) = run!(self, "prune", conn => query.get_result(conn))?;
-        AtomicI64::store(&self.forgotten, seen.unwrap_or(i64::MIN), Ordering::Relaxed);
-        Ok(usize::try_from(pruned).unwrap_or_default())
-    }
-}
-
-#[async_trait]
-impl Registration for PgStorage {
     async fn register(&self, info: &WorkerInfo) -> StorageResult<()> {
         self.tell_lease(info.lease);
-        run!(self, "register", conn => worker::register(conn, info))
-    }
-
-    async fn declare_discard_rules(&self, kinds: &[String], rules: &[DiscardRule]) -> StorageResult<()> {
+        run!(self, "register", conn => worker::register(conn, info))?;
         // Two transactions: each locks rows in one order, so two programs cannot deadlock.
-        let forget = || ForgetDiscardRulesQuery::new(kinds, rules);
+        let forget = || ForgetDiscardRulesQuery::new(&info.kinds, &info.discard_rules);
         run!(self, "forget_discard_rules", conn => RunQueryDsl::execute(forget(), conn)).map(drop)?;
-        if rules.is_empty() {
+        if info.discard_rules.is_empty() {
             return Ok(());
         }
-        let declare = || DeclareDiscardRulesQuery::new(rules);
+        let declare = || DeclareDiscardRulesQuery::new(&info.discard_rules);
         run!(self, "declare_discard_rules", conn => RunQueryDsl::execute(declare(), conn)).map(drop)
     }
 
@@ -170,10 +157,7 @@ impl Registration for PgStorage {
         let (is_explicit, outage) = (self.own_connector.explicit().holds(), self.outage.clone());
         Ok(Box::new(PgHeartbeat { conn, worker, is_explicit, outage, stopwatch: self.stopwatch() }))
     }
-}
 
-#[async_trait]
-impl Connections for PgStorage {
     fn provides(&self, connection: TypeId) -> bool {
         #[cfg(feature = "postgres-sync")]
         if connection == TypeId::of::<diesel::PgConnection>() {
@@ -201,10 +185,7 @@ impl Connections for PgStorage {
         self.sweep();
         loaded
     }
-}
 
-#[async_trait]
-impl Limits for PgStorage {
     async fn admit(&self, sweeps: bool) -> StorageResult<Admission> {
         // Whatever the reason was: at most one pass is slower than usual.
         let careful = AtomicBool::load(&self.admission_failed, Ordering::Relaxed);
@@ -213,38 +194,53 @@ impl Limits for PgStorage {
         found
     }
 
-    async fn expire(&self, keep: Duration) -> StorageResult<Vec<ExpiredJob>> {
-        let query = || ExpireQuery::new(native::seconds(keep));
-        let rows: Vec<(String, String)> = run!(self, "expire", conn => query().load(conn))?;
-        Ok(rows.into_iter().map(|(queue, kind)| ExpiredJob { queue, kind }).collect())
+    async fn end_waiting(&self, end: WaitEnd, retention: Retention) -> StorageResult<Vec<EndedWaiting>> {
+        match end {
+            WaitEnd::Expired => {
+                let query = || ExpireQuery::new(native::seconds(retention.cancelled));
+                let rows: Vec<(String, String)> = run!(self, "expire", conn => query().load(conn))?;
+                let state = JobState::Cancelled;
+                Ok(rows.into_iter().map(|(queue, kind)| EndedWaiting { queue, kind, state }).collect())
+            }
+            WaitEnd::LimitFull => run!(self, "end_full", conn => full_limits::end_full(conn, retention)),
+        }
     }
 
-    async fn end_full(&self, retention: Retention) -> StorageResult<Vec<EndedByLimit>> {
-        run!(self, "end_full", conn => full_limits::end_full(conn, retention))
-    }
-
-    async fn next_held(&self, claim: &Claim) -> StorageResult<Option<Duration>> {
-        run!(self, "next_held", conn => admit::next_held(conn, claim))
-    }
-}
-
-#[async_trait]
-impl Schedules for PgStorage {
-    async fn declare_schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<bool> {
-        run!(self, "declare_schedules", conn => schedule::declare(conn, declared))
-    }
-
-    async fn schedules(&self) -> StorageResult<(Vec<StoredSchedule>, DateTime<Utc>)> {
-        run!(self, "schedules", conn => schedule::schedules(conn))
+    async fn schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<StoredSchedules> {
+        let is_locked =
+            !declared.is_empty() && !run!(self, "declare_schedules", conn => schedule::declare(conn, declared))?;
+        let (all, now) = run!(self, "schedules", conn => schedule::schedules(conn))?;
+        Ok(StoredSchedules { all, now, is_locked })
     }
 
     async fn tick(&self, stored: &StoredSchedule, last_tick: DateTime<Utc>, jobs: &[NewJob]) -> StorageResult<bool> {
         run!(self, "tick", conn => tick::tick(conn, stored, last_tick, jobs))
     }
-}
 
-#[async_trait]
-impl Notifications for PgStorage {
+    async fn record_history(&self, batch: &HistoryBatch) -> StorageResult<()> {
+        self.store_history(batch).await
+    }
+
+    async fn maintain(&self, chore: Chore, limit: usize) -> StorageResult<Maintained> {
+        let most = i64::try_from(limit).unwrap_or(i64::MAX);
+        match chore {
+            Chore::PruneJobs => Ok(Maintained::batch(self.prune(most).await?, limit)),
+            Chore::FoldHistory(fold) => {
+                let rows = run!(self, "fold_history", conn => fold_history::fold_history(conn, fold, most))?;
+                Ok(Maintained { rows, more: rows > 0, ..Maintained::default() })
+            }
+            Chore::PruneHistory(keep) => {
+                let rows = run!(self, "prune_history", conn => fold_history::prune_history(conn, keep, most))?;
+                Ok(Maintained::batch(rows, limit))
+            }
+            Chore::CountJobs => self.sample_jobs().await,
+            Chore::StepOperation => {
+                let stepped = self.step(None, limit).await?;
+                Ok(Maintained { rows: stepped.iter().count(), more: stepped.is_some(), ..Maintained::default() })
+            }
+        }
+    }
+
     async fn set_idle(&self, id: WorkerId, idle: bool) -> StorageResult<()> {
         if run!(self, "set_idle", conn => worker::set_idle(conn, id, idle))? {
             return Ok(());
@@ -256,6 +252,22 @@ impl Notifications for PgStorage {
     async fn listen(&self, queues: &[String], wake: Arc<Notify>, admission: Arc<Notify>, stop: CancellationToken) {
         notify::listen(self, queues, notify::Wakes { jobs: &wake, admission: &admission }, &stop).await;
     }
+}
+
+impl PgStorage {
+    /// Deletes ended jobs whose retention is over.
+    async fn prune(&self, limit: i64) -> StorageResult<usize> {
+        let query = PruneQuery { limit, after: AtomicI64::load(&self.forgotten, Ordering::Relaxed) };
+        let (pruned, seen): (i64, Option<i64>) = run!(self, "prune", conn => query.get_result(conn))?;
+        AtomicI64::store(&self.forgotten, seen.unwrap_or(i64::MIN), Ordering::Relaxed);
+        Ok(usize::try_from(pruned).unwrap_or_default())
+    }
+}
+
+/// The jobs of which the worker has no lease.
+fn without(jobs: &[JobId], valid: &[(JobId, i32)]) -> Vec<i64> {
+    let valid: HashSet<&JobId> = valid.iter().map(|(job, _)| job).collect();
+    jobs.iter().filter(|job| !valid.contains(job)).map(|job| job.0).collect()
 }
 
 /// The job's id, queue and kind, whether it was released because its worker was killed, and whether it was discarded;

@@ -10,7 +10,7 @@ use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::sql_types::Text;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _};
 use diesel_jobs_core::flags::JobFlags;
-use diesel_jobs_core::storage::{Claim, Registration as _, Storage as _, Wanted, WorkerInfo};
+use diesel_jobs_core::storage::{Claim, PassOn, Storage as _, Waiting, Wanted, WorkerInfo};
 use diesel_jobs_core::{Finish, JobId, Keep, Lease, NewJob, Output, Transition, WorkerId};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -88,7 +88,7 @@ pub(super) async fn run(storage: &PgStorage, conn: &mut AsyncPgConnection, claim
     let claimed = storage.claim(claim).await.unwrap();
     assert_eq!(claimed.len(), jobs);
     let complete = |job| Finish::new(job, Transition::Complete(Keep::Nothing));
-    storage.finish(&claimed.iter().map(complete).collect::<Vec<_>>()).await.unwrap();
+    storage.finish(&claimed.iter().map(complete).collect::<Vec<_>>(), PassOn::Nothing).await.unwrap();
 }
 
 fn server() -> String {
@@ -342,16 +342,20 @@ async fn four_claim_at_once_and_one_that_bypasses_the_limit() {
     assert_eq!(storage.claim(&claim).await.unwrap().len(), 0, "no place is free");
     assert_eq!(storage.claim(&bypassing).await.unwrap().len(), 1);
     assert_eq!(
-        storage.next_due(&claim, Duration::MAX).await.unwrap(),
+        storage.next_due(&claim, Waiting::Available { within: Duration::MAX }).await.unwrap(),
         Some(Duration::ZERO),
         "who is refused is to come again"
     );
-    assert_eq!(storage.next_due(&bypassing, Duration::MAX).await.unwrap(), None);
+    assert_eq!(storage.next_due(&bypassing, Waiting::Available { within: Duration::MAX }).await.unwrap(), None);
 
     crate::enqueue_all(&mut conn, vec![NewJob::raw("k", "{}")]).await.unwrap();
     others[2].batch_execute("rollback").await.unwrap();
     assert_eq!(storage.claim(&claim).await.unwrap().len(), 1, "one place is free again");
-    assert_eq!(storage.next_due(&claim, Duration::MAX).await.unwrap(), None, "nothing else is due");
+    assert_eq!(
+        storage.next_due(&claim, Waiting::Available { within: Duration::MAX }).await.unwrap(),
+        None,
+        "nothing else is due"
+    );
     drop((storage, conn, others));
     admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();
 }

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use diesel_jobs_core::history::{
-    Fold, HistoryBatch, KindRate, Point, QueueRates, SeriesBounds, WorkFilter, kind_rates, points, queue_rates,
+    KindRate, Point, QueueRates, SeriesBounds, WorkFilter, kind_rates, points, queue_rates,
 };
-use diesel_jobs_core::storage::{History, Sampling, Statistics, StorageResult, rest_after};
+use diesel_jobs_core::storage::{History, Maintained, StorageResult, rest_after};
 use diesel_jobs_core::{Events, EventsSince, LeasedJob, LongQueues, Sample, Stats};
 
 use crate::sqlite::operator::SqliteOperator;
@@ -79,36 +79,15 @@ impl History for SqliteOperator {
     }
 }
 
-#[async_trait]
-impl Statistics for SqliteStorage {
-    async fn record_history(&self, batch: &HistoryBatch) -> StorageResult<()> {
-        let batch = batch.clone();
-        self.writer.write_lazily(move |conn| history::record(conn, &batch)).await
-    }
-
-    async fn fold_history(&self, fold: Fold, limit: usize) -> StorageResult<usize> {
-        if !self.reader.read(move |conn| history::can_fold(conn, fold)).await? {
-            return Ok(0);
-        }
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        self.writer.write(move |conn| history::fold_history(conn, fold, limit)).await
-    }
-
-    async fn prune_history(&self, keep: Duration, limit: usize) -> StorageResult<usize> {
-        if !self.reader.read(move |conn| history::can_prune(conn, keep)).await? {
-            return Ok(0);
-        }
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        self.writer.write(move |conn| history::prune(conn, keep, limit)).await
-    }
-
-    async fn sample_jobs(&self) -> StorageResult<(Sampling, Duration)> {
+impl SqliteStorage {
+    /// Counts all jobs, if it is this worker's turn.
+    pub(super) async fn sample_jobs(&self) -> StorageResult<Maintained> {
         // Reading takes no lock.
         if let Some(wait) = self.reader.read(sample::next).await? {
-            return Ok((Sampling::NotDue, wait));
+            return Ok(Maintained { next: Some(wait), ..Maintained::default() });
         }
         if let Some(wait) = self.writer.write_lazily(sample::take_turn).await? {
-            return Ok((Sampling::NotDue, wait));
+            return Ok(Maintained { next: Some(wait), ..Maintained::default() });
         }
         let (began, counts) = (Instant::now(), Arc::new(Mutex::new(JobCounts::default())));
         let mut last = Some(i64::MIN);
@@ -126,6 +105,6 @@ impl Statistics for SqliteStorage {
         let took = began.elapsed();
         let rest = rest_after(took, SAMPLE_EVERY);
         self.writer.write_lazily(move |conn| sample::store(conn, took, &kinds, rest)).await?;
-        Ok((Sampling::Counted, rest))
+        Ok(Maintained { rows: 1, next: Some(rest), ..Maintained::default() })
     }
 }

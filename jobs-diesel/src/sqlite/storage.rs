@@ -2,27 +2,26 @@
 //! another transaction, whether there is anything to do.
 
 use std::any::TypeId;
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use diesel::SqliteConnection;
+use diesel_jobs_core::history::HistoryBatch;
 use diesel_jobs_core::storage::{
-    Admission, Beat, Cancelled, Claim, Connections, DeclaredSchedule, EndedByLimit, ExpiredJob, Heartbeat, Limits,
-    Loaded, Loading, Notifications, OperationId, OperationRecord, Operations, Overrides, Registration, RescanReason,
-    Rescanned, RescuePolicy, Rescued, Schedules, Storage, StorageResult, StoredSchedule, Transacted, Transaction,
-    WorkerInfo,
+    Admission, Beat, Chore, Claim, DeclaredSchedule, EndedWaiting, Finished, Heartbeat, Leases, Loaded, Loading,
+    Maintained, Overrides, PassOn, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule, StoredSchedules,
+    Transacted, Transaction, WaitEnd, Waiting, WorkerInfo,
 };
-use diesel_jobs_core::{
-    ClaimedJob, DiscardRule, Finish, Installation, JobId, NewJob, ProgressReport, Retention, WorkerId,
-};
+use diesel_jobs_core::{ClaimedJob, Finish, Installation, JobId, NewJob, ProgressReport, Retention, WorkerId};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::sqlite::queries::{
-    admission_failure, admit, claim, expire, failures, finish, full_limits, heartbeat, installation, leases, limits,
-    next_due, on_discarded, overrides, progress, prune, rate, rescue, schedule, sweep, tick, worker,
+    admission_failure, admit, claim, expire, failures, finish, full_limits, heartbeat, history, installation, leases,
+    limits, next_due, on_discarded, overrides, progress, prune, rate, rescue, schedule, sweep, tick, worker,
 };
 use crate::sqlite::shared_connection::SharedConnection;
 use crate::sqlite::{file_system, listen, load, migrate, operator, transact};
@@ -66,35 +65,45 @@ impl Storage for SqliteStorage {
             return Ok(job.into_iter().collect());
         }
         // Reading takes no lock, so a worker that finds no job blocks no other session.
-        if self.next_due(wanted, Duration::ZERO).await?.is_none_or(|wait| !wait.is_zero()) {
+        let available = Waiting::Available { within: Duration::ZERO };
+        if self.next_due(wanted, available).await?.is_none_or(|wait| !wait.is_zero()) {
             return Ok(Vec::new());
         }
         let wanted = wanted.clone();
         self.writer.write_lazily(move |conn| claim::claim(conn, &wanted)).await
     }
 
-    async fn next_due(&self, wanted: &Claim, _: Duration) -> StorageResult<Option<Duration>> {
+    async fn next_due(&self, wanted: &Claim, waiting: Waiting) -> StorageResult<Option<Duration>> {
         let wanted = wanted.clone();
-        self.reader.read(move |conn| next_due::next_due(conn, &wanted)).await
+        let due = move |conn: &mut SqliteConnection| match waiting {
+            Waiting::Available { .. } => next_due::next_due(conn, &wanted),
+            Waiting::Held => limits::next_held(conn, &wanted),
+        };
+        self.reader.read(due).await
     }
 
-    async fn finish(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>> {
+    /// Passes no permit on: the next pass of admission gives it to a held job.
+    async fn finish(&self, batch: &[Finish], _: PassOn<'_>) -> StorageResult<Finished> {
         if batch.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Finished::default());
         }
         let batch = batch.to_vec();
-        self.writer.write(move |conn| finish::finish(conn, &batch)).await
+        let moved = self.writer.write(move |conn| finish::finish(conn, &batch)).await?;
+        Ok(Finished { moved, is_free: true, ..Finished::default() })
     }
 
-    /// Returns all leases and ignores `_among`, because SQLite limits the length of a list. PostgreSQL has no such
-    /// limit.
-    async fn leases(&self, worker: WorkerId, _among: Option<&[JobId]>) -> StorageResult<Vec<(JobId, i32)>> {
-        self.reader.read(move |conn| leases::leases(conn, worker)).await
-    }
-
-    async fn cancelled(&self, jobs: &[JobId]) -> StorageResult<Vec<Cancelled>> {
-        let jobs = jobs.to_vec();
-        self.reader.read(move |conn| failures::cancelled(conn, &jobs)).await
+    /// Returns all leases, those of other jobs than `among` too, because SQLite limits the length of a list. PostgreSQL
+    /// has no such limit.
+    async fn leases(&self, worker: WorkerId, among: Option<&[JobId]>) -> StorageResult<Leases> {
+        let among = among.unwrap_or_default().to_vec();
+        let both = move |conn: &mut SqliteConnection| {
+            let valid = leases::leases(conn, worker)?;
+            let held: HashSet<&JobId> = valid.iter().map(|(job, _)| job).collect();
+            let lost: Vec<JobId> = among.into_iter().filter(|job| !held.contains(job)).collect();
+            let cancelled = if lost.is_empty() { Vec::new() } else { failures::cancelled(conn, &lost)? };
+            Ok(Leases { valid, cancelled })
+        };
+        self.reader.read(both).await
     }
 
     async fn overrides(&self) -> StorageResult<Overrides> {
@@ -133,38 +142,53 @@ impl Storage for SqliteStorage {
         Ok(none_rescued)
     }
 
-    async fn prune(&self, limit: usize) -> StorageResult<usize> {
-        if !self.reader.read(prune::is_needed).await? {
-            return Ok(0);
+    async fn maintain(&self, chore: Chore, limit: usize) -> StorageResult<Maintained> {
+        let most = i64::try_from(limit).unwrap_or(i64::MAX);
+        let none = Maintained::default();
+        // Reading takes no lock, so a chore without work blocks no other session.
+        match chore {
+            Chore::PruneJobs => {
+                if !self.reader.read(prune::is_needed).await? {
+                    return Ok(none);
+                }
+                Ok(Maintained::batch(self.writer.write(move |conn| prune::prune(conn, limit)).await?, limit))
+            }
+            Chore::FoldHistory(fold) => {
+                if !self.reader.read(move |conn| history::can_fold(conn, fold)).await? {
+                    return Ok(none);
+                }
+                let rows = self.writer.write(move |conn| history::fold_history(conn, fold, most)).await?;
+                Ok(Maintained { rows, more: rows > 0, ..none })
+            }
+            Chore::PruneHistory(keep) => {
+                if !self.reader.read(move |conn| history::can_prune(conn, keep)).await? {
+                    return Ok(none);
+                }
+                Ok(Maintained::batch(self.writer.write(move |conn| history::prune(conn, keep, most)).await?, limit))
+            }
+            Chore::CountJobs => self.sample_jobs().await,
+            Chore::StepOperation => {
+                let stepped = operator::step(&self.reader, &self.writer, None, limit).await?;
+                Ok(Maintained { rows: stepped.iter().count(), more: stepped.is_some(), ..none })
+            }
         }
-        self.writer.write(move |conn| prune::prune(conn, limit)).await
     }
 
-    // Claims see all jobs, so there are no stragglers.
-    async fn rescan(&self, _: &Claim, _: RescanReason) -> StorageResult<Rescanned> {
-        Ok(Rescanned::Nothing)
-    }
-}
-
-#[async_trait]
-impl Registration for SqliteStorage {
     async fn register(&self, worker: &WorkerInfo) -> StorageResult<()> {
         if let Some(kind) = file_system::foreign(&self.file) {
             let file = &*self.file;
             tracing::warn!(target: "diesel_jobs", { file, kind }, "the SQLite file is on a file system that is not known to be on this \
                 machine; elsewhere locks may fail and destroy it: move it to a disk of this machine, or use PostgreSQL");
         }
-        let worker = worker.clone();
-        self.writer.write(move |conn| worker::register(conn, &worker)).await
-    }
-
-    async fn declare_discard_rules(&self, kinds: &[String], rules: &[DiscardRule]) -> StorageResult<()> {
-        let (known, declared) = (kinds.to_vec(), rules.to_vec());
-        if !self.reader.read(move |conn| on_discarded::differ(conn, &known, &declared)).await? {
+        let info = worker.clone();
+        self.writer.write(move |conn| worker::register(conn, &info)).await?;
+        let info = worker.clone();
+        let differ = move |conn: &mut SqliteConnection| on_discarded::differ(conn, &info.kinds, &info.discard_rules);
+        if !self.reader.read(differ).await? {
             return Ok(());
         }
-        let (kinds, rules) = (kinds.to_vec(), rules.to_vec());
-        self.writer.write(move |conn| on_discarded::declare(conn, &kinds, &rules)).await
+        let info = worker.clone();
+        self.writer.write(move |conn| on_discarded::declare(conn, &info.kinds, &info.discard_rules)).await
     }
 
     async fn deregister(&self, worker: WorkerId) -> StorageResult<()> {
@@ -175,10 +199,7 @@ impl Registration for SqliteStorage {
         // Uses the connection of the writer. A separate connection would wait for the same lock, but less fairly.
         Ok(Box::new(SqliteHeartbeat { worker, writer: self.writer.clone() }))
     }
-}
 
-#[async_trait]
-impl Connections for SqliteStorage {
     fn provides(&self, connection: TypeId) -> bool {
         connection == TypeId::of::<SqliteConnection>()
     }
@@ -190,29 +211,7 @@ impl Connections for SqliteStorage {
     async fn load(&self, loading: Loading) -> Loaded {
         load::load(&self.reader, loading).await
     }
-}
 
-#[async_trait]
-impl Operations for SqliteStorage {
-    async fn step_operation(&self, only: Option<OperationId>, limit: usize) -> StorageResult<Option<OperationRecord>> {
-        operator::step(&self.reader, &self.writer, only, limit).await
-    }
-}
-
-impl SqliteStorage {
-    /// The next keys that have no nudge, in turns.
-    async fn sweep(&self) -> StorageResult<sweep::Sweep> {
-        // No foreign code runs under this lock, so there is no panic while it is held.
-        let place = || self.swept_to.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = place().clone();
-        let (found, last) = self.reader.read(move |conn| sweep::sweep(conn, last)).await?;
-        *place() = last;
-        Ok(found)
-    }
-}
-
-#[async_trait]
-impl Limits for SqliteStorage {
     /// While nothing is nudged, this takes no write lock. While another transaction holds it, admission waits.
     async fn admit(&self, sweeps: bool) -> StorageResult<Admission> {
         let (holds, nudges) = self.reader.read(admit::state).await?;
@@ -235,48 +234,49 @@ impl Limits for SqliteStorage {
         Ok(Admission { holds: Some(holds), next_token, failures, expired, may_be_full, ..admission })
     }
 
-    async fn expire(&self, keep: Duration) -> StorageResult<Vec<ExpiredJob>> {
-        self.writer.write(move |conn| expire::expire(conn, keep)).await
+    async fn end_waiting(&self, end: WaitEnd, retention: Retention) -> StorageResult<Vec<EndedWaiting>> {
+        let ended = move |conn: &mut SqliteConnection| match end {
+            WaitEnd::Expired => expire::expire(conn, retention.cancelled),
+            WaitEnd::LimitFull => full_limits::end_full(conn, retention),
+        };
+        self.writer.write(ended).await
     }
 
-    async fn end_full(&self, retention: Retention) -> StorageResult<Vec<EndedByLimit>> {
-        self.writer.write(move |conn| full_limits::end_full(conn, retention)).await
+    async fn record_history(&self, batch: &HistoryBatch) -> StorageResult<()> {
+        let batch = batch.clone();
+        self.writer.write_lazily(move |conn| history::record(conn, &batch)).await
     }
 
-    async fn next_held(&self, claim: &Claim) -> StorageResult<Option<Duration>> {
-        let claim = claim.clone();
-        self.reader.read(move |conn| limits::next_held(conn, &claim)).await
-    }
-}
-
-#[async_trait]
-impl Schedules for SqliteStorage {
-    async fn declare_schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<bool> {
-        let declared = declared.to_vec();
-        self.writer.write(move |conn| schedule::declare(conn, &declared)).await?;
-        // SQLite has no row locks, so no schedule was passed over.
-        Ok(true)
-    }
-
-    async fn schedules(&self) -> StorageResult<(Vec<StoredSchedule>, DateTime<Utc>)> {
-        self.reader.read(schedule::schedules).await
+    /// SQLite has no row locks, so no schedule is passed over.
+    async fn schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<StoredSchedules> {
+        if !declared.is_empty() {
+            let declared = declared.to_vec();
+            self.writer.write(move |conn| schedule::declare(conn, &declared)).await?;
+        }
+        let (all, now) = self.reader.read(schedule::schedules).await?;
+        Ok(StoredSchedules { all, now, is_locked: false })
     }
 
     async fn tick(&self, schedule: &StoredSchedule, last_tick: DateTime<Utc>, jobs: &[NewJob]) -> StorageResult<bool> {
         let (schedule, jobs) = (schedule.clone(), jobs.to_vec());
         self.writer.write(move |conn| tick::tick(conn, &schedule, last_tick, &jobs)).await
     }
-}
 
-#[async_trait]
-impl Notifications for SqliteStorage {
-    async fn set_idle(&self, _: WorkerId, _: bool) -> StorageResult<()> {
-        // Every listener notices every commit, whether its worker is idle or not. So there is nothing to store.
-        Ok(())
-    }
-
+    // Every listener notices every commit, whether its worker is idle or not. So there is no idle flag to store.
     async fn listen(&self, _: &[String], wake: Arc<Notify>, admission: Arc<Notify>, stop: CancellationToken) {
         listen::listen(self.file.clone(), listen::Wakes { jobs: wake, admission }, stop).await;
+    }
+}
+
+impl SqliteStorage {
+    /// The next keys that have no nudge, in turns.
+    async fn sweep(&self) -> StorageResult<sweep::Sweep> {
+        // No foreign code runs under this lock, so there is no panic while it is held.
+        let place = || self.swept_to.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = place().clone();
+        let (found, last) = self.reader.read(move |conn| sweep::sweep(conn, last)).await?;
+        *place() = last;
+        Ok(found)
     }
 }
 

@@ -5,7 +5,7 @@ use diesel_jobs_core::storage::{RescuePolicy, Rescued};
 
 use super::step::{Who, minutes};
 use super::world::{Divergence, World, agree, answered};
-use crate::bench::POLICY;
+use crate::bench::{POLICY, StorageExt as _};
 use crate::fixture::Fixture;
 
 impl<F: Fixture> World<'_, F> {

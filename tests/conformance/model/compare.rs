@@ -8,6 +8,7 @@ use super::state::{Failed, Job};
 use super::step::{Ask, Who};
 use super::working::EFFECT;
 use super::world::{Divergence, World, agree, answered};
+use crate::bench::ANY_TIME;
 use crate::fixture::Fixture;
 
 /// The longest time that a statement may take. All times in the model are minutes apart.
@@ -114,11 +115,11 @@ impl<F: Fixture> World<'_, F> {
         for worker in self.workers() {
             let held = self.model.leases().into_iter().filter(|lease| lease.worker == worker);
             let held: Vec<(JobId, i32)> = held.map(|lease| (lease.job, lease.number)).collect();
-            let mut all = answered("leases", self.db.storage.leases(worker, None).await)?;
+            let mut all = answered("leases", self.db.storage.leases(worker, None).await)?.valid;
             all.sort();
             agree("the leases still held", &held, &all)?;
             let among: Vec<JobId> = self.ids.iter().copied().step_by(2).collect();
-            let mut some = answered("leases", self.db.storage.leases(worker, Some(&among)).await)?;
+            let mut some = answered("leases", self.db.storage.leases(worker, Some(&among)).await)?.valid;
             some.sort();
             some.retain(|(id, _)| among.contains(id));
             let held: Vec<_> = held.into_iter().filter(|(id, _)| among.contains(id)).collect();
@@ -138,7 +139,7 @@ impl<F: Fixture> World<'_, F> {
             let claim = self.ask(&Ask { who: Who::At(0), wanted, kinds, max_crashes, bypass_limit: true });
             self.rescan(&claim).await?;
             self.model.now = Utc::now();
-            let due = answered("next_due", self.db.storage.next_due(&claim, std::time::Duration::MAX).await)?;
+            let due = answered("next_due", self.db.storage.next_due(&claim, ANY_TIME).await)?;
             let expected = self.model.next_due(&claim);
             let close = match (expected, due) {
                 (Some(model), Some(storage)) if !model.is_zero() && !storage.is_zero() => {

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use diesel_jobs_core::storage::WaitEnd;
 use diesel_jobs_core::{FailureKind, JobId, JobState, Keep, OnFull, Retention};
 
 use super::state::ModelState;
@@ -67,7 +68,7 @@ impl<F: Fixture> World<'_, F> {
     pub(super) async fn end_full(&mut self) -> Result<(), Divergence> {
         self.admit().await?;
         let retention = Retention::default();
-        let ended = answered("end_full", self.db.storage.end_full(retention).await)?;
+        let ended = answered("end_full", self.db.storage.end_waiting(WaitEnd::LimitFull, retention).await)?;
         let mut ended: Vec<Ended> = ended.into_iter().map(|one| (one.queue, one.kind, one.state)).collect();
         let mut expected = self.model.end_full(retention);
         let by_text = |(queue, kind, state): &Ended| (queue.clone(), kind.clone(), state.as_str());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use diesel_jobs_core::flags::JobFlags;
-use diesel_jobs_core::storage::{Claim, Finished, RescuePolicy, Transacted, Wanted};
+use diesel_jobs_core::storage::{Claim, Finished, PassOn, RescuePolicy, Transacted, Wanted};
 use diesel_jobs_core::{ClaimedJob, Finish, JobId, Keep, Lease, Retention, Transition};
 use diesel_jobs_storage::CompleteError;
 
@@ -119,7 +119,7 @@ impl<F: Fixture> World<'_, F> {
     }
 
     pub(super) async fn finish(&mut self, batch: &[(Pick, End)]) -> Result<(), Divergence> {
-        self.finish_batch(batch, None).await.map(drop)
+        self.finish_batch(batch, PassOn::Nothing).await.map(drop)
     }
 
     /// A finish that passes permits on. Together with the passes of admission before and after it, it admits the same
@@ -135,7 +135,8 @@ impl<F: Fixture> World<'_, F> {
             let claim = self.ask(ask);
             Claim { worker: worker.unwrap_or(claim.worker), ..claim }
         });
-        let Finished { passed_on, claimed, .. } = self.finish_batch(batch, Some(next.as_ref())).await?;
+        let pass_on = next.as_ref().map_or(PassOn::Permits, PassOn::PermitsAndClaim);
+        let Finished { passed_on, claimed, .. } = self.finish_batch(batch, pass_on).await?;
         self.admit_after(passed_on + claimed.len()).await?;
         match next {
             None => agree("how many jobs were claimed", &0, &claimed.len()),
@@ -158,12 +159,7 @@ impl<F: Fixture> World<'_, F> {
         self.take(next, &ids, claimed)
     }
 
-    /// With `passes_on` it passes permits on, and claims for the given claim.
-    async fn finish_batch(
-        &mut self,
-        batch: &[(Pick, End)],
-        passes_on: Option<Option<&Claim>>,
-    ) -> Result<Finished, Divergence> {
+    async fn finish_batch(&mut self, batch: &[(Pick, End)], pass_on: PassOn<'_>) -> Result<Finished, Divergence> {
         let mut finishes: Vec<Finish> = Vec::new();
         for (pick, end) in batch {
             let Some(job) = self.pick(*pick) else { continue };
@@ -176,12 +172,7 @@ impl<F: Fixture> World<'_, F> {
                 transition => Finish::new(&job, transition),
             }));
         }
-        let mut finished = match passes_on {
-            Some(next) => answered("finish", self.db.storage.finish_and_pass_on(&finishes, next).await)?,
-            None => {
-                Finished { moved: answered("finish", self.db.storage.finish(&finishes).await)?, ..Finished::default() }
-            }
-        };
+        let mut finished = answered("finish", self.db.storage.finish(&finishes, pass_on).await)?;
         finished.moved.sort();
         let mut expected: Vec<JobId> = Vec::new();
         for Finish { lease, transition, .. } in &finishes {

@@ -4,13 +4,14 @@
 use std::time::Duration;
 
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _};
+use diesel_jobs_core::storage::WaitEnd;
 use diesel_jobs_core::{JobId, JobState, Limit, NewJob, OnFull, Rate, Retention};
 use diesel_jobs_storage::Database;
 
 use super::Postgres;
 use crate::bench::*;
 use crate::examining::{found, none, one};
-use crate::fixture::{Fixture, run};
+use crate::fixture::{Fixture, Port as _, run};
 use crate::limiting::{admit, check, limited};
 
 use JobState::{Available, Discarded, Held, Scheduled};
@@ -258,7 +259,7 @@ fn a_key_that_is_left_out_ends_no_job_of_another_one() {
         let ids = enqueue_all(&f, vec![strict("x"); 2]).await;
         assert_eq!(admit(db).await, 1);
         put_off(&f).await;
-        db.storage.end_full(Retention::default()).await.unwrap();
+        db.storage.end_waiting(WaitEnd::LimitFull, Retention::default()).await.unwrap();
         assert_eq!(states(db, &ids).await, [Available, Discarded]);
     });
 }

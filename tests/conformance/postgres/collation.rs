@@ -6,7 +6,7 @@ use diesel_jobs_core::{Limit, NewJob, Unique};
 use super::{Postgres, admin, new_name};
 use crate::bench::*;
 use crate::examining::{none, one};
-use crate::fixture::{Fixture, run};
+use crate::fixture::{Fixture, Port as _, run};
 
 /// German has these in another order than bytes.
 const NAMES: [&str; 12] = ["a", "B", "z", "Z", "ä", "Ä", "_x", "mail-2", "mail 2", "Mail", "10", "9"];

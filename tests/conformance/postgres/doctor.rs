@@ -8,7 +8,7 @@ use diesel_jobs_core::storage::{Objectives, Severity};
 use super::Postgres;
 use crate::bench::{enqueue_all, job, worker};
 use crate::examining::{found, none, repair};
-use crate::fixture::{Fixture, open, run};
+use crate::fixture::{Fixture, Port as _, open, run};
 
 async fn owner(f: &Postgres) -> AsyncPgConnection {
     AsyncPgConnection::establish(&f.url).await.unwrap()

@@ -5,7 +5,7 @@ use diesel_jobs_core::{JobState, Limit};
 use super::Postgres;
 use crate::bench::*;
 use crate::fair::of;
-use crate::fixture::{Fixture as _, run};
+use crate::fixture::{Fixture as _, Port as _, run};
 use crate::limiting::admit;
 
 #[test]

@@ -4,7 +4,7 @@ use diesel_jobs_core::{JobState, Limit, NewJob};
 
 use super::Postgres;
 use crate::bench::*;
-use crate::fixture::{Fixture, run};
+use crate::fixture::{Fixture, Port as _, run};
 use crate::limiting::admit;
 
 /// A pass that finds this many free permits writes the floor of the key for certain.

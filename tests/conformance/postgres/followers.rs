@@ -6,7 +6,8 @@ use futures_util::StreamExt as _;
 
 use super::Postgres;
 use crate::bench::*;
-use crate::fixture::{Fixture, run};
+use crate::discarding::worker;
+use crate::fixture::{Fixture, Port as _, run};
 use crate::followers::declare;
 
 #[test]

@@ -137,7 +137,7 @@ async fn the_rest(held: &Held) {
     assert!(crate::limiting::admit(db).await > 0);
     let mut claimed = claim(db, worker, 4).await;
     let released: Vec<Finish> = claimed.drain(..2).map(|one| Finish::new(&one, Transition::Release)).collect();
-    assert_eq!(db.storage.finish(&released).await.unwrap().len(), 2);
+    assert_eq!(db.storage.finish_all(&released).await.unwrap().len(), 2);
     let [one, other] = claimed.try_into().unwrap();
     assert!(finish(db, &one, cancel()).await);
     assert!(finish(db, &other, retry_in(std::time::Duration::ZERO)).await);

@@ -10,7 +10,7 @@ use futures_util::StreamExt as _;
 use super::Postgres;
 use crate::bench::*;
 use crate::client::Number;
-use crate::fixture::{Fixture, run};
+use crate::fixture::{Fixture, Port as _, run};
 use crate::hostile::{is_storable, named, names, shape};
 
 #[test]

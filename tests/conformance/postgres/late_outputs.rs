@@ -6,7 +6,7 @@ use diesel_jobs_core::{ClaimedJob, Keep, Lease, Output, Transition};
 
 use super::Postgres;
 use crate::bench::*;
-use crate::fixture::{Fixture, run};
+use crate::fixture::{Fixture, Port as _, run};
 
 /// The statement of the first attempt has read that its lease is valid. Before it writes, the second attempt begins and
 /// stores its output.

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Postgres;
 use crate::bench::*;
-use crate::fixture::{Fixture, PATIENCE, run};
+use crate::fixture::{Fixture, PATIENCE, Port as _, run};
 use crate::limiting::{admit, check, limited};
 
 async fn session(f: &Postgres) -> AsyncPgConnection {
@@ -201,7 +201,7 @@ fn jobs_without_a_limit_touch_no_table_of_limits() {
             client.complete_in(&context(&jobs[7])).await.unwrap();
             client.commit().await;
             let rest: Vec<Finish> = jobs[8..].iter().map(|job| Finish::new(job, DONE)).collect();
-            assert_eq!(db.storage.finish(&rest).await.unwrap().len(), 2);
+            assert_eq!(db.storage.finish_all(&rest).await.unwrap().len(), 2);
             let released = claim(db, worker, 10).await;
             assert!(finish(db, &released[0], DONE).await);
         }

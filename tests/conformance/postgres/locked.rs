@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use diesel_jobs_core::storage::DeclaredSchedule;
+use diesel_jobs_core::storage::{DeclaredSchedule, StoredSchedules};
 use diesel_jobs_core::{Finish, Lease};
 
 use super::Postgres;
 use crate::bench::*;
-use crate::fixture::{Fixture, PATIENCE, run};
+use crate::fixture::{Fixture, PATIENCE, Port as _, run};
 use crate::scheduling::declared;
 
 #[test]
@@ -24,10 +24,10 @@ fn a_finish_passes_over_locked_rows_and_moves_the_others() {
             let Lease { job: locked, number, .. } = jobs[1].lease;
             locker.execute(&format!("select from jobs.running where id = {locked} for {lock}")).await.unwrap();
             let batch: Vec<Finish> = jobs.iter().map(|job| Finish::new(job, transition.clone())).collect();
-            let mut moved = tokio::time::timeout(PATIENCE, db.storage.finish(&batch)).await.unwrap().unwrap();
+            let mut moved = tokio::time::timeout(PATIENCE, db.storage.finish_all(&batch)).await.unwrap().unwrap();
             moved.sort();
             assert_eq!(moved, [jobs[0].lease.job, jobs[2].lease.job, jobs[3].lease.job]);
-            assert_eq!(db.storage.leases(worker, None).await.unwrap(), [(locked, number)]);
+            assert_eq!(db.storage.leases(worker, None).await.unwrap().valid, [(locked, number)]);
             locker.commit().await;
             // The row still contains the id of the transaction that had locked it (`xmax`).
             assert!(finish(db, &jobs[1], transition).await);
@@ -86,14 +86,14 @@ fn a_locked_schedule_holds_up_no_other_and_no_start() {
     run::<Postgres, _>(async |f: Postgres| {
         let db = f.database();
         let declare = async |declared: &[DeclaredSchedule]| {
-            tokio::time::timeout(PATIENCE, db.storage.declare_schedules(declared)).await.unwrap().unwrap()
+            tokio::time::timeout(PATIENCE, db.storage.schedules(declared)).await.unwrap().unwrap().is_locked
         };
         let tick = async |name: &str| {
-            let (stored, now) = db.storage.schedules().await.unwrap();
+            let StoredSchedules { all: stored, now, .. } = db.storage.schedules(&[]).await.unwrap();
             let stored = stored.into_iter().find(|stored| stored.name == name).unwrap();
             tokio::time::timeout(PATIENCE, db.storage.tick(&stored, now, &[job()])).await.unwrap().unwrap()
         };
-        assert!(declare(&[declared("held"), declared("other")]).await);
+        assert!(!declare(&[declared("held"), declared("other")]).await);
         let mut locker = f.client().await;
         // The lock of a foreign key (`key share`) blocks nothing.
         for (lock, is_held) in [("key share", false), ("share", true), ("no key update", true), ("update", true)] {
@@ -103,11 +103,11 @@ fn a_locked_schedule_holds_up_no_other_and_no_start() {
             let expression = format!("0 0 {} * * *", lock.len());
             let changed = DeclaredSchedule { expression: expression.clone(), ..declared("held") };
             let new = declared(lock);
-            assert_eq!(declare(&[changed.clone(), declared("other"), new]).await, !is_held, "{lock}");
+            assert_eq!(declare(&[changed.clone(), declared("other"), new]).await, is_held, "{lock}");
             locker.commit().await;
-            assert!(declare(&[changed]).await, "{lock}");
+            assert!(!declare(&[changed]).await, "{lock}");
             assert!(tick("held").await && tick(lock).await, "{lock}");
-            let (stored, _) = db.storage.schedules().await.unwrap();
+            let stored = db.storage.schedules(&[]).await.unwrap().all;
             assert!(stored.iter().any(|stored| stored.name == "held" && stored.expression == expression));
         }
     });
@@ -117,12 +117,12 @@ fn a_locked_schedule_holds_up_no_other_and_no_start() {
 fn nobody_waits_for_a_schedule_that_is_as_it_is_declared() {
     run::<Postgres, _>(async |f: Postgres| {
         let db = f.database();
-        db.storage.declare_schedules(&[declared("held")]).await.unwrap();
+        db.storage.schedules(&[declared("held")]).await.unwrap();
         let mut locker = f.client().await;
         locker.begin().await;
         locker.execute("select from jobs.schedule for update").await.unwrap();
-        let again = tokio::time::timeout(PATIENCE, db.storage.declare_schedules(&[declared("held")])).await;
-        assert!(again.unwrap().unwrap());
+        let again = tokio::time::timeout(PATIENCE, db.storage.schedules(&[declared("held")])).await;
+        assert!(!again.unwrap().unwrap().is_locked);
     });
 }
 

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::Postgres;
 use crate::bench::*;
 use crate::client::Number;
-use crate::fixture::{Fixture, PATIENCE, run};
+use crate::fixture::{Fixture, PATIENCE, Port as _, run};
 
 /// Registers an idle worker of these queues.
 async fn sleeper(f: &Postgres, queues: &[&str]) {

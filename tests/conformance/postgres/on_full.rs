@@ -1,9 +1,10 @@
 //! Jobs that do not wait if their limit is full, on PostgreSQL: the enqueue in SQL, and rows that others have locked.
 
+use diesel_jobs_core::storage::WaitEnd;
 use diesel_jobs_core::{JobState, Limit, OnFull, Retention};
 
 use crate::bench::*;
-use crate::fixture::{Fixture, run};
+use crate::fixture::{Fixture, Port as _, run};
 use crate::limiting::admit;
 
 use super::Postgres;
@@ -73,9 +74,9 @@ fn locked_jobs_are_passed_over() {
         other.execute("select id from jobs.ready for update").await.unwrap();
         assert!(db.storage.admit(false).await.unwrap().may_be_full);
         let kept = Retention { completed: HOUR, cancelled: HOUR, discarded: HOUR };
-        assert!(db.storage.end_full(kept).await.unwrap().is_empty());
+        assert!(db.storage.end_waiting(WaitEnd::LimitFull, kept).await.unwrap().is_empty());
         other.rollback().await;
-        assert_eq!(db.storage.end_full(kept).await.unwrap().len(), 2);
+        assert_eq!(db.storage.end_waiting(WaitEnd::LimitFull, kept).await.unwrap().len(), 2);
         assert_eq!(state(db, discard[1]).await, JobState::Discarded);
         assert_eq!(state(db, cancel[0]).await, JobState::Cancelled);
     });

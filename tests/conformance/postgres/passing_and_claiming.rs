@@ -1,19 +1,19 @@
 //! A finish that passes slots on claims the jobs that get them, if the worker wants these jobs.
 
-use diesel_jobs_core::storage::{Claim, Finished, Wanted};
+use diesel_jobs_core::storage::{Claim, Finished, PassOn, Wanted};
 use diesel_jobs_core::{ClaimedJob, Finish, JobState, Lease, NewJob};
 use diesel_jobs_storage::Database;
 
 use super::Postgres;
 use super::passing_on::two_before;
 use crate::bench::*;
-use crate::fixture::{Fixture, run};
+use crate::fixture::{Fixture, Port as _, run};
 use crate::limiting::{check, limited};
 
 /// Completes these jobs with a claim for the next ones.
 async fn complete(db: &Database, jobs: &[ClaimedJob], next: &Claim) -> Finished {
     let finishes: Vec<_> = jobs.iter().map(|job| Finish::new(job, DONE)).collect();
-    let finished = db.storage.finish_and_pass_on(&finishes, Some(next)).await.unwrap();
+    let finished = db.storage.finish(&finishes, PassOn::PermitsAndClaim(next)).await.unwrap();
     assert_eq!(finished.moved.len(), jobs.len());
     finished
 }
@@ -43,7 +43,7 @@ fn the_next_jobs_are_claimed_in_their_order() {
             assert_eq!(state(db, job.lease.job).await, JobState::Running);
         }
         check(&f).await;
-        let leases = db.storage.leases(worker, None).await.unwrap();
+        let leases = db.storage.leases(worker, None).await.unwrap().valid;
         assert_eq!(leases.len(), 2, "the database knows the leases");
         let Finished { claimed, is_free, .. } = complete(db, &claimed, &next).await;
         assert_eq!((ids(&claimed), is_free), (vec![others[2]], true));

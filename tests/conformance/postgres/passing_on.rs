@@ -4,20 +4,20 @@
 use std::time::Duration;
 
 use diesel_async::{AsyncConnection, AsyncPgConnection, SimpleAsyncConnection};
-use diesel_jobs_core::storage::Finished;
+use diesel_jobs_core::storage::{Finished, PassOn};
 use diesel_jobs_core::{ClaimedJob, Finish, JobId, JobState, Limit, NewJob, Rate, Sequence};
 use diesel_jobs_storage::Database;
 use futures_util::StreamExt as _;
 
 use super::Postgres;
 use crate::bench::*;
-use crate::fixture::{Fixture, run};
+use crate::fixture::{Fixture, Port as _, run};
 use crate::limiting::{admit, check, limited};
 
 /// Completes these jobs and returns how many permits were passed on.
 async fn complete(db: &Database, jobs: &[ClaimedJob]) -> usize {
     let finishes: Vec<_> = jobs.iter().map(|job| Finish::new(job, DONE)).collect();
-    let Finished { moved, passed_on, is_free, claimed } = db.storage.finish_and_pass_on(&finishes, None).await.unwrap();
+    let Finished { moved, passed_on, is_free, claimed } = db.storage.finish(&finishes, PassOn::Permits).await.unwrap();
     assert_eq!((moved.len(), claimed.len()), (jobs.len(), 0));
     assert_eq!(is_free, passed_on < jobs.len());
     passed_on
@@ -77,7 +77,7 @@ fn each_key_keeps_its_permits() {
         });
         f.client().await.execute(&sql).await.unwrap();
         let finishes: Vec<_> = running.iter().chain(&late).map(|job| Finish::new(job, DONE)).collect();
-        let Finished { moved, passed_on, is_free, .. } = db.storage.finish_and_pass_on(&finishes, None).await.unwrap();
+        let Finished { moved, passed_on, is_free, .. } = db.storage.finish(&finishes, PassOn::Permits).await.unwrap();
         assert_eq!((moved.len(), passed_on, is_free), (15, 15, true));
         let permits = "select count(*) as number from jobs.permit";
         assert_eq!(f.client().await.number(permits).await, 20);

@@ -9,7 +9,7 @@ use diesel_jobs_core::{Finish, JobState, Transition};
 use super::Postgres;
 use crate::bench::*;
 use crate::client::Client;
-use crate::fixture::{Act, Fixture, run};
+use crate::fixture::{Act, Fixture, Port as _, run};
 use crate::transacting::transaction;
 
 /// Inserts history with the ids of the running jobs.
@@ -158,7 +158,7 @@ fn running_rows_that_cannot_go_back_stop_no_rescue_and_no_finish() {
         client.execute("update jobs.running set run_at = 'infinity'").await.unwrap();
         let other = claimed(&f, alive, job()).await;
         let release = [&spoiled, &other].map(|job| Finish::new(job, Transition::Release));
-        assert_eq!(db.storage.finish(&release).await.unwrap(), [other.lease.job]);
+        assert_eq!(db.storage.finish_all(&release).await.unwrap(), [other.lease.job]);
         assert_eq!(apart(&mut client, "dates").await, 3);
     });
 }

@@ -4,7 +4,7 @@ use diesel_jobs_core::storage::{Action, JobFilter};
 
 use super::Postgres;
 use crate::bench::*;
-use crate::fixture::{Fixture, run};
+use crate::fixture::{Port as _, run};
 
 /// A page of a list ends with the state of which most rows were examined.
 #[test]

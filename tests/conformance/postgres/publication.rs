@@ -9,7 +9,7 @@ use diesel_jobs_core::{Finish, Keep, Transition};
 
 use super::Postgres;
 use crate::bench::*;
-use crate::fixture::{Fixture, run};
+use crate::fixture::{Fixture, Port as _, run};
 
 #[test]
 fn a_publication_of_all_tables_stops_nothing() {
@@ -36,7 +36,7 @@ fn a_publication_of_all_tables_stops_nothing() {
         ];
         let finishes: Vec<Finish> =
             jobs.iter().zip(ends).map(|(job, transition)| Finish::new(job, transition)).collect();
-        assert_eq!(db.storage.finish(&finishes).await.unwrap().len(), 7);
+        assert_eq!(db.storage.finish_all(&finishes).await.unwrap().len(), 7);
         tokio::time::sleep(Duration::from_millis(5)).await;
         assert_eq!(db.storage.prune(10).await.unwrap(), 2);
         assert_eq!(db.operator.retry(jobs[4].lease.job).await.unwrap(), Operated::Done);

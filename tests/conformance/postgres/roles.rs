@@ -11,7 +11,7 @@ use diesel_jobs_storage::Database;
 use diesel_jobs_storage::migrations::LiveJobs;
 
 use super::{Postgres, admin, admin_at_the_end};
-use crate::fixture::{Fixture as _, open, run};
+use crate::fixture::{Port as _, open, run};
 
 /// A database with the two roles under other names than in the script, and a login role in each.
 struct Roles {

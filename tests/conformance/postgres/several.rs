@@ -4,7 +4,7 @@ use diesel_jobs_core::{JobState, Limit, NewJob, OnDiscard, Rate, Sequence};
 
 use super::Postgres;
 use crate::bench::*;
-use crate::fixture::{Fixture as _, run};
+use crate::fixture::{Fixture as _, Port as _, run};
 use crate::limiting::admit;
 
 const LIMITS: &str = r#"[{"concurrency": 2, "by": ["x"], "limit_name": "account"}, {"rate": 10, "per": "1 second", "burst": 3, "limit_name": "calls"}]"#;

@@ -8,7 +8,7 @@ use diesel_jobs_storage::{Enqueue, EnqueueError, enqueue_all};
 
 use super::Postgres;
 use crate::bench::*;
-use crate::fixture::{Fixture, PATIENCE, run};
+use crate::fixture::{Fixture, PATIENCE, Port as _, run};
 
 const RULE: Unique = Unique::new().by(&["user"]);
 

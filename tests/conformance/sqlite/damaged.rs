@@ -9,7 +9,7 @@ use diesel::sql_types::BigInt;
 use super::Sqlite;
 use crate::bench::{enqueue_all, job};
 use crate::examining::{none, one};
-use crate::fixture::{Fixture as _, run};
+use crate::fixture::{Fixture as _, Port as _, run};
 
 #[derive(QueryableByName)]
 struct Place {

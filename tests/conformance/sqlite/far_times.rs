@@ -2,7 +2,7 @@
 
 use super::Sqlite;
 use crate::bench::*;
-use crate::fixture::{Fixture, run};
+use crate::fixture::{Fixture, Port as _, run};
 
 #[test]
 fn stats_work_with_the_smallest_time_that_a_column_holds() {

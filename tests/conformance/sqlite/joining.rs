@@ -5,7 +5,7 @@ use diesel::prelude::*;
 
 use super::Sqlite;
 use crate::bench::*;
-use crate::fixture::{Fixture, run};
+use crate::fixture::{Port as _, run};
 
 /// As in an application.
 mod schema {

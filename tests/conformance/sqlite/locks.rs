@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::Sqlite;
 use crate::bench::*;
 use crate::client::Client;
-use crate::fixture::{Fixture, run};
+use crate::fixture::{Fixture, Port as _, run};
 
 fn transaction(
     job: &ClaimedJob,

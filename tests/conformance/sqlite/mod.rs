@@ -23,11 +23,12 @@ use diesel_async::pooled_connection::AsyncDieselConnectionManager;
 use diesel_async::pooled_connection::deadpool::{Object, Pool};
 use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
 use diesel_jobs_core::storage::Body;
+use diesel_jobs_core::{JobId, NewJob};
 use diesel_jobs_storage::Database;
 use uuid::Uuid;
 
 use crate::client::{Client, async_client, sync_client};
-use crate::fixture::{Act, Fixture, Provided, open};
+use crate::fixture::{Act, Fixture, Port, Provided, open};
 
 type Wrapped = SyncConnectionWrapper<SqliteConnection>;
 type Pooled = Object<Wrapped>;
@@ -58,14 +59,8 @@ impl Sqlite {
     }
 }
 
-impl Fixture for Sqlite {
-    async fn empty() -> Self {
-        let directory = std::env::temp_dir().join(format!("jobs-test-{}", Uuid::now_v7()));
-        std::fs::create_dir(&directory).unwrap();
-        let file = directory.join("jobs.db").to_str().unwrap().to_owned();
-        let database = open(&format!("sqlite://{file}")).await;
-        Self { directory, file, database }
-    }
+impl Port for Sqlite {
+    type Database = Database;
 
     async fn fresh() -> Self {
         let fixture = Self::empty().await;
@@ -76,6 +71,28 @@ impl Fixture for Sqlite {
 
     fn database(&self) -> &Database {
         &self.database
+    }
+
+    async fn insert(&self, jobs: Vec<NewJob>) -> Vec<JobId> {
+        let mut client = self.client().await;
+        match <[NewJob; 1]>::try_from(jobs) {
+            Ok([job]) => vec![client.enqueue(job).await.unwrap()],
+            Err(jobs) => client.enqueue_all(jobs).await.unwrap(),
+        }
+    }
+
+    async fn pass(&self, time: Duration) {
+        Client::execute(&mut *self.client().await, &Self::passed(time)).await.unwrap();
+    }
+}
+
+impl Fixture for Sqlite {
+    async fn empty() -> Self {
+        let directory = std::env::temp_dir().join(format!("jobs-test-{}", Uuid::now_v7()));
+        std::fs::create_dir(&directory).unwrap();
+        let file = directory.join("jobs.db").to_str().unwrap().to_owned();
+        let database = open(&format!("sqlite://{file}")).await;
+        Self { directory, file, database }
     }
 
     async fn again(&self) -> Database {

@@ -10,7 +10,7 @@ use diesel_jobs_storage::Database;
 use super::Sqlite;
 use crate::bench::*;
 use crate::client::Client;
-use crate::fixture::{Fixture, open, run};
+use crate::fixture::{Fixture, Port as _, open, run};
 
 const FILE: &str = "JOBS_TEST_SQLITE_FILE";
 const PROCESSES: usize = 5;
@@ -60,7 +60,7 @@ async fn work_until_all_is_done(db: &Database, file: &str) {
             conn.execute(&format!("insert into effect (name) values ('{}')", job.lease.job)).await.unwrap();
         }
         let batch: Vec<Finish> = jobs.iter().map(|job| Finish::new(job, DONE)).collect();
-        assert_eq!(db.storage.finish(&batch).await.unwrap().len(), jobs.len());
+        assert_eq!(db.storage.finish_all(&batch).await.unwrap().len(), jobs.len());
         if jobs.is_empty() {
             let all = "select count(*) as number from jobs_job where state = 'completed'";
             if conn.number(all).await == i64::try_from(PROCESSES * JOBS_EACH).unwrap() {

@@ -4,7 +4,7 @@ use std::fs;
 
 use super::Sqlite;
 use crate::bench::*;
-use crate::fixture::{Fixture, run};
+use crate::fixture::{Fixture, Port as _, run};
 
 /// Renames the file, and the two files that SQLite keeps with it.
 fn move_all(from: &str, to: &str) {
@@ -40,6 +40,6 @@ fn a_replaced_file_is_opened_again_and_a_missing_file_is_an_error() {
         move_all(&file, &format!("{file}.second"));
         move_all(&aside, &file);
         assert!(heartbeat.beat(false).await.unwrap().is_some());
-        assert_eq!(db.storage.leases(first, None).await.unwrap().len(), 3);
+        assert_eq!(db.storage.leases(first, None).await.unwrap().valid.len(), 3);
     });
 }

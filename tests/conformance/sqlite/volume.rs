@@ -4,7 +4,7 @@ use diesel_jobs_core::NewJob;
 
 use super::Sqlite;
 use crate::bench::*;
-use crate::fixture::{Fixture, run};
+use crate::fixture::{Fixture, Port as _, run};
 
 #[test]
 fn a_hundred_thousand_jobs_go_in_together_and_are_claimed() {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
+use diesel_jobs::storage::Chore;
 use diesel_jobs::{JobContext, JobState, Retention, State, WorkerId, job};
 use support::{Conn, Db, Running, registry, until};
 
@@ -88,7 +89,7 @@ async fn shrinks(db: Db) {
     .await;
     conn_number_is(&mut conn, 0, "select count(*) as number from jobs.running").await;
     tokio::time::sleep(Duration::from_secs(2)).await;
-    while db.storage().prune(10_000).await.unwrap() > 0 {}
+    while db.storage().maintain(Chore::PruneJobs, 10_000).await.unwrap().more {}
 
     // Enqueues continue all the time, one by one, as from a web application.
     let stop = Arc::new(AtomicBool::new(false));

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use diesel_jobs::storage::{Claim, Wanted};
+use diesel_jobs::storage::{Claim, PassOn, Wanted};
 use diesel_jobs::{JobContext, JobState, State, WorkerId, job};
 use support::{Db, Probe, Running, registry};
 
@@ -71,7 +71,8 @@ async fn jobs_that_came_back_to_their_old_places_are_found_by_a_rescan(db: Db) {
     // Waits until the rescan after the last claim is over. A notification of the release causes the next one.
     tokio::time::sleep(Duration::from_millis(2_500)).await;
     let release = |job| diesel_jobs_core::Finish::new(job, diesel_jobs_core::Transition::Release);
-    elsewhere.finish(&claimed.iter().map(release).collect::<Vec<_>>()).await.unwrap();
+    let releases: Vec<_> = claimed.iter().map(release).collect();
+    elsewhere.finish(&releases, PassOn::Nothing).await.unwrap();
     let released = tokio::time::Instant::now();
     for id in ids {
         db.await_state(id, JobState::Completed).await;

@@ -36,7 +36,7 @@ async fn three_workers_enqueue_each_tick_once(db: Db) {
         timezone: spec.timezone.to_owned(),
         catch_up: CatchUp::All,
     };
-    db.storage().declare_schedules(&[declared]).await.unwrap();
+    db.storage().schedules(&[declared]).await.unwrap();
     let from = db.number(STANDS).await;
     let workers = workers(&db, 3).await;
     let enough = "select (count(*) >= 5)::int::bigint as number from jobs.job where kind = 'every_second'";
@@ -109,7 +109,7 @@ async fn declared_elsewhere(db: &Db, kind: &str) {
         timezone: "UTC".to_owned(),
         catch_up: CatchUp::All,
     };
-    db.storage().declare_schedules(&[elsewhere]).await.unwrap();
+    db.storage().schedules(&[elsewhere]).await.unwrap();
 }
 
 /// The same kind, in the version of the program that has a schedule for it.

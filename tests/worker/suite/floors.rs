@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use diesel_jobs::storage::{Claim, Wanted, WorkerInfo};
+use diesel_jobs::storage::{Claim, PassOn, Wanted, WorkerInfo};
 use diesel_jobs::{JobContext, JobState, State, Worker, WorkerId, job};
 use diesel_jobs_core::{ClaimedJob, Finish, Transition};
 use support::{Db, Probe, Running, registry, until};
@@ -65,7 +65,8 @@ async fn jobs_that_came_back_to_their_old_places_are_found(db: Db) {
     let worker = Running::start(db.worker(registry![Quick]).slots(4).poll(NEVER));
     a_few(&db).await;
     let release = |job: &ClaimedJob| Finish::new(job, Transition::Release);
-    elsewhere.finish(&claimed.iter().map(release).collect::<Vec<_>>()).await.unwrap();
+    let releases: Vec<_> = claimed.iter().map(release).collect();
+    elsewhere.finish(&releases, PassOn::Nothing).await.unwrap();
     for id in ids {
         db.await_state(id, JobState::Completed).await;
     }

@@ -7,14 +7,13 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use diesel_jobs::storage::{
-    Admission, Cancelled, Claim, Connections, DeclaredSchedule, EndedByLimit, ExpiredJob, Finished, Heartbeat, Limits,
-    Loaded, Loading, Notifications, OperationId, OperationRecord, Operations, Overrides, Registration, RescanReason,
-    Rescanned, RescuePolicy, Rescued, Sampling, Schedules, Statistics, Storage, StorageResult, StoredSchedule,
-    Transacted, Transaction, WorkerInfo,
+    Admission, Chore, Claim, DeclaredSchedule, EndedWaiting, Finished, Heartbeat, Leases, Loaded, Loading, Maintained,
+    Overrides, PassOn, RescanReason, Rescanned, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule,
+    StoredSchedules, Transacted, Transaction, WaitEnd, Waiting, WorkerInfo,
 };
 use diesel_jobs::{Installation, JobId, NewJob, StorageError, WorkerId};
-use diesel_jobs_core::history::{Fold, HistoryBatch};
-use diesel_jobs_core::{ClaimedJob, DiscardRule, Finish, ProgressReport, Retention, Transition};
+use diesel_jobs_core::history::HistoryBatch;
+use diesel_jobs_core::{ClaimedJob, Finish, ProgressReport, Retention, Transition};
 use support::{Conn, Db};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -116,7 +115,12 @@ impl Storage for Lossy {
         }
     }
 
-    async fn finish(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>> {
+    async fn finish(&self, batch: &[Finish], pass_on: PassOn<'_>) -> StorageResult<Finished> {
+        if let PassOn::PermitsAndClaim(_) = pass_on {
+            let finished = self.inner.finish(batch, pass_on).await?;
+            self.claimed_by_finishes.fetch_add(finished.claimed.len(), Ordering::SeqCst);
+            return if finished.claimed.is_empty() { Ok(finished) } else { lost(&self.claiming_finishes, finished) };
+        }
         let is_refused = |Finish { lease, transition, .. }: &Finish| {
             matches!(transition, Transition::Complete(_))
                 && (self.refused.is_empty() || self.refused.contains(&lease.job))
@@ -125,16 +129,8 @@ impl Storage for Lossy {
             self.refused_so_far.fetch_add(1, Ordering::SeqCst);
             return Err(StorageError::Refused("not this one".into()));
         }
-        lost(&self.finishes, self.inner.finish(batch).await?)
-    }
-
-    async fn finish_and_pass_on(&self, batch: &[Finish], next: Option<&Claim>) -> StorageResult<Finished> {
-        if next.is_none() {
-            return Ok(Finished { moved: self.finish(batch).await?, is_free: true, ..Finished::default() });
-        }
-        let finished = self.inner.finish_and_pass_on(batch, next).await?;
-        self.claimed_by_finishes.fetch_add(finished.claimed.len(), Ordering::SeqCst);
-        if finished.claimed.is_empty() { Ok(finished) } else { lost(&self.claiming_finishes, finished) }
+        let moved = self.inner.finish(batch, PassOn::Nothing).await?.moved;
+        lost(&self.finishes, Finished { moved, is_free: true, ..Finished::default() })
     }
 
     fn name(&self) -> &'static str {
@@ -145,17 +141,14 @@ impl Storage for Lossy {
         self.inner.check_schema().await
     }
 
-    async fn cancelled(&self, jobs: &[JobId]) -> StorageResult<Vec<Cancelled>> {
-        self.inner.cancelled(jobs).await
-    }
-
     async fn store_progress(&self, reports: &[ProgressReport]) -> StorageResult<()> {
         self.inner.store_progress(reports).await
     }
 
-    async fn next_due(&self, claim: &Claim, within: Duration) -> StorageResult<Option<Duration>> {
-        let due = self.inner.next_due(claim, within).await?;
-        let then = if due.is_none() { self.after_empty_poll.lock().unwrap().take() } else { None };
+    async fn next_due(&self, claim: &Claim, waiting: Waiting) -> StorageResult<Option<Duration>> {
+        let due = self.inner.next_due(claim, waiting).await?;
+        let then =
+            if due.is_none() && waiting != Waiting::Held { self.after_empty_poll.lock().unwrap().take() } else { None };
         if let Some((mut conn, sql)) = then {
             conn.execute(sql).await;
             assert_eq!(self.inner.rescan(claim, RescanReason::Requested).await?, Rescanned::Found);
@@ -174,7 +167,7 @@ impl Storage for Lossy {
         self.inner.overrides().await
     }
 
-    async fn leases(&self, worker: WorkerId, among: Option<&[JobId]>) -> StorageResult<Vec<(JobId, i32)>> {
+    async fn leases(&self, worker: WorkerId, among: Option<&[JobId]>) -> StorageResult<Leases> {
         self.inner.leases(worker, among).await
     }
 
@@ -188,19 +181,12 @@ impl Storage for Lossy {
         rescued
     }
 
-    async fn prune(&self, limit: usize) -> StorageResult<usize> {
-        self.inner.prune(limit).await
+    async fn maintain(&self, chore: Chore, limit: usize) -> StorageResult<Maintained> {
+        self.inner.maintain(chore, limit).await
     }
-}
 
-#[async_trait::async_trait]
-impl Registration for Lossy {
     async fn register(&self, worker: &WorkerInfo) -> StorageResult<()> {
         self.inner.register(worker).await
-    }
-
-    async fn declare_discard_rules(&self, kinds: &[String], rules: &[DiscardRule]) -> StorageResult<()> {
-        self.inner.declare_discard_rules(kinds, rules).await
     }
 
     async fn deregister(&self, worker: WorkerId) -> StorageResult<()> {
@@ -210,10 +196,7 @@ impl Registration for Lossy {
     async fn open_heartbeat(&self, worker: WorkerId) -> StorageResult<Box<dyn Heartbeat>> {
         self.inner.open_heartbeat(worker).await
     }
-}
 
-#[async_trait::async_trait]
-impl Connections for Lossy {
     fn provides(&self, connection: TypeId) -> bool {
         self.inner.provides(connection)
     }
@@ -227,70 +210,27 @@ impl Connections for Lossy {
     async fn load(&self, loading: Loading) -> Loaded {
         self.inner.load(loading).await
     }
-}
 
-#[async_trait::async_trait]
-impl Statistics for Lossy {
     async fn record_history(&self, batch: &HistoryBatch) -> StorageResult<()> {
         self.inner.record_history(batch).await
     }
 
-    async fn fold_history(&self, fold: Fold, limit: usize) -> StorageResult<usize> {
-        self.inner.fold_history(fold, limit).await
-    }
-
-    async fn prune_history(&self, keep: Duration, limit: usize) -> StorageResult<usize> {
-        self.inner.prune_history(keep, limit).await
-    }
-
-    async fn sample_jobs(&self) -> StorageResult<(Sampling, Duration)> {
-        self.inner.sample_jobs().await
-    }
-}
-
-#[async_trait::async_trait]
-impl Operations for Lossy {
-    async fn step_operation(&self, only: Option<OperationId>, limit: usize) -> StorageResult<Option<OperationRecord>> {
-        self.inner.step_operation(only, limit).await
-    }
-}
-
-#[async_trait::async_trait]
-impl Limits for Lossy {
     async fn admit(&self, sweeps: bool) -> StorageResult<Admission> {
         self.inner.admit(sweeps).await
     }
 
-    async fn expire(&self, keep: Duration) -> StorageResult<Vec<ExpiredJob>> {
-        self.inner.expire(keep).await
+    async fn end_waiting(&self, end: WaitEnd, retention: Retention) -> StorageResult<Vec<EndedWaiting>> {
+        self.inner.end_waiting(end, retention).await
     }
 
-    async fn end_full(&self, retention: Retention) -> StorageResult<Vec<EndedByLimit>> {
-        self.inner.end_full(retention).await
-    }
-
-    async fn next_held(&self, claim: &Claim) -> StorageResult<Option<Duration>> {
-        self.inner.next_held(claim).await
-    }
-}
-
-#[async_trait::async_trait]
-impl Schedules for Lossy {
-    async fn declare_schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<bool> {
-        self.inner.declare_schedules(declared).await
-    }
-
-    async fn schedules(&self) -> StorageResult<(Vec<StoredSchedule>, DateTime<Utc>)> {
-        self.inner.schedules().await
+    async fn schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<StoredSchedules> {
+        self.inner.schedules(declared).await
     }
 
     async fn tick(&self, schedule: &StoredSchedule, last_tick: DateTime<Utc>, jobs: &[NewJob]) -> StorageResult<bool> {
         self.inner.tick(schedule, last_tick, jobs).await
     }
-}
 
-#[async_trait::async_trait]
-impl Notifications for Lossy {
     async fn set_idle(&self, worker: WorkerId, idle: bool) -> StorageResult<()> {
         self.inner.set_idle(worker, idle).await
     }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::{CONTENTION_BACKOFF, FIRST_POLL, Fetcher, MOST_BACKOFF_STEPS, PREFETCHED_AT_MOST};
 use crate::recorder::Event;
-use crate::storage::{Claim, Operator, RescanReason, Rescanned, StorageResult};
+use crate::storage::{Claim, Operator, RescanReason, Rescanned, StorageResult, Waiting};
 use crate::worker::runner;
 
 /// Which events end a wait, besides a hint from the storage and `Shared::wake`.
@@ -42,7 +42,7 @@ impl Fetcher {
             self.shared.settings.recorders.record(|| Event::Polled);
             let due = match self.until_empty {
                 true => self.next_of_all(&wanted).await,
-                false => self.shared.storage.next_due(&wanted, poll).await,
+                false => self.shared.storage.next_due(&wanted, Waiting::Available { within: poll }).await,
             };
             let due = match due {
                 Ok(None) if self.until_empty && no_lease_held => {
@@ -107,11 +107,11 @@ impl Fetcher {
     /// waits for another job. The held jobs are asked for first: one that is admitted meanwhile is in the second
     /// answer.
     async fn next_of_all(&self, wanted: &Claim) -> StorageResult<Option<Duration>> {
-        let held = self.shared.storage.next_held(wanted).await?;
+        let held = self.shared.storage.next_due(wanted, Waiting::Held).await?;
         if held.is_some_and(|held| held.is_zero()) {
             self.shared.storage.admit(true).await?;
         }
-        let due = self.shared.storage.next_due(wanted, Duration::MAX).await?;
+        let due = self.shared.storage.next_due(wanted, Waiting::Available { within: Duration::MAX }).await?;
         Ok(due.into_iter().chain(held).min())
     }
 

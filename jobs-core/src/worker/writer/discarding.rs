@@ -3,6 +3,7 @@
 use super::Writer;
 use crate::error::{Failure, FailureKind};
 use crate::outcome::{Finish, Keep, Transition};
+use crate::storage::PassOn;
 use crate::storage_error::StorageError;
 use crate::telemetry;
 use crate::worker::report::Report;
@@ -17,13 +18,13 @@ impl Writer {
             None => Keep::For(self.shared.settings.retention.discarded),
         };
         let finish = [Finish::new(ctx.claimed(), Transition::Discard { failure, keep })];
-        let Ok(moved) = self.shared.storage.finish(&finish).await else { return false };
-        if !self.still_valid(&finish, &moved).await.is_empty() {
+        let Ok(finished) = self.shared.storage.finish(&finish, PassOn::Nothing).await else { return false };
+        if !self.still_valid(&finish, &finished.moved).await.is_empty() {
             return false;
         }
         telemetry::refused("finish", problem);
         self.refused_in_a_row = 0;
-        if moved.is_empty() {
+        if finished.moved.is_empty() {
             self.shared.lost(ctx, "discard");
         } else {
             self.shared.done(ctx, &finish[0].transition, *ran);

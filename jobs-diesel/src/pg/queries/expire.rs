@@ -9,7 +9,7 @@ use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, BigInt, Text, Timestamptz};
 use diesel_jobs_core::__private::expired;
-use diesel_jobs_core::storage::MOST_EXPIRED;
+use diesel_jobs_core::storage::MOST_ENDED;
 use diesel_jobs_core::{ClaimedJob, Finish, Transition};
 
 use super::columns::{CARRIED, READY};
@@ -24,7 +24,7 @@ pub(crate) struct ExpireQuery {
 
 impl ExpireQuery {
     pub(crate) fn new(keep_seconds: f64) -> Self {
-        let limit = i64::try_from(MOST_EXPIRED).unwrap_or(i64::MAX);
+        let limit = i64::try_from(MOST_ENDED).unwrap_or(i64::MAX);
         Self { limit, into_cancelled: IntoCancelled::because_of(&expired(), keep_seconds) }
     }
 }

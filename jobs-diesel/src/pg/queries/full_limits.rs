@@ -9,7 +9,7 @@ use diesel::pg::Pg;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, BigInt, Integer, Text};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
-use diesel_jobs_core::storage::{EndedByLimit, MOST_ENDED};
+use diesel_jobs_core::storage::{EndedWaiting, MOST_ENDED};
 use diesel_jobs_core::{Failure, JobState, OnFull, Retention};
 
 use super::columns::{CARRIED, READY};
@@ -38,7 +38,7 @@ impl QueryFragment<Pg> for FullQuery {
 native_query!(FullQuery -> (BigInt, Text, Text));
 
 /// Ends what is found now. All jobs of one limit with one rule have the same reason.
-pub(crate) async fn end_full(conn: &mut AsyncPgConnection, retention: Retention) -> QueryResult<Vec<EndedByLimit>> {
+pub(crate) async fn end_full(conn: &mut AsyncPgConnection, retention: Retention) -> QueryResult<Vec<EndedWaiting>> {
     let found: Vec<(i64, String, String)> = FullQuery::new().load(conn).await?;
     let mut groups: BTreeMap<(String, String), Vec<i64>> = BTreeMap::new();
     for (id, limit, rule) in found {
@@ -58,7 +58,7 @@ pub(crate) async fn end_full(conn: &mut AsyncPgConnection, retention: Retention)
                 (JobState::Cancelled, query.load(conn).await?)
             }
         };
-        ended.extend(jobs.into_iter().map(|(queue, kind)| EndedByLimit { queue, kind, state }));
+        ended.extend(jobs.into_iter().map(|(queue, kind)| EndedWaiting { queue, kind, state }));
     }
     Ok(ended)
 }

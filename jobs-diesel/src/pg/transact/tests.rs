@@ -8,9 +8,7 @@ use std::time::Duration;
 
 use diesel::sql_types::{BigInt, Text};
 use diesel_async::{AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _};
-use diesel_jobs_core::storage::{
-    Body, Claim, Connections as _, Registration as _, Storage as _, Transacted, Transaction, Wanted, WorkerInfo,
-};
+use diesel_jobs_core::storage::{Body, Claim, Storage as _, Transacted, Transaction, Wanted, WorkerInfo};
 use diesel_jobs_core::{ClaimedJob, JobContext, JobError, Keep, Lease, NewJob, Transition, WorkerId};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::ReadHalf;

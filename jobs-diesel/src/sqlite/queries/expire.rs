@@ -7,9 +7,9 @@ use diesel::prelude::*;
 use diesel::sql_query;
 use diesel::sql_types::{BigInt, Text};
 use diesel_jobs_core::__private::expired;
-use diesel_jobs_core::JobId;
 use diesel_jobs_core::flags::{EXPIRES, KNOWN};
-use diesel_jobs_core::storage::{ExpiredJob, MOST_EXPIRED};
+use diesel_jobs_core::storage::{EndedWaiting, MOST_ENDED};
+use diesel_jobs_core::{JobId, JobState};
 
 use crate::sqlite::queries::keys::yes;
 use crate::sqlite::queries::operate::end_because;
@@ -35,10 +35,10 @@ struct Found {
 }
 
 /// Cancels the jobs, and forgets the times of those that have started or ended.
-pub(crate) fn expire(conn: &mut SqliteConnection, keep: Duration) -> QueryResult<Vec<ExpiredJob>> {
+pub(crate) fn expire(conn: &mut SqliteConnection, keep: Duration) -> QueryResult<Vec<EndedWaiting>> {
     let waiting: Vec<Found> = sql_query(format!(
         "select id, queue, kind {OVER} and start_by <= {NOW} and state = 'available' and attempt = 0 and flags & {EXPIRES} and flags & ~{KNOWN} = 0
-         order by start_by limit {MOST_EXPIRED}"
+         order by start_by limit {MOST_ENDED}"
     ))
     .load(conn)?;
     for job in &waiting {
@@ -50,5 +50,8 @@ pub(crate) fn expire(conn: &mut SqliteConnection, keep: Duration) -> QueryResult
          )"
     );
     sql_query(forget).execute(conn)?;
-    Ok(waiting.into_iter().map(|Found { queue, kind, .. }| ExpiredJob { queue, kind }).collect())
+    Ok(waiting
+        .into_iter()
+        .map(|Found { queue, kind, .. }| EndedWaiting { queue, kind, state: JobState::Cancelled })
+        .collect())
 }

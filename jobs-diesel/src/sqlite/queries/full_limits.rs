@@ -8,7 +8,7 @@ use diesel::prelude::*;
 use diesel::sql_query;
 use diesel::sql_types::{BigInt, Integer, Text};
 use diesel_jobs_core::flags::{KNOWN, RATE};
-use diesel_jobs_core::storage::{EndedByLimit, MOST_ENDED};
+use diesel_jobs_core::storage::{EndedWaiting, MOST_ENDED};
 use diesel_jobs_core::{JobId, JobRule, JobState, OnFull, Retention};
 
 use crate::sqlite::queries::act::end_as_discarded;
@@ -54,7 +54,7 @@ struct Found {
 }
 
 /// Ends the jobs. The caller's transaction holds the write lock.
-pub(crate) fn end_full(conn: &mut SqliteConnection, retention: Retention) -> QueryResult<Vec<EndedByLimit>> {
+pub(crate) fn end_full(conn: &mut SqliteConnection, retention: Retention) -> QueryResult<Vec<EndedWaiting>> {
     let mut ended = Vec::new();
     if is_frozen(conn)? {
         return Ok(ended);
@@ -88,8 +88,8 @@ pub(crate) fn end_full(conn: &mut SqliteConnection, retention: Retention) -> Que
     Ok(ended)
 }
 
-fn of(Found { queue, kind, .. }: Found, state: JobState) -> EndedByLimit {
-    EndedByLimit { queue, kind, state }
+fn of(Found { queue, kind, .. }: Found, state: JobState) -> EndedWaiting {
+    EndedWaiting { queue, kind, state }
 }
 
 #[derive(QueryableByName)]

@@ -6,7 +6,7 @@ use diesel_jobs_core::EventsSince;
 use diesel_jobs_core::history::{Fold, HistoryBatch, HistoryRow, WorkCounts, WorkFilter};
 use diesel_jobs_core::storage::{
     Action, Asked, Claim, JobFilter, NewSchedule, RescanReason, RescuePolicy, RetentionSetting, STEP, ScheduledJob,
-    Transacted, WorkerInfo,
+    StoredSchedules, Transacted, WorkerInfo,
 };
 use diesel_jobs_core::{
     CatchUp, ClaimedJob, DiscardRule, Finish, JobState, Keep, NewJob, Output, Traceparent, Transition, WorkerId,
@@ -16,7 +16,7 @@ use diesel_jobs_storage::Database;
 use super::Roles;
 use crate::bench::*;
 use crate::client::Client;
-use crate::fixture::{Act, Fixture};
+use crate::fixture::{Act, Fixture, Port as _};
 use crate::postgres::Postgres;
 use crate::transacting::transaction;
 
@@ -136,7 +136,7 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
         step!(name, client.enqueue_all(vec![job(), large()]));
     }
     let wanted = |slots| wants(id, &[("default", slots)]);
-    step!("next_due", storage.next_due(&wanted(1), Duration::MAX));
+    step!("next_due", storage.next_due(&wanted(1), ANY_TIME));
     let mut claimed = step!("claim", storage.claim(&Claim { bypass_limit: true, ..wanted(100) }));
     assert!(claimed.len() >= 6, "{}", claimed.len());
     step!("leases", storage.leases(id, None));
@@ -153,15 +153,15 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     if let Some(problem) = limits::limits(f, db, id).await {
         return Some(problem);
     }
-    step!("complete", storage.finish(&finish(next(), DONE)));
+    step!("complete", storage.finish_all(&finish(next(), DONE)));
     let output = Transition::CompleteWith(Keep::For(HOUR), Output::new("x"));
     let with_output = finish(next(), output);
-    step!("complete with an output", storage.finish(&with_output));
+    step!("complete with an output", storage.finish_all(&with_output));
     assert!(step!("end", operator.end(with_output[0].lease.job)).unwrap().output.is_some());
     let gone = finish(next(), Transition::Complete(Keep::Nothing));
-    step!("complete and keep nothing", storage.finish(&gone));
-    step!("retry after a failure", storage.finish(&finish(next(), retry_in(Duration::ZERO))));
-    step!("discard", storage.finish(&finish(next(), discard())));
+    step!("complete and keep nothing", storage.finish_all(&gone));
+    step!("retry after a failure", storage.finish_all(&finish(next(), retry_in(Duration::ZERO))));
+    step!("discard", storage.finish_all(&finish(next(), discard())));
     for (name, connection, body) in Postgres::provided() {
         let [job] = &step!("claim", storage.claim(&wanted(1)))[..] else { panic!("the retried one and others wait") };
         let act = Act::new(name, Ok(Transition::Snooze(Duration::ZERO)));
@@ -196,7 +196,7 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     assert_eq!(quarantined.first().map(|quarantined| quarantined.lease.job), Some(job.lease.job));
     let asleep = claimed_by_owner(f, sleeper).await;
     let expired = Transition::Discard { failure: failure("no"), keep: Keep::For(Duration::ZERO) };
-    f.database().storage.finish(&finish(asleep, expired)).await.unwrap();
+    f.database().storage.finish_all(&finish(asleep, expired)).await.unwrap();
     assert_eq!(step!("prune", storage.prune(10)), 1);
 
     let declared = |expression: &str| diesel_jobs_core::storage::DeclaredSchedule {
@@ -205,8 +205,8 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
         timezone: "UTC".into(),
         catch_up: CatchUp::Last,
     };
-    step!("declare_schedules", storage.declare_schedules(&[declared("0 0 2 * * *")]));
-    step!("declare_schedules", storage.declare_schedules(&[declared("0 0 3 * * *")]));
+    step!("declare_schedules", storage.schedules(&[declared("0 0 2 * * *")]));
+    step!("declare_schedules", storage.schedules(&[declared("0 0 3 * * *")]));
     let rule = crate::discarding::rule();
     step!("declare_discard_rules", storage.declare_discard_rules(&["a".into()], std::slice::from_ref(&rule)));
     let rules = crate::limiting::limited("x").rules;
@@ -214,11 +214,11 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
         step!("declare_discard_rules", storage.declare_discard_rules(&["a".into()], &[changed]));
         let discarded = claimed_by_owner(f, id).await;
         let job = discarded.lease.job;
-        step!("discard", storage.finish(&finish(discarded, discard())));
+        step!("discard", storage.finish_all(&finish(discarded, discard())));
         assert_eq!(failures(f.database(), job).await.len(), 1, "the job that follows was not refused");
     }
     step!("declare_discard_rules", storage.declare_discard_rules(&["a".into()], &[]));
-    let (schedules, now) = step!("schedules", storage.schedules());
+    let StoredSchedules { all: schedules, now, .. } = step!("schedules", storage.schedules(&[]));
     assert!(step!("tick", storage.tick(&schedules[0], now, &[crate::bench::job(), large()])));
 
     step!("list", operator.list_all(&JobFilter::default(), 10));
@@ -244,7 +244,7 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     step!("audit", operator.audit(None, 10));
     step!("why", operator.why(waiting));
     step!("stats", operator.stats());
-    step!("sample_jobs", storage.sample_jobs());
+    step!("sample_jobs", storage.count_jobs());
     step!("sample", operator.sample());
     let counts = WorkCounts { completed: 1, ..WorkCounts::default() };
     let rows = vec![HistoryRow { queue: "q".into(), kind: "k".into(), counts }];

@@ -1,6 +1,6 @@
 //! The steps of a worker for jobs with limits, rates, sequences, tenants and unique keys.
 
-use diesel_jobs_core::storage::{Action, Operated};
+use diesel_jobs_core::storage::{Action, Operated, PassOn, WaitEnd};
 use diesel_jobs_core::{Finish, Limit, OnFull, Rate, Sequence, Unique, WorkerId};
 use diesel_jobs_storage::Database;
 
@@ -23,7 +23,7 @@ pub(super) async fn limits(f: &Postgres, db: &Database, worker: WorkerId) -> Opt
     assert_eq!(step!("admit a job with a high limit", db.storage.admit(false)).admitted, 1);
     let jobs = step!("claim", db.storage.claim(&wants(worker, &[("limited", 1)])));
     let finish = [Finish::new(&jobs[0], retry_in(HOUR))];
-    step!("retry a job with a limit", db.storage.finish(&finish));
+    step!("retry a job with a limit", db.storage.finish_all(&finish));
     // A queue that stays paused.
     let mut paused = crate::limiting::limited("paused");
     paused.queue = "limited and paused".into();
@@ -65,7 +65,7 @@ pub(super) async fn limits(f: &Postgres, db: &Database, worker: WorkerId) -> Opt
     step!("admit jobs with tenants", db.storage.admit(true));
     let jobs = step!("claim", db.storage.claim(&wants(worker, &[("fair", 2)])));
     let finishes: Vec<Finish> = jobs.iter().map(|job| Finish::new(job, DONE)).collect();
-    step!("finish jobs with tenants", db.storage.finish(&finishes));
+    step!("finish jobs with tenants", db.storage.finish_all(&finishes));
     step!("sweep turns", db.storage.admit(true));
     let mut next = job().rule(Limit::new("next", 1).key(worker.0.to_string())).unwrap();
     next.queue = "next".into();
@@ -73,7 +73,7 @@ pub(super) async fn limits(f: &Postgres, db: &Database, worker: WorkerId) -> Opt
     step!("admit the first of two", db.storage.admit(true));
     let jobs = step!("claim", db.storage.claim(&wants(worker, &[("next", 1)])));
     let finishes: Vec<Finish> = jobs.iter().map(|job| Finish::new(job, DONE)).collect();
-    step!("pass a permit on", db.storage.finish_and_pass_on(&finishes, None));
+    step!("pass a permit on", db.storage.finish(&finishes, PassOn::Permits));
     // Without a right, the permit was freed instead.
     step!("admit the second of two", db.storage.admit(true));
     // The second job waits at one of its limits.
@@ -89,12 +89,12 @@ pub(super) async fn limits(f: &Postgres, db: &Database, worker: WorkerId) -> Opt
     enqueue(f, unique.clone()).await;
     let jobs = step!("claim", db.storage.claim(&wants(worker, &[("unique", 1)])));
     let finish = [Finish::new(&jobs[0], DONE)];
-    step!("finish a unique job", db.storage.finish(&finish));
+    step!("finish a unique job", db.storage.finish_all(&finish));
     let expires = with(|job| (job.queue, job.expires) = ("expiring".into(), Some(HOUR)));
     enqueue(f, expires).await;
     let jobs = step!("claim a job that expires", db.storage.claim(&wants(worker, &[("expiring", 1)])));
     let finish = [Finish::new(&jobs[0], DONE)];
-    step!("finish a job that expires", db.storage.finish(&finish));
+    step!("finish a job that expires", db.storage.finish_all(&finish));
     step!("expire", db.storage.expire(HOUR));
     let answers = step!("cancel a held job", db.operator.act(&Action::Cancel, &ids, "ada"));
     assert_eq!(answers, [Operated::Done; 3]);
@@ -112,6 +112,6 @@ async fn without_waiting(f: &Postgres, db: &Database, worker: WorkerId) -> Optio
     jobs.iter_mut().for_each(|job| job.queue = "full".into());
     enqueue_all(f, [jobs.clone(), jobs].concat()).await;
     assert_eq!(step!("admit jobs that do not wait", db.storage.admit(false)).admitted, 3);
-    assert_eq!(step!("end_full", db.storage.end_full(POLICY.retention)).len(), 3);
+    assert_eq!(step!("end_full", db.storage.end_waiting(WaitEnd::LimitFull, POLICY.retention)).len(), 3);
     None
 }

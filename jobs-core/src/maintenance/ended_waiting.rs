@@ -1,18 +1,19 @@
-//! A part of the admitter: ends jobs whose limit is full and that do not wait (`on_full`). It runs after a pass that
-//! has left such jobs held. If the worker dies in between, the next pass of another worker finds them again.
+//! A part of the admitter: ends jobs that wait no longer, because they have expired, or because their limit is full and
+//! they do not wait for it (`on_full`). It runs after a pass that has found such jobs. If the worker dies in between,
+//! the next pass of another worker finds them again.
 
 use crate::recorder::{AttemptOutcome, Event};
 use crate::state::JobState;
-use crate::storage::{EndedByLimit, MOST_ENDED, StorageResult};
+use crate::storage::{EndedWaiting, MOST_ENDED, StorageResult, WaitEnd};
 use crate::worker::shared::Shared;
 
-/// Returns whether jobs were cancelled, so that others may start.
-pub(super) async fn end_full(shared: &Shared) -> StorageResult<bool> {
+/// Ends all of them. Returns whether jobs were cancelled, so that others may start.
+pub(super) async fn end_waiting(shared: &Shared, end: WaitEnd) -> StorageResult<bool> {
     let mut has_freed = false;
     loop {
-        let ended = shared.storage.end_full(shared.settings.retention).await?;
+        let ended = shared.storage.end_waiting(end, shared.settings.retention).await?;
         shared.work.record_ended(&ended);
-        for EndedByLimit { queue, kind, state } in &ended {
+        for EndedWaiting { queue, kind, state } in &ended {
             let outcome = match state {
                 JobState::Discarded => AttemptOutcome::Discarded,
                 _ => AttemptOutcome::Cancelled,

@@ -1,0 +1,95 @@
+//! The chores: work in the background that any worker does for all, in bounded batches. The database decides for each
+//! batch which worker does it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::pause::pause;
+use crate::crash_point::crash_point;
+use crate::history::FOLDS;
+use crate::recorder::Event;
+use crate::storage::{BETWEEN_STEPS, Chore, Maintained, STEP};
+use crate::telemetry::{self, RateLimitedWarning};
+use crate::worker::shared::Shared;
+
+/// The most rows of a batch.
+const BATCH: usize = STEP;
+/// The bounds of the time until the next turn, if the storage says it. The upper one lets a worker notice when another
+/// one that did the chore has died.
+const TURNS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// When a chore is done.
+#[derive(Clone, Copy)]
+struct Routine {
+    chore: Chore,
+    /// The first pause. It is short where workers that are replaced every minute would otherwise never do the chore.
+    first: Duration,
+    every: Duration,
+    /// The pause between two batches, so that a chore does not slow down other sessions.
+    between: Duration,
+}
+
+impl Routine {
+    const fn new(chore: Chore, first: u64, every: u64) -> Self {
+        let between = Duration::from_millis(50);
+        Self { chore, first: Duration::from_secs(first), every: Duration::from_secs(every), between }
+    }
+}
+
+/// All chores, each as a service of its own: a long batch of one delays no other.
+pub(super) fn all(
+    shared: &Arc<Shared>,
+    stop: &CancellationToken,
+) -> impl Iterator<Item = impl Future<Output = ()> + use<>> {
+    let keep_history = shared.settings.keep_history;
+    let routines = [
+        Routine::new(Chore::PruneJobs, 5, 60),
+        Routine::new(Chore::PruneHistory(keep_history), 10, 60),
+        Routine::new(Chore::CountJobs, 2, 30),
+        Routine { between: BETWEEN_STEPS, ..Routine::new(Chore::StepOperation, 5, 5) },
+    ];
+    let folds = FOLDS.into_iter().map(|fold| Routine::new(Chore::FoldHistory(fold), 10, 60));
+    let (shared, stop) = (shared.clone(), stop.clone());
+    routines.into_iter().chain(folds).map(move |routine| run(routine, shared.clone(), stop.clone()))
+}
+
+async fn run(routine: Routine, shared: Arc<Shared>, stop: CancellationToken) {
+    let Routine { chore, first, every, between } = routine;
+    let warning = RateLimitedWarning::new(chore.as_str());
+    let mut wait = first;
+    while pause(wait, &stop).await {
+        // While the database is frozen, operators may want to see everything.
+        if *shared.frozen.borrow() && matches!(chore, Chore::FoldHistory(_) | Chore::PruneHistory(_)) {
+            wait = every;
+            continue;
+        }
+        crash_point(chore.as_str());
+        let done = shared.storage.maintain(chore, BATCH).await;
+        if chore == Chore::PruneJobs {
+            crash_point("pruned");
+        }
+        wait = match done {
+            Ok(done) => {
+                tell(&shared, chore, &done);
+                let turn = done.next.map_or(every, |next| next.clamp(TURNS.0, TURNS.1).mul_f64(1.25));
+                if done.more { between } else { turn }
+            }
+            Err(problem) => {
+                warning.report(&problem);
+                every
+            }
+        };
+    }
+}
+
+fn tell(shared: &Shared, chore: Chore, done: &Maintained) {
+    if let Some(reason) = &done.rested {
+        telemetry::not_counted(reason);
+    }
+    if chore == Chore::PruneJobs && done.rows > 0 {
+        telemetry::pruned(done.rows);
+        shared.settings.recorders.record(|| Event::Pruned { jobs: done.rows });
+    }
+}
