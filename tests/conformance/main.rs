@@ -30,6 +30,7 @@ mod hostile;
 mod isolation;
 mod keys;
 mod limiting;
+mod memory;
 mod migrating;
 mod model;
 mod moving;
@@ -548,3 +549,53 @@ conformance! {
         a_lost_lease_is_refused,
     }
 }
+
+// What a worker needs, on a storage that offers nothing else. A new database passes these tests first.
+on!(in_memory: crate::memory::Memory {
+    claiming {
+        higher_priorities_first_then_run_at_then_id,
+        no_more_than_wanted_per_queue,
+        other_queues_are_left_alone,
+        scheduled_jobs_are_not_early,
+        future_jobs_of_a_high_priority_do_not_hide_due_ones_of_a_low,
+        next_due_is_the_wait_for_the_earliest_job_that_fits,
+        jobs_of_unknown_kinds_are_not_claimed_and_block_no_job,
+        a_worker_that_is_not_registered_gets_nothing,
+        a_claim_counts_the_attempt_and_the_lease,
+        prefetching_brings_more_jobs_than_slots,
+    }
+    finishing {
+        complete_keeps_the_job_as_long_as_it_is_told,
+        retry_waits_its_delay_and_records_the_failure,
+        release_goes_back_to_its_old_place_and_gives_the_attempt_back,
+        cancel_and_discard_end_the_job_and_record_why,
+        failures_with_nul_are_recorded,
+        only_the_newest_failures_are_kept,
+        endless_delays_are_only_long,
+    }
+    fencing {
+        an_older_lease_is_refused,
+        another_workers_lease_is_refused,
+        the_same_worker_at_the_same_attempt_after_a_snooze_is_refused,
+        a_refused_finish_writes_nothing,
+    }
+    rescuing {
+        a_rescuer_whose_own_row_is_too_old_declares_no_worker_dead,
+        a_live_workers_jobs_are_left_alone,
+        a_heartbeat_keeps_a_worker_alive,
+        a_job_that_crashed_too_often_is_discarded,
+        a_job_without_attempts_left_is_discarded,
+        of_the_jobs_that_died_together_none_is_discarded_for_it,
+        a_quarantined_job_is_claimed_by_itself_and_by_one_worker_in_four,
+        a_snooze_sets_the_crashes_to_zero_and_a_failure_does_not,
+        a_zombies_finish_is_refused_and_its_heartbeat_says_no,
+    }
+    draining {
+        a_worker_of_many_that_dies_counts_a_crash_unless_it_was_draining,
+        a_job_that_crashes_its_worker_counts_a_crash_after_kills_too,
+        a_worker_that_comes_back_after_its_rescue_writes_nothing,
+    }
+    pruning {
+        only_expired_jobs_are_deleted,
+    }
+});
