@@ -18,13 +18,14 @@ use diesel_jobs_core::storage::{History, Maintained, StorageResult, rest_after};
 use diesel_jobs_core::{DeadRows, Events, EventsSince, KindStats, LeasedJob, LongQueues, Sample, Stats, StorageError};
 
 use super::native::RawJson;
-use super::queries::count_jobs::{CountFinishedQuery, CountHeldQuery, CountReadyQuery, CountRow};
+use super::queries::count_jobs::{CountFinishedQuery, CountHeldQuery, CountReadyQuery, CountRow, PART};
 use super::queries::dead_rows::{DeadRowsQuery, reason};
 use super::queries::held_by_queue::{HeldByQueueQuery, HeldByQueueRow, read as read_held};
 use super::queries::inspect::parsed;
 use super::queries::queue_depths::{DepthRow, QueueDepthsQuery, read as read_depth};
 use super::queries::queue_rates::{QueueRatesQuery, QueueRatesRow};
 use super::queries::record_history::RecordHistoryQuery;
+use super::queries::sample::Turn;
 use super::queries::series::{OutcomesQuery, SeriesQuery, SeriesRow, read as read_series};
 use super::queries::{clock, events, inspect, running_jobs, sample};
 use super::{PgStorage, run};
@@ -34,7 +35,7 @@ use crate::stored_history::JobCounts;
 const SMALL: i64 = 16 * 1024 * 1024;
 
 /// The shortest time between two counts of all jobs.
-const SAMPLE_EVERY: Duration = Duration::from_secs(5);
+const SAMPLE_EVERY: Duration = Duration::from_secs(15);
 /// How long to wait while dead rows make a count slow.
 const REST: Duration = Duration::from_secs(30);
 /// How often the turn of a long count is renewed.
@@ -57,7 +58,8 @@ impl PgStorage {
     async fn count_jobs(&self) -> StorageResult<Vec<KindStats>> {
         let (mut counts, mut renewed) = (JobCounts::default(), Instant::now());
         let mut add = |rows: Vec<CountRow>| {
-            let last = rows.iter().map(|row| row.4).max();
+            let is_full = rows.iter().map(|row| row.3).sum::<i64>() >= PART;
+            let last = rows.iter().map(|row| row.4).max().filter(|_| is_full);
             for (queue, kind, state, jobs, _, waited) in rows {
                 counts.add(queue, kind, parsed(&state), jobs, waited);
             }
@@ -159,13 +161,17 @@ impl PgStorage {
     /// Counts all jobs, if it is this worker's turn.
     pub(super) async fn sample_jobs(&self) -> StorageResult<Maintained> {
         let none = Maintained::default();
-        if let Some(wait) = run!(self, "take_sample_turn", conn => sample::take_turn(conn))? {
-            return Ok(Maintained { next: Some(wait), ..none });
-        }
-        let dead: (f64, i64) = run!(self, "dead_rows", conn => RunQueryDsl::get_result(DeadRowsQuery, conn))?;
-        if let Some(reason) = reason(dead) {
-            run!(self, "rest_sample", conn => sample::rest(conn, &reason, REST))?;
-            return Ok(Maintained { rested: Some(reason), next: Some(REST), ..none });
+        let size = match run!(self, "take_sample_turn", conn => sample::take_turn(conn))? {
+            Turn::Taken { size } => size,
+            Turn::Later(wait) => return Ok(Maintained { next: Some(wait), ..none }),
+        };
+        // Small tables have few dead rows.
+        if size > SMALL {
+            let dead: (f64, i64) = run!(self, "dead_rows", conn => RunQueryDsl::get_result(DeadRowsQuery, conn))?;
+            if let Some(reason) = reason(dead) {
+                run!(self, "rest_sample", conn => sample::rest(conn, &reason, REST))?;
+                return Ok(Maintained { rested: Some(reason), next: Some(REST), ..none });
+            }
         }
         let began = Instant::now();
         let counts = RawJson(json(&self.count_jobs().await?)?);

@@ -1,70 +1,91 @@
 //! The row of `jobs.sample`: whose turn it is to count, and what was counted.
 //!
-//! A worker takes the turn in a short transaction: it locks the row (`for no key update skip locked`), moves `next_at`
-//! into the future and commits. If it dies while it counts, the next worker takes the turn when that time is over.
+//! A worker takes the turn with one statement, which locks the row (`for no key update skip locked`) and moves
+//! `next_at` into the future. If it dies while it counts, the next worker takes the turn when that time is over.
 
 use std::time::Duration;
 
-use chrono::{DateTime, TimeDelta, Utc};
-use diesel::dsl::{insert_into, update};
+use chrono::{DateTime, Utc};
+use diesel::data_types::PgInterval;
+use diesel::dsl::{insert_into, now, update};
+use diesel::pg::Pg;
 use diesel::prelude::*;
-use diesel::sql_types::{Double, Nullable};
-use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl};
+use diesel::query_builder::{AstPass, QueryFragment};
+use diesel::sql_types::{BigInt, Bool, Double, Interval, Nullable, Timestamptz};
+use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::{KindStats, Sample};
 
-use super::clock::now;
-use crate::pg::native::RawJson;
+use crate::pg::native::{RawJson, native_query, sql};
 use crate::pg::schema::sample;
 
 /// How long a turn is reserved. A worker that counts for longer renews it.
 pub(crate) const TURN: Duration = Duration::from_secs(120);
 
 /// The longest rest. Its sum with the current time is a time of the calendar.
-const LONGEST: TimeDelta = TimeDelta::days(1);
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
-fn delta(span: Duration) -> TimeDelta {
-    TimeDelta::from_std(span).unwrap_or(LONGEST).min(LONGEST)
+fn interval(wait: Duration) -> PgInterval {
+    PgInterval::from_microseconds(i64::try_from(wait.min(LONGEST).as_micros()).unwrap_or(i64::MAX))
 }
 
-/// The time until the next turn. `None` if it is due.
-async fn next(conn: &mut AsyncPgConnection) -> QueryResult<Option<Duration>> {
-    let seconds: Option<f64> = sample::table
-        .select(diesel::dsl::sql::<Double>("extract(epoch from next_at - now())::float8"))
-        .first(conn)
-        .await
-        .optional()?;
-    Ok(seconds.filter(|seconds| *seconds > 0.0).map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or(TURN)))
+/// Whose turn it is.
+pub(crate) enum Turn {
+    /// It is this worker's. The tables of jobs have this size, in bytes.
+    Taken {
+        /// The size.
+        size: i64,
+    },
+    /// The next one comes after this time. Another worker has this one, or had the last.
+    Later(Duration),
 }
 
-/// Takes the turn. Returns `None`, or the time until the next turn if another worker has it.
-pub(crate) async fn take_turn(conn: &mut AsyncPgConnection) -> QueryResult<Option<Duration>> {
-    if let Some(wait) = next(conn).await? {
-        return Ok(Some(wait));
+/// Takes the turn if it is due and no other session has locked the row. Returns whether it has, the seconds until the
+/// next turn (null if there is no row yet), and the size of the tables.
+struct TakeTurnQuery {
+    /// How long the turn is reserved.
+    reserved: PgInterval,
+}
+
+impl QueryFragment<Pg> for TakeTurnQuery {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        sql!(
+            out,
+            "with turn as (
+    update jobs.sample set next_at = now() + " [self.reserved => Interval] "
+    where only_row = (select only_row from jobs.sample where next_at <= now() for no key update skip locked)
+    returning only_row
+)
+select exists (select from turn), (select extract(epoch from next_at - now())::float8 from jobs.sample),
+    pg_relation_size('jobs.ready') + pg_relation_size('jobs.held') + pg_relation_size('jobs.running') + pg_relation_size('jobs.finished')"
+        )
     }
-    let taken = conn
-        .transaction(async move |conn| {
-            insert_into(sample::table).values(sample::only_row.eq(true)).on_conflict_do_nothing().execute(conn).await?;
-            let due: Option<bool> = sample::table
-                .filter(sample::next_at.le(now(conn).await?))
-                .select(sample::only_row)
-                .for_no_key_update()
-                .skip_locked()
-                .first(conn)
-                .await
-                .optional()?;
-            if due.is_some() {
-                set_next(conn, TURN).await?;
-            }
-            QueryResult::Ok(due.is_some())
-        })
-        .await?;
-    if taken { Ok(None) } else { Ok(Some(next(conn).await?.unwrap_or(TURN))) }
+}
+
+native_query!(TakeTurnQuery -> (Bool, Nullable<Double>, BigInt));
+
+/// Takes the turn, if it is due.
+pub(crate) async fn take_turn(conn: &mut AsyncPgConnection) -> QueryResult<Turn> {
+    let take = || TakeTurnQuery { reserved: interval(TURN) };
+    let mut found: (bool, Option<f64>, i64) = take().get_result(conn).await?;
+    if found.1.is_none() {
+        insert_into(sample::table).values(sample::only_row.eq(true)).on_conflict_do_nothing().execute(conn).await?;
+        found = take().get_result(conn).await?;
+    }
+    let (is_taken, wait, size) = found;
+    if is_taken {
+        return Ok(Turn::Taken { size });
+    }
+    let wait = wait.filter(|seconds| *seconds > 0.0).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    Ok(Turn::Later(wait.unwrap_or(TURN)))
 }
 
 /// Moves the next turn.
 pub(crate) async fn set_next(conn: &mut AsyncPgConnection, wait: Duration) -> QueryResult<()> {
-    let next = now(conn).await? + delta(wait);
-    update(sample::table).set(sample::next_at.eq(next)).execute(conn).await.map(drop)
+    update(sample::table)
+        .set(sample::next_at.eq(now.into_sql::<Timestamptz>() + interval(wait)))
+        .execute(conn)
+        .await
+        .map(drop)
 }
 
 /// Stores what was counted.
@@ -74,14 +95,13 @@ pub(crate) async fn store(
     counts: RawJson,
     rest: Duration,
 ) -> QueryResult<()> {
-    let at = now(conn).await?;
     update(sample::table)
         .set((
-            sample::at.eq(Some(at)),
+            sample::at.eq(now.into_sql::<Timestamptz>().nullable()),
             sample::took_seconds.eq(took.as_secs_f64()),
             sample::counts.eq(counts),
             sample::resting.eq(None::<String>),
-            sample::next_at.eq(at + delta(rest)),
+            sample::next_at.eq(now.into_sql::<Timestamptz>() + interval(rest)),
         ))
         .execute(conn)
         .await
@@ -90,7 +110,7 @@ pub(crate) async fn store(
 
 /// Stores why nothing is counted.
 pub(crate) async fn rest(conn: &mut AsyncPgConnection, reason: &str, wait: Duration) -> QueryResult<()> {
-    let values = (sample::resting.eq(Some(reason)), sample::next_at.eq(now(conn).await? + delta(wait)));
+    let values = (sample::resting.eq(Some(reason)), sample::next_at.eq(now.into_sql::<Timestamptz>() + interval(wait)));
     update(sample::table).set(values).execute(conn).await.map(drop)
 }
 
