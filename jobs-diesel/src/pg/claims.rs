@@ -19,6 +19,7 @@ use super::queries::discover::{DiscoverQuery, DiscoverRow};
 use super::queries::live_queues::LiveQueuesQuery;
 use super::queries::next_due::{NextDueQuery, NextDueRow};
 use super::queries::rescan::{RescanQuery, RescanRow};
+use super::refused::run_apart;
 use super::{PgStorage, run};
 use crate::meaning::row;
 
@@ -40,12 +41,10 @@ impl PgStorage {
     }
 
     pub(super) async fn claim_quarantined(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
-        let mut rows: StorageResult<Vec<ClaimedRow>> =
-            run!(self, "claim_quarantined", conn => ClaimQuarantinedQuery::new(claim).load(conn));
-        if rows.as_ref().is_err_and(row::may_be_the_cause) && self.set_quarantined_apart(claim).await? {
-            rows = run!(self, "claim_quarantined", conn => ClaimQuarantinedQuery::new(claim).load(conn));
-        }
-        Ok(rows?.into_iter().map(|row| row.into_job(claim.worker)).collect())
+        let rows: Vec<ClaimedRow> = run_apart!(self, "claim_quarantined", self.set_quarantined_apart(claim), conn => {
+            ClaimQuarantinedQuery::new(claim).load(conn)
+        })?;
+        Ok(rows.into_iter().map(|row| row.into_job(claim.worker)).collect())
     }
 
     async fn claim_from(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
@@ -84,12 +83,9 @@ impl PgStorage {
     async fn claim_with(&self, plan: &Plan, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
         let asked = Instant::now();
         let durable = self.outage.is_recent();
-        let mut rows: StorageResult<Vec<ClaimedRow>> =
-            run!(self, "claim", conn => ClaimQuery::new(claim, plan).durable(durable).load(conn));
-        if rows.as_ref().is_err_and(row::may_be_the_cause) && self.set_waiting_apart(claim, plan).await? {
-            rows = run!(self, "claim", conn => ClaimQuery::new(claim, plan).durable(durable).load(conn));
-        }
-        let rows = rows?;
+        let rows: Vec<ClaimedRow> = run_apart!(self, "claim", self.set_waiting_apart(claim, plan), conn => {
+            ClaimQuery::new(claim, plan).durable(durable).load(conn)
+        })?;
         self.levels(claim.worker, |levels| levels.expects_few = rows.is_empty());
         Ok(self.record_claimed(rows, plan, claim, asked))
     }

@@ -10,6 +10,7 @@ use diesel_jobs_core::{Finish, JobId};
 use super::queries::expire::{self, ForgetQuery};
 use super::queries::finish_batch;
 use super::queries::store_outputs::StoreOutputsQuery;
+use super::refused::run_apart;
 use super::{PgStorage, run};
 use crate::meaning::row;
 
@@ -44,11 +45,9 @@ impl PgStorage {
         if finished.moved.len() < batch.len() {
             // Batches without limits are neither searched nor copied.
             let rest = if finished.moved.is_empty() { Cow::Borrowed(batch) } else { without(batch, &finished.moved) };
-            let mut moved = run!(self, "finish", conn => finish_batch::finish(conn, &rest));
-            if moved.as_ref().is_err_and(row::may_be_the_cause) && self.set_running_apart().await? {
-                moved = run!(self, "finish", conn => finish_batch::finish(conn, &rest));
-            }
-            finished.moved.extend(moved?);
+            let moved =
+                run_apart!(self, "finish", self.set_running_apart(), conn => finish_batch::finish(conn, &rest))?;
+            finished.moved.extend(moved);
             finished.is_free |= rest.iter().any(|one| one.flags.gives_back());
         }
         let started = expire::started(batch);

@@ -10,6 +10,20 @@ use super::queries::set_apart::{SetFinishedApart, SetQuarantinedApart, SetRunnin
 use super::{PgStorage, run};
 use crate::meaning::row;
 
+/// Runs an operation that a single row can make fail. If rows are set apart after an error, it runs once more.
+macro_rules! run_apart {
+    ($storage:expr, $operation:literal, $set_apart:expr, $conn:ident => $work:expr) => {{
+        let answer = $crate::pg::run!($storage, $operation, $conn => $work);
+        if answer.as_ref().is_err_and($crate::meaning::row::may_be_the_cause) && $set_apart.await? {
+            $crate::pg::run!($storage, $operation, $conn => $work)
+        } else {
+            answer
+        }
+    }};
+}
+
+pub(super) use run_apart;
+
 type Row = (i64, String, String);
 
 /// The reason for the rollback if an earlier job with the same id has ended.

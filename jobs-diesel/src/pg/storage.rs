@@ -32,8 +32,8 @@ use super::queries::progress::StoreProgressQuery;
 use super::queries::prune::PruneQuery;
 use super::queries::rescue::RescueQuery;
 use super::queries::{admit, fold_history, full_limits, installation, leases, schedule, tick, worker};
+use super::refused::run_apart;
 use super::{PgStorage, load, migrate, native, notify, run, transact, unavailable};
-use crate::meaning::row;
 
 #[async_trait]
 impl Storage for PgStorage {
@@ -114,11 +114,7 @@ impl Storage for PgStorage {
             beat: policy.rescuer.map(|rescuer| rescuer.beat),
             age: policy.rescuer.map_or(0.0, |rescuer| native::seconds(rescuer.age)),
         };
-        let mut rows: StorageResult<Vec<RescuedRow>> = run!(self, "rescue", conn => query().load(conn));
-        if rows.as_ref().is_err_and(row::may_be_the_cause) && self.set_running_apart().await? {
-            rows = run!(self, "rescue", conn => query().load(conn));
-        }
-        let rows = rows?;
+        let rows: Vec<RescuedRow> = run_apart!(self, "rescue", self.set_running_apart(), conn => query().load(conn))?;
         let mut rescued = Rescued::default();
         for (id, queue, kind, killed, discarded, _, quarantined_due, left_behind, held_off) in rows {
             (rescued.quarantined_due, rescued.left_behind, rescued.held_off) = (quarantined_due, left_behind, held_off);
