@@ -44,47 +44,40 @@ mod guide {
 
 #[cfg(feature = "cli")]
 pub mod cli;
+pub mod enqueue;
+pub mod handler;
 mod macros;
-#[cfg(feature = "metrics")]
-mod metrics_recorder;
+pub mod metrics;
+pub mod operator;
 #[cfg(feature = "opentelemetry")]
 pub mod otel;
 pub mod prelude;
+pub mod rows;
+pub mod rules;
+pub mod schedule;
+pub mod store;
 #[cfg(all(feature = "testing", any(feature = "postgres", feature = "sqlite")))]
 pub mod testing;
+pub mod trace;
+pub mod worker;
 
+// At most 50 names; `cargo xtask tidy` counts them. What most applications never write belongs in a module.
 pub use diesel_jobs_core::{
-    AttemptError, AttemptOutcome, Backoff, BatchContext, BatchHandled, CatchUp, Counted, Depth, Discarded, Enqueued,
-    Event, Failure, FailureKind, Freeze, Gauge, Handle, HandleBatch, HandleBatchIn, HandleBlocking,
-    HandleBlockingBatchIn, HandleBlockingIn, HandleIn, Handled, HealthCheck, Installation, IntoInstant, IntoNewJob,
-    InvalidJob, InvalidSchedule, Job, JobBuilder, JobContext, JobEnd, JobError, JobId, JobOptions, JobOutput,
-    JobRecord, JobRule, JobState, KeyProblem, KindRule, KindStats, Layer, Lease, LeasedJob, Limit, MetricsText, NewJob,
-    NoRuntime, OnConflict, OnDiscard, OnFull, Outcome, Output, OwnRule, Progress, QueueLoad, QueueStats, Rate,
-    Recorder, Registered, Registration, Registry, RegistryError, Replace, RescueOutcome, ResultExt, Retain, Retention,
-    Rule, RuleProblem, Rules, RunAt, Sample, Schedule, Sequence, State, States, Stats, StorageError, TestContext,
-    TraceLink, TraceRelation, Traceparent, TypeKey, Unique, UniqueKey, UniqueProblem, UnknownQueue, Until, UntilEmpty,
-    WaitError, Worker, WorkerBuilder, WorkerError, WorkerHandle, WorkerId, WorkerRecord, WorkerStats, history, metrics,
-    record_actions, record_enqueues, set_trace_link, set_trace_source, storage,
+    Enqueued, Job, JobBuilder, JobContext, JobEnd, JobError, JobId, JobState, NewJob, Outcome, State, StorageError,
+    WaitError, Worker, WorkerBuilder, WorkerError,
 };
 #[cfg(all(feature = "testing", any(feature = "postgres", feature = "sqlite")))]
 pub use diesel_jobs_macros::test;
 pub use diesel_jobs_macros::{Job, job};
 pub use diesel_jobs_storage::{
-    AsyncLoadRow, AsyncTakeRow, Backend, ColumnArgument, CompleteError, CompleteIn, Database, Enqueue,
-    EnqueueConnection, EnqueueEach, EnqueueError, InsertEach, IntoColumn, JobColumns, Key, LoadRow, MigrateError,
-    OutputError, OwnedKey, Ref, Row, RowLock, Take, TakeRow, TransactionConnection, enqueue_all, job_view, migrate,
-    migrations, output,
+    Backend, Database, Enqueue, EnqueueError, MigrateError, OutputError, enqueue_all, migrate, migrations, output,
 };
-#[cfg(feature = "metrics")]
-pub use metrics_recorder::MetricsRecorder;
 
 /// Items for the code that the macros generate. Do not use them yourself: they change without notice.
 #[doc(hidden)]
 pub mod __private {
     #[cfg(feature = "cli")]
     pub use crate::cli::log_as_worker;
-    #[cfg(all(feature = "testing", any(feature = "postgres", feature = "sqlite")))]
-    pub use crate::testing;
     pub use diesel_jobs_core::__private::{
         Argument, BoxFuture, CloneArgument, DebugArgument, NoArguments, PartialEqArgument, Redacted, handle,
         handle_batch, handle_batch_in, handle_blocking_batch_in, inventory,
@@ -104,4 +97,11 @@ pub mod __private {
         loaders, taken,
     };
     pub use serde;
+
+    /// What `#[diesel_jobs::test]` and the macros for assertions call.
+    #[cfg(all(feature = "testing", any(feature = "postgres", feature = "sqlite")))]
+    pub mod testing {
+        pub use diesel_jobs_core::testing::check_golden;
+        pub use diesel_jobs_storage::testing::{Prepared, TestSettings, differs, never, run_async_test, run_test};
+    }
 }

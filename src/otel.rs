@@ -3,7 +3,8 @@
 //!
 //! ```no_run
 //! # use std::sync::Arc;
-//! # use diesel_jobs::{Worker, WorkerError, storage::Storage};
+//! # use diesel_jobs::store::Storage;
+//! # use diesel_jobs::{Worker, WorkerError};
 //! # fn build(storage: Arc<dyn Storage>, meter: opentelemetry::metrics::Meter) -> Result<Worker, WorkerError> {
 //! // The program has installed its exporters, and `tracing_opentelemetry::layer()` in its subscriber.
 //! diesel_jobs::otel::connect_traces();

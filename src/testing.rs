@@ -36,16 +36,12 @@
 //! # }
 //! ```
 
-#[doc(hidden)]
-pub use diesel_jobs_core::testing::check_golden;
 pub use diesel_jobs_storage::testing::{
     Among, AsTestConnection, Blocked, Contents, CrashConnection, CrashEverywhere, CrashPoint, CrashReport, Drain,
     DrainReport, Ended, Enqueued, Expectation, FieldDifference, Perform, RanJob, RunIn, StillWaiting, SyncTestSession,
     TestConnection, TestDatabase, TestDatabaseBuilder, TestSession, Waiting, crash_everywhere, drain, enqueued,
     perform, tick,
 };
-#[doc(hidden)]
-pub use diesel_jobs_storage::testing::{Prepared, TestSettings, differs, never, run_async_test, run_test};
 
 /// Asserts that a job is enqueued. The macro reads the waiting jobs that the connection sees, inside its transaction.
 ///
@@ -89,7 +85,7 @@ macro_rules! refute_enqueued {
 macro_rules! assert_golden {
     ($job:expr $(,)?) => {
         if let ::core::result::Result::Err(problem) =
-            $crate::testing::check_golden(::std::path::Path::new(::core::env!("CARGO_MANIFEST_DIR")), &$job)
+            $crate::__private::testing::check_golden(::std::path::Path::new(::core::env!("CARGO_MANIFEST_DIR")), &$job)
         {
             ::core::panic!("{problem}");
         }
@@ -139,7 +135,7 @@ macro_rules! __listed {
     ($job:path, $($field:ident $(: $expected:expr)?),* $(,)?) => {
         // A literal cannot begin with `$job`.
         type Listed = $job;
-        let _ = || Listed { $($field: $crate::testing::never()),* };
+        let _ = || Listed { $($field: $crate::__private::testing::never()),* };
     };
     ($job:path, $($field:ident $(: $expected:expr)?,)* ..) => {
         let _ = |job: &$job| {
@@ -154,7 +150,7 @@ macro_rules! __compare {
     ($job:expr, $differences:ident, $field:ident: $expected:expr $(, $($rest:tt)*)?) => {
         #[allow(clippy::bool_comparison, clippy::float_cmp, clippy::cmp_owned, clippy::op_ref, clippy::bool_assert_comparison)]
         if !$crate::__private::equal!($job.$field, $expected) {
-            $crate::testing::differs(&mut $differences, ::core::stringify!($field), &$expected);
+            $crate::__private::testing::differs(&mut $differences, ::core::stringify!($field), &$expected);
         }
         $($crate::__compare!($job, $differences, $($rest)*);)?
     };

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use diesel::prelude::*;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
+use diesel_jobs::handler::{BatchContext, BatchHandled, HandleBatchIn};
 use diesel_jobs::prelude::*;
 use serde::{Deserialize, Serialize};
 

@@ -57,8 +57,8 @@ fn start(Cli { measure, options }: Cli) -> Result<()> {
 async fn run(measure: Measure, options: Options) -> Result<()> {
     if options.observed {
         let metrics = observed::metrics();
-        diesel_jobs::record_enqueues(metrics.clone());
-        diesel_jobs::record_actions(metrics);
+        diesel_jobs::metrics::record_enqueues(metrics.clone());
+        diesel_jobs::metrics::record_actions(metrics);
     }
     let bench = Bench::open(options).await?;
     let done = tokio::select! {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use diesel_jobs::MetricsText;
+use diesel_jobs::metrics::MetricsText;
 
 /// How often they are rendered. A server of metrics asks every 15 to 60 seconds.
 const EVERY: Duration = Duration::from_secs(1);

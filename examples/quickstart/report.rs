@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use diesel_jobs::storage::JobFilter;
-use diesel_jobs::{Database, JobState, StorageError, WorkerStats};
+use diesel_jobs::operator::JobFilter;
+use diesel_jobs::worker::WorkerStats;
+use diesel_jobs::{Database, JobState, StorageError};
 
 #[derive(Default)]
 struct Line {

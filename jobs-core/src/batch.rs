@@ -20,7 +20,8 @@ use crate::panics;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no handler for batches",
     label = "needs `impl HandleBatch for {Self}`",
-    note = "write `impl HandleBatch for {Self} {{ async fn handle(jobs: Vec<Self>, ctx: BatchContext) -> BatchHandled {{ .. }} }}`, or leave `batch` out"
+    note = "write `impl HandleBatch for {Self} {{ async fn handle(jobs: Vec<Self>, ctx: BatchContext) -> BatchHandled {{ .. }} }}`, or leave `batch` out",
+    note = "these names are in `diesel_jobs::handler`: `use diesel_jobs::handler::{{BatchContext, BatchHandled, HandleBatch}};`"
 )]
 pub trait HandleBatch: crate::job::Job {
     /// Runs one attempt of each of these jobs. Returns one result per job, in the order of the jobs, or an error, with
@@ -33,7 +34,8 @@ pub trait HandleBatch: crate::job::Job {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no handler for batches that takes a `{C}`",
     label = "needs `impl HandleBatchIn<{C}> for {Self}`",
-    note = "write `impl HandleBatchIn<{C}> for {Self} {{ async fn handle(jobs: Vec<Self>, conn: &mut {C}, ctx: BatchContext) -> BatchHandled {{ .. }} }}`"
+    note = "write `impl HandleBatchIn<{C}> for {Self} {{ async fn handle(jobs: Vec<Self>, conn: &mut {C}, ctx: BatchContext) -> BatchHandled {{ .. }} }}`",
+    note = "these names are in `diesel_jobs::handler`: `use diesel_jobs::handler::{{BatchContext, BatchHandled, HandleBatchIn}};`"
 )]
 pub trait HandleBatchIn<C>: crate::job::Job {
     /// Runs one attempt of each of these jobs. Returns one result per job, in the order of the jobs: the writes of the
@@ -47,7 +49,8 @@ pub trait HandleBatchIn<C>: crate::job::Job {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no handler for batches that takes a `{C}` and may block",
     label = "needs `impl HandleBlockingBatchIn<{C}> for {Self}`",
-    note = "write `impl HandleBlockingBatchIn<{C}> for {Self} {{ fn handle(jobs: Vec<Self>, conn: &mut {C}, ctx: BatchContext) -> BatchHandled {{ .. }} }}`"
+    note = "write `impl HandleBlockingBatchIn<{C}> for {Self} {{ fn handle(jobs: Vec<Self>, conn: &mut {C}, ctx: BatchContext) -> BatchHandled {{ .. }} }}`",
+    note = "these names are in `diesel_jobs::handler`: `use diesel_jobs::handler::{{BatchContext, BatchHandled, HandleBlockingBatchIn}};`"
 )]
 pub trait HandleBlockingBatchIn<C>: crate::job::Job {
     /// Runs one attempt of each of these jobs, as [`HandleBatchIn::handle`] does.

@@ -73,7 +73,8 @@ impl fmt::Debug for Handler {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no handler",
     label = "needs `impl Handle for {Self}`",
-    note = "write `impl Handle for {Self} {{ async fn handle(self, ctx: JobContext) -> Handled {{ .. }} }}`"
+    note = "write `impl Handle for {Self} {{ async fn handle(self, ctx: JobContext) -> Handled {{ .. }} }}`",
+    note = "these names are in `diesel_jobs::handler`: `use diesel_jobs::handler::{{Handle, Handled}};`"
 )]
 pub trait Handle: Job {
     /// Runs one attempt.
@@ -84,7 +85,8 @@ pub trait Handle: Job {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no handler that may block",
     label = "needs `impl HandleBlocking for {Self}`",
-    note = "write `impl HandleBlocking for {Self} {{ fn handle(self, ctx: JobContext) -> Handled {{ .. }} }}`, or leave `blocking` out"
+    note = "write `impl HandleBlocking for {Self} {{ fn handle(self, ctx: JobContext) -> Handled {{ .. }} }}`, or leave `blocking` out",
+    note = "these names are in `diesel_jobs::handler`: `use diesel_jobs::handler::{{HandleBlocking, Handled}};`"
 )]
 pub trait HandleBlocking: Job {
     /// Runs one attempt.
@@ -96,7 +98,8 @@ pub trait HandleBlocking: Job {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no handler that takes a `{C}`",
     label = "needs `impl HandleIn<{C}> for {Self}`",
-    note = "write `impl HandleIn<{C}> for {Self} {{ async fn handle(self, conn: &mut {C}, ctx: JobContext) -> Handled {{ .. }} }}`"
+    note = "write `impl HandleIn<{C}> for {Self} {{ async fn handle(self, conn: &mut {C}, ctx: JobContext) -> Handled {{ .. }} }}`",
+    note = "these names are in `diesel_jobs::handler`: `use diesel_jobs::handler::{{HandleIn, Handled}};`"
 )]
 pub trait HandleIn<C>: Job {
     /// Runs one attempt.
@@ -108,7 +111,8 @@ pub trait HandleIn<C>: Job {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no handler that takes a `{C}` and may block",
     label = "needs `impl HandleBlockingIn<{C}> for {Self}`",
-    note = "write `impl HandleBlockingIn<{C}> for {Self} {{ fn handle(self, conn: &mut {C}, ctx: JobContext) -> Handled {{ .. }} }}`"
+    note = "write `impl HandleBlockingIn<{C}> for {Self} {{ fn handle(self, conn: &mut {C}, ctx: JobContext) -> Handled {{ .. }} }}`",
+    note = "these names are in `diesel_jobs::handler`: `use diesel_jobs::handler::{{HandleBlockingIn, Handled}};`"
 )]
 pub trait HandleBlockingIn<C>: Job {
     /// Runs one attempt.

@@ -35,15 +35,15 @@ pub trait EnqueueEach: Sized {
     /// job are larger, and SQLite does not check their size.
     ///
     /// ```
-    /// # use diesel_jobs_storage as diesel_jobs;
+    /// # mod diesel_jobs { pub use diesel_jobs_storage::{self as enqueue, migrate}; }
     /// use diesel::prelude::*;
-    /// use diesel_jobs::{EnqueueEach, JobColumns};
+    /// use diesel_jobs::enqueue::{EnqueueEach, JobColumns};
     /// # mod prelude { pub use diesel_jobs_core::Job; }
     /// # #[derive(serde::Serialize, serde::Deserialize)]
     /// # struct SendNudge { user_id: i64, template: String }
     /// # impl diesel_jobs_core::Job for SendNudge { const KIND: &'static str = "send_nudge"; }
     /// # impl SendNudge {
-    /// #     fn columns<A: diesel_jobs::IntoColumn<i64, X>, B: diesel_jobs::IntoColumn<String, Y>, X, Y>(a: A, b: B) -> JobColumns<Self, (X, Y)> {
+    /// #     fn columns<A: diesel_jobs::enqueue::IntoColumn<i64, X>, B: diesel_jobs::enqueue::IntoColumn<String, Y>, X, Y>(a: A, b: B) -> JobColumns<Self, (X, Y)> {
     /// #         JobColumns::new((a.into_column(), b.into_column()), &[("user_id", A::in_sqlite), ("template", B::in_sqlite)])
     /// #     }
     /// # }

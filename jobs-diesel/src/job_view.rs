@@ -13,7 +13,7 @@
 ///     }
 /// # macro_rules! job_view { ($($t:tt)*) => { diesel_jobs_storage::job_view!($($t)*); } }
 /// # #[cfg(feature = "postgres")]
-///     job_view!(postgres); // diesel_jobs::job_view!
+///     job_view!(postgres); // diesel_jobs::rows::job_view!
 /// # #[cfg(not(feature = "postgres"))]
 /// # job_view!(sqlite);
 ///

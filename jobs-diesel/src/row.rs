@@ -33,9 +33,9 @@ pub use take::{AsyncTakeRow, Take, TakeRow, taken};
 /// the handler begins.
 ///
 /// ```
-/// # use diesel_jobs_storage as diesel_jobs;
+/// # mod diesel_jobs { pub use diesel_jobs_storage as rows; }
 /// use diesel::prelude::*;
-/// use diesel_jobs::{Key, LoadRow, Ref};
+/// use diesel_jobs::rows::{Key, LoadRow, Ref};
 ///
 /// diesel::table! { users (id) { id -> BigInt, name -> Text, } }
 ///

@@ -1,4 +1,4 @@
-//! The command line of the bundled worker. [`diesel_jobs::worker!`](crate::worker) generates a `main` that calls it. A
+//! The command line of the bundled worker. [`diesel_jobs::worker!`](crate::worker!) generates a `main` that calls it. A
 //! program with its own `main` calls [`main`] or [`main_with`].
 //!
 //! `worker` alone runs jobs. `worker help` lists the other commands. Every command accepts `--database-url` and
@@ -106,7 +106,7 @@ use self::workers::WorkersAction;
 
 /// Runs the whole program: reads the command line and the environment, runs the command, and returns the exit code.
 ///
-/// It does not know the program's version, which [`diesel_jobs::worker!`](crate::worker) passes on. Set it with
+/// It does not know the program's version, which [`diesel_jobs::worker!`](crate::worker!) passes on. Set it with
 /// [`WorkerBuilder::program_version`], `--program-version` or `JOBS_VERSION`.
 pub fn main() -> ExitCode {
     start(None)

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use diesel_jobs::history::{Bins, FOLDS, Fold, HistoryBatch, HistoryRow, KindRate, WorkCounts, WorkFilter};
-use diesel_jobs::{Database, Depth, JobId, NewJob};
+use diesel_jobs::operator::Depth;
+use diesel_jobs::operator::history::{Bins, FOLDS, Fold, HistoryBatch, HistoryRow, KindRate, WorkCounts, WorkFilter};
+use diesel_jobs::{Database, JobId, NewJob};
 use diesel_jobs_core::{Events, EventsSince, Happened, Keep, Transition};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
@@ -172,7 +173,7 @@ fn any_rows() -> impl Strategy<Value = Vec<(u64, HistoryRow)>> {
 /// The sums of everything that is stored. Means are sums of floating-point numbers, which depend on their order a
 /// little.
 async fn sums(db: &Database) -> Vec<String> {
-    let quantiles = |quantiles: Option<diesel_jobs::history::Quantiles>| {
+    let quantiles = |quantiles: Option<diesel_jobs::operator::history::Quantiles>| {
         quantiles.map(|q| format!("{:.6} {:.6} {:.6} {:.3}", q.p50, q.p95, q.p99, q.mean * 1.000_001))
     };
     let rates = db.operator.rates(1000 * HOUR).await.unwrap();

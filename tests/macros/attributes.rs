@@ -1,6 +1,7 @@
 //! What the macro copies from the function to its struct.
 
-use diesel_jobs::{Job, Registry, job};
+use diesel_jobs::worker::Registry;
+use diesel_jobs::{Job, job};
 
 mod inner {
     use diesel_jobs::job;

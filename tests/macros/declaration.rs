@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use diesel::SqliteConnection;
 use diesel_async::AsyncPgConnection;
-use diesel_jobs::{Handle, HandleBlocking, HandleBlockingIn, HandleIn, Job, JobContext, JobError, Outcome, Registered};
+use diesel_jobs::handler::{Handle, HandleBlocking, HandleBlockingIn, HandleIn, Registered};
+use diesel_jobs::{Job, JobContext, JobError, Outcome};
 use diesel_jobs_core::{Handler, States};
 use serde::{Deserialize, Serialize};
 use serde_json::json;

@@ -4,7 +4,8 @@ use std::io;
 use std::time::Duration;
 
 use diesel_jobs::__private::{AsyncJobConnection, BlockingJobConnection};
-use diesel_jobs::{JobContext, JobError, Outcome, Registered, ResultExt as _, State, job};
+use diesel_jobs::handler::{Registered, ResultExt as _};
+use diesel_jobs::{JobContext, JobError, Outcome, State, job};
 use diesel_jobs_core::{Handler, States, TypeKey};
 use serde_json::json;
 
@@ -205,7 +206,7 @@ fn returns_none() -> Result<Option<u8>, JobError> {
 
 #[job]
 fn returns_an_output(complete: bool) -> Result<Outcome, JobError> {
-    let outcome = Outcome::CompleteWith(diesel_jobs::Output::new(&"by hand"));
+    let outcome = Outcome::CompleteWith(diesel_jobs::handler::Output::new(&"by hand"));
     Ok(if complete { outcome } else { Outcome::Complete })
 }
 
@@ -270,7 +271,8 @@ mod sqlite {
 mod postgres {
     use diesel::QueryResult;
     use diesel_async::{AsyncPgConnection, RunQueryDsl};
-    use diesel_jobs::{JobContext, Registered, job};
+    use diesel_jobs::handler::Registered;
+    use diesel_jobs::{JobContext, job};
     use diesel_jobs_core::{Handler, TypeKey};
 
     #[job]

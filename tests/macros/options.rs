@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use diesel_jobs::{Backoff, CatchUp, IntoNewJob, Job, Registered, Registry, Retain, job};
+use diesel_jobs::enqueue::IntoNewJob;
+use diesel_jobs::handler::{Backoff, Registered, Retain};
+use diesel_jobs::schedule::CatchUp;
+use diesel_jobs::worker::Registry;
+use diesel_jobs::{Job, job};
 
 #[job]
 fn plain() {}

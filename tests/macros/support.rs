@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use diesel_jobs::{JobContext, JobError, JobId, Outcome, Registered, WorkerId};
+use diesel_jobs::handler::Registered;
+use diesel_jobs::worker::WorkerId;
+use diesel_jobs::{JobContext, JobError, JobId, Outcome};
 use diesel_jobs_core::flags::JobFlags;
 use diesel_jobs_core::{AnyConnection, ClaimedJob, Handler, Lease, States};
 use serde_json::Value;

@@ -27,7 +27,7 @@ struct Derived {
     password: String,
 }
 
-impl diesel_jobs::Handle for Derived {
+impl diesel_jobs::handler::Handle for Derived {
     async fn handle(self, _: JobContext) -> Result<Outcome, JobError> {
         Ok(Outcome::Cancel(self.password))
     }

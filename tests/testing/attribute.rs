@@ -120,7 +120,7 @@ fn a_tick_is_a_time_of_the_schedule(conn: &mut SqliteConnection) {
     assert_eq!(count, 2);
 }
 
-fn refused<J: diesel_jobs::Registered + diesel_jobs::IntoNewJob>(job: J, at: &str) -> String {
+fn refused<J: diesel_jobs::handler::Registered + diesel_jobs::enqueue::IntoNewJob>(job: J, at: &str) -> String {
     let ticked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(tick(job, at))));
     *ticked.unwrap_err().downcast::<String>().unwrap()
 }

@@ -1,5 +1,6 @@
 //! A handler that takes batches is called with one job at a time, on each type of connection.
 
+use diesel_jobs::handler::{BatchContext, BatchHandled, HandleBatch, HandleBatchIn, HandleBlockingBatchIn};
 use diesel_jobs::prelude::*;
 use diesel_jobs::testing::Ended::{Completed, Discarded};
 use diesel_jobs::testing::{drain, perform};

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use chrono::{NaiveDate, NaiveDateTime};
 use diesel::prelude::*;
+use diesel_jobs::handler::Handle;
 use diesel_jobs::prelude::*;
 use diesel_jobs::testing::enqueued;
 use diesel_jobs::{JobId, assert_enqueued};

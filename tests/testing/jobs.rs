@@ -7,7 +7,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use diesel_async::AsyncPgConnection;
-use diesel_jobs::Discarded;
+use diesel_jobs::handler::Discarded;
 use diesel_jobs::prelude::*;
 
 /// Counts calls.
@@ -71,7 +71,10 @@ pub(crate) fn snooze() -> Outcome {
 }
 
 #[job]
-pub(crate) fn complete_twice(conn: &mut SqliteConnection, ctx: &JobContext) -> Result<(), diesel_jobs::CompleteError> {
+pub(crate) fn complete_twice(
+    conn: &mut SqliteConnection,
+    ctx: &JobContext,
+) -> Result<(), diesel_jobs::handler::CompleteError> {
     ctx.complete_in(conn)
 }
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use diesel::prelude::*;
 use diesel_async::AsyncPgConnection;
+use diesel_jobs::handler::{Layer, States, TypeKey};
 use diesel_jobs::prelude::*;
 use diesel_jobs::testing::{crash_everywhere, drain, perform};
-use diesel_jobs::{Layer, States, TypeKey};
 
 use crate::database;
 

@@ -3,8 +3,9 @@
 use diesel::connection::SimpleConnection as _;
 use diesel::{ExpressionMethods as _, Identifiable, QueryDsl as _, Queryable, Selectable};
 use diesel_async::SimpleAsyncConnection as _;
-use diesel_jobs::Handled;
+use diesel_jobs::handler::Handled;
 use diesel_jobs::prelude::*;
+use diesel_jobs::rows::{Key, Ref};
 use diesel_jobs::testing::{drain, perform};
 
 use crate::database::{Database, sqlite, sqlite_async};

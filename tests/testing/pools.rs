@@ -3,9 +3,10 @@
 
 use diesel_async::pooled_connection::{AsyncDieselConnectionManager, bb8, mobc};
 use diesel_async::{AsyncConnection as _, AsyncPgConnection};
+use diesel_jobs::enqueue::IntoNewJob as _;
 use diesel_jobs::prelude::*;
 use diesel_jobs::testing::{drain, enqueued, perform};
-use diesel_jobs::{IntoNewJob as _, NewJob, assert_enqueued, refute_enqueued};
+use diesel_jobs::{NewJob, assert_enqueued, refute_enqueued};
 
 use crate::database::Database;
 use crate::jobs::*;

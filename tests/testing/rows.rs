@@ -7,8 +7,10 @@ use diesel::{
 };
 use diesel_async::AsyncPgConnection;
 use diesel_jobs::prelude::*;
+use diesel_jobs::rows::LoadRow as _;
+use diesel_jobs::rows::{Key, Ref};
 use diesel_jobs::testing::{drain, enqueued, perform};
-use diesel_jobs::{LoadRow as _, assert_enqueued, refute_enqueued};
+use diesel_jobs::{assert_enqueued, refute_enqueued};
 
 use crate::database;
 
@@ -142,7 +144,7 @@ macro_rules! on {
                 let mut conn = $open;
                 let there = perform(Decides::new(8)).on(&mut conn)$($wait)*.unwrap();
                 let gone = perform(Decides::new(9)).on(&mut conn)$($wait)*.unwrap();
-                let outcome = |json: &str| Outcome::CompleteWith(diesel_jobs::Output::of_json(json));
+                let outcome = |json: &str| Outcome::CompleteWith(diesel_jobs::handler::Output::of_json(json));
                 assert_eq!([there, gone], [outcome("\"Grace\""), outcome("\"nobody\"")]);
             }
 

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use diesel::sql_types::BigInt;
+use diesel_jobs::handler::{Discarded, FailureKind};
 use diesel_jobs::prelude::*;
 use diesel_jobs::testing::{drain, enqueued, perform};
-use diesel_jobs::{Discarded, FailureKind, NewJob, assert_enqueued, refute_enqueued};
+use diesel_jobs::{NewJob, assert_enqueued, refute_enqueued};
 use futures_util::FutureExt as _;
 
 use crate::database;

@@ -7,6 +7,7 @@ use diesel::{
 };
 use diesel_async::AsyncPgConnection;
 use diesel_jobs::prelude::*;
+use diesel_jobs::rows::Take;
 use diesel_jobs::testing::{drain, perform};
 
 use crate::database;
@@ -117,7 +118,7 @@ on!(sqlite_sync, SqliteConnection, [], diesel::RunQueryDsl, [], _ = (), sqlite()
 
 mod locked {
     use diesel::RunQueryDsl as _;
-    use diesel_jobs::{RowLock, TakeRow as _};
+    use diesel_jobs::rows::{RowLock, TakeRow as _};
 
     use super::*;
 

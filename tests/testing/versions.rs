@@ -3,10 +3,14 @@
 use std::fs;
 use std::path::Path;
 
+use diesel_jobs::__private::testing::check_golden;
+use diesel_jobs::enqueue::IntoNewJob;
+use diesel_jobs::handler::{Handle, Registered};
 use diesel_jobs::prelude::*;
 use diesel_jobs::testing::Ended::{Completed, Discarded};
-use diesel_jobs::testing::{check_golden, drain, enqueued};
-use diesel_jobs::{IntoNewJob, NewJob, Registered, Registry, assert_enqueued, assert_golden, refute_enqueued};
+use diesel_jobs::testing::{drain, enqueued};
+use diesel_jobs::worker::Registry;
+use diesel_jobs::{NewJob, assert_enqueued, assert_golden, refute_enqueued};
 
 use crate::database;
 

@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use clap::{Parser, ValueEnum};
-use diesel_jobs::storage::Chore;
+use diesel_jobs::store::Chore;
 
 use crate::figure::{Figure, table};
 use crate::store::Store;

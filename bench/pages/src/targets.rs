@@ -1,7 +1,7 @@
 //! Jobs of the filled database that pages and commands show.
 
 use anyhow::{Context as _, Result};
-use diesel_jobs::storage::{JobFilter, Paging};
+use diesel_jobs::operator::{JobFilter, Paging};
 use diesel_jobs::{Database, JobId, JobState};
 
 /// One job of each sort.

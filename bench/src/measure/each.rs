@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
-use diesel_jobs::EnqueueEach as _;
+use diesel_jobs::enqueue::EnqueueEach as _;
 
 use super::proc::megabytes;
 use crate::bench::Bench;

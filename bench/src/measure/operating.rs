@@ -6,9 +6,10 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use diesel_jobs::operator::{Action, JobFilter};
 use diesel_jobs::prelude::*;
-use diesel_jobs::storage::{Action, Chore, JobFilter};
 use diesel_jobs::{Database as Jobs, JobState};
+use diesel_jobs_core::storage::Chore;
 use serde_json::Value;
 use tokio::process::Command;
 
@@ -178,14 +179,14 @@ async fn retry(url: String, discarded: u64) -> Result<Duration> {
     let filter = JobFilter { states: vec![JobState::Discarded], ..JobFilter::default() };
     let id = jobs.operator.start_operation(&Action::Retry, &filter, "bench").await?;
     loop {
-        let record = jobs.operator.step_operation(Some(id), diesel_jobs::storage::STEP).await?;
+        let record = jobs.operator.step_operation(Some(id), diesel_jobs_core::storage::STEP).await?;
         match record {
             Some(record) if record.finished_at.is_some() => return Ok(begun.elapsed()),
             // Another session does a step at this moment, or has done the last one.
             None if jobs.operator.operation(id).await?.is_none_or(|record| record.finished_at.is_some()) => {
                 return Ok(begun.elapsed());
             }
-            _ => tokio::time::sleep(diesel_jobs::storage::BETWEEN_STEPS).await,
+            _ => tokio::time::sleep(diesel_jobs_core::storage::BETWEEN_STEPS).await,
         }
     }
 }

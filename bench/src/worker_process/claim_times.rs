@@ -1,6 +1,6 @@
 //! Reports how long each claim takes.
 
-use diesel_jobs::{Event, Recorder};
+use diesel_jobs::metrics::{Event, Recorder};
 
 use crate::say::say;
 

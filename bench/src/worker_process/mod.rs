@@ -20,7 +20,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::{Args, Parser};
-use diesel_jobs::{Registry, Worker, WorkerBuilder, WorkerHandle};
+use diesel_jobs::worker::{Registry, WorkerHandle};
+use diesel_jobs::{Worker, WorkerBuilder};
 use tokio::sync::oneshot;
 
 use self::claim_times::ClaimTimes;
@@ -124,8 +125,8 @@ async fn run(args: &WorkerArgs) -> Result<()> {
     }
     let metrics = args.role.observed.then(observed::metrics);
     if let Some(metrics) = &metrics {
-        diesel_jobs::record_enqueues(metrics.clone());
-        diesel_jobs::record_actions(metrics.clone());
+        diesel_jobs::metrics::record_enqueues(metrics.clone());
+        diesel_jobs::metrics::record_actions(metrics.clone());
         builder = builder.recorder(metrics.clone());
     }
     let worker = builder.build()?;

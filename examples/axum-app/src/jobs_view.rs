@@ -3,7 +3,7 @@
 
 use crate::schema::order_jobs;
 
-diesel_jobs::job_view!(postgres);
+diesel_jobs::rows::job_view!(postgres);
 
 diesel::joinable!(order_jobs -> job (job_id));
 diesel::allow_tables_to_appear_in_same_query!(order_jobs, job);

@@ -29,9 +29,9 @@ const SNOOZE: Duration = Duration::from_secs(5);
 /// the end of the attempt. If no row is free, the job snoozes for 5 s.
 ///
 /// ```
-/// # use diesel_jobs_storage as diesel_jobs;
+/// # mod diesel_jobs { pub use diesel_jobs_storage as rows; }
 /// use diesel::prelude::*;
-/// use diesel_jobs::{RowLock, Take, TakeRow};
+/// use diesel_jobs::rows::{RowLock, Take, TakeRow};
 ///
 /// diesel::table! { coupons (code) { code -> Text, used_by -> Nullable<BigInt>, } }
 ///

@@ -5,8 +5,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use fixture_app::{Greet, HOUR, Wait};
+use jobs::Job as _;
 use jobs::migrations::{Migration, POSTGRES};
-use jobs::{Job as _, Limit};
+use jobs::rules::Limit;
 
 use crate::support::{Db, Scratch};
 

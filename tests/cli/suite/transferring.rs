@@ -4,7 +4,8 @@ use std::fs;
 use std::time::Duration;
 
 use fixture_app::{Charge, Greet, LogIn};
-use jobs::{Job as _, Limit};
+use jobs::Job as _;
+use jobs::rules::Limit;
 use serde_json::{Value, json};
 
 use crate::support::{Db, Run, Scratch, until, worker};

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use diesel_jobs::prelude::*;
-use diesel_jobs::{JobState, Registry, Worker};
+use diesel_jobs::worker::Registry;
+use diesel_jobs::{JobState, Worker};
 use diesel_jobs_core::{FailureKind, IntoNewJob as _};
 
 use super::Memory;

@@ -4,7 +4,8 @@ use diesel::SqliteConnection;
 use diesel::connection::SimpleConnection as _;
 use diesel::sql_types::{BigInt, Text};
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
-use diesel_jobs::{Enqueue, IntoNewJob, JobId};
+use diesel_jobs::enqueue::IntoNewJob;
+use diesel_jobs::{Enqueue, JobId};
 
 /// A connection of the application.
 #[allow(missing_debug_implementations)]

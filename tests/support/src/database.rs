@@ -7,10 +7,11 @@ use std::time::Duration;
 use diesel::connection::SimpleConnection as _;
 use diesel::{Connection as _, SqliteConnection};
 use diesel_async::{AsyncConnection as _, AsyncPgConnection};
-use diesel_jobs::storage::Storage;
-use diesel_jobs::{
-    AttemptError, Database, IntoNewJob, JobId, JobRecord, JobState, Registry, Worker, WorkerBuilder, WorkerStats,
-};
+use diesel_jobs::enqueue::IntoNewJob;
+use diesel_jobs::operator::{AttemptError, JobRecord};
+use diesel_jobs::store::Storage;
+use diesel_jobs::worker::{Registry, WorkerStats};
+use diesel_jobs::{Database, JobId, JobState, Worker, WorkerBuilder};
 use diesel_jobs_storage::Stopwatch;
 use tempfile::TempDir;
 

@@ -92,5 +92,5 @@ macro_rules! on_each_database {
 /// Makes a registry of these jobs only.
 #[macro_export]
 macro_rules! registry {
-    ($($job:ty),+ $(,)?) => { ::diesel_jobs::Registry::new()$(.with::<$job>())+ };
+    ($($job:ty),+ $(,)?) => { ::diesel_jobs::worker::Registry::new()$(.with::<$job>())+ };
 }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use diesel_jobs::{Event, Recorder};
+use diesel_jobs::metrics::{Event, Recorder};
 
 use crate::until;
 

@@ -1,6 +1,7 @@
 //! A worker that runs in the test's process.
 
-use diesel_jobs::{WorkerBuilder, WorkerError, WorkerHandle, WorkerStats};
+use diesel_jobs::worker::{WorkerHandle, WorkerStats};
+use diesel_jobs::{WorkerBuilder, WorkerError};
 use tokio::task::JoinHandle;
 
 use crate::{LIMIT, within};

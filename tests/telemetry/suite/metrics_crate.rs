@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use diesel_jobs::handler::ResultExt as _;
+use diesel_jobs::metrics::MetricsRecorder;
 use diesel_jobs::metrics::names;
-use diesel_jobs::{JobError, JobState, MetricsRecorder, ResultExt as _, job};
+use diesel_jobs::{JobError, JobState, job};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use support::{Db, Running, registry};
 

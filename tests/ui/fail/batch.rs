@@ -1,3 +1,4 @@
+use diesel_jobs::handler::{BatchContext, BatchHandled, HandleBatchIn, HandleBlockingBatchIn};
 use diesel_jobs::prelude::*;
 
 #[derive(serde::Serialize, serde::Deserialize, Job)]

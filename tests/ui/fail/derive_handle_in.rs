@@ -1,5 +1,5 @@
 use diesel_jobs::prelude::*;
-use diesel_jobs::Handled;
+use diesel_jobs::handler::{Handle, HandleIn, Handled};
 use serde::{Deserialize, Serialize};
 
 struct Wallet;

@@ -1,4 +1,5 @@
-use diesel_jobs::{Handle, Job, JobContext, JobError, Outcome};
+use diesel_jobs::handler::Handle;
+use diesel_jobs::{Job, JobContext, JobError, Outcome};
 use serde::{Deserialize, Serialize};
 
 macro_rules! handle {

@@ -1,4 +1,4 @@
-use diesel_jobs::Discarded;
+use diesel_jobs::handler::Discarded;
 use diesel_jobs::prelude::*;
 
 #[job]

@@ -34,5 +34,5 @@ fn main() {
     let _ = NearMiss.priority(1);
     let _ = TwoSlips { number: 3 }.priority(1);
     let _ = TwoSlips::new(3).priority(1);
-    let _ = diesel_jobs::Registry::new().with::<Twice>();
+    let _ = diesel_jobs::worker::Registry::new().with::<Twice>();
 }

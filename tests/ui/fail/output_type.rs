@@ -1,4 +1,5 @@
-use diesel_jobs::{EnqueueConnection, JobId, job};
+use diesel_jobs::enqueue::EnqueueConnection;
+use diesel_jobs::{JobId, job};
 
 #[derive(serde::Serialize)]
 struct Written;

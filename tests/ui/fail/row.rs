@@ -1,4 +1,5 @@
 use diesel_jobs::prelude::*;
+use diesel_jobs::rows::{Ref, Take};
 
 struct User;
 struct Connection;

@@ -2,7 +2,8 @@
 #![deny(warnings)]
 #![allow(missing_docs)]
 
-use diesel_jobs::{Handle, Job, JobContext, JobError, Outcome, job};
+use diesel_jobs::handler::Handle;
+use diesel_jobs::{Job, JobContext, JobError, Outcome, job};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize, Job)]

@@ -6,7 +6,8 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, Request, StatusCode, header};
-use diesel_jobs::{Database, Registry};
+use diesel_jobs::Database;
+use diesel_jobs::worker::Registry;
 use diesel_jobs_web::{Action, Dashboard, Rights};
 use tower::ServiceExt as _;
 

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use diesel_jobs::storage::Action;
-use diesel_jobs::{JobState, Limit, NewJob, Rate, Sequence, Unique};
+use diesel_jobs::operator::Action;
+use diesel_jobs::rules::{Limit, Rate, Sequence, Unique};
+use diesel_jobs::{JobState, NewJob};
 use support::Db;
 
 use crate::client::Client;

@@ -1,8 +1,9 @@
 //! A form with a mistake is shown again: with what was written, the message beside its field, and status 400.
 
 use axum::http::StatusCode;
-use diesel_jobs::CatchUp;
-use diesel_jobs::storage::{CONDITIONS, NewSchedule};
+use diesel_jobs::schedule::CatchUp;
+use diesel_jobs::schedule::NewSchedule;
+use diesel_jobs_core::storage::CONDITIONS;
 use support::Db;
 
 use crate::client::Client;

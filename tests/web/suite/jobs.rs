@@ -1,6 +1,7 @@
 //! The jobs of the tests.
 
-use diesel_jobs::{JobContext, Registry, job};
+use diesel_jobs::worker::Registry;
+use diesel_jobs::{JobContext, job};
 
 /// Succeeds, and reports its progress.
 #[job(queue = "mail")]

@@ -1,7 +1,8 @@
 //! Each page, under a prefix, on both databases.
 
 use axum::http::StatusCode;
-use diesel_jobs::{JobState, Limit, NewJob};
+use diesel_jobs::rules::Limit;
+use diesel_jobs::{JobState, NewJob};
 use diesel_jobs_web::Part;
 use support::Db;
 

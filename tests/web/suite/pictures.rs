@@ -6,8 +6,12 @@ use std::path::PathBuf;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use diesel_jobs::storage::{Action, JobFilter, NewSchedule, ScheduledJob};
-use diesel_jobs::{CatchUp, JobState, Limit, NewJob};
+use diesel_jobs::operator::{Action, JobFilter};
+use diesel_jobs::rules::Limit;
+use diesel_jobs::schedule::CatchUp;
+use diesel_jobs::schedule::NewSchedule;
+use diesel_jobs::schedule::ScheduledJob;
+use diesel_jobs::{JobState, NewJob};
 use support::{Db, Running};
 
 use crate::browser::driver::Browser;

@@ -1,8 +1,9 @@
 //! A form that is sent twice does what it says once: after a double click, a reload, or through two processes.
 
 use axum::http::StatusCode;
-use diesel_jobs::CatchUp;
-use diesel_jobs::storage::{JobFilter, NewSchedule};
+use diesel_jobs::operator::JobFilter;
+use diesel_jobs::schedule::CatchUp;
+use diesel_jobs::schedule::NewSchedule;
 use support::Db;
 
 use crate::client::Client;

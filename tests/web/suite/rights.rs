@@ -1,7 +1,8 @@
 //! No page, action, asset or event stream answers without the right, and none to another site.
 
 use axum::http::{Method, StatusCode};
-use diesel_jobs::{JobState, Limit, NewJob, Unique};
+use diesel_jobs::rules::{Limit, Unique};
+use diesel_jobs::{JobState, NewJob};
 use support::Db;
 
 use crate::client::Client;

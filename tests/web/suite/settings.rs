@@ -1,8 +1,10 @@
 //! Queues, kinds, workers and schedules: what the pages show, and what they change.
 
 use axum::http::StatusCode;
-use diesel_jobs::storage::{Asked, JobFilter, NewSchedule};
-use diesel_jobs::{CatchUp, JobState, NewJob};
+use diesel_jobs::operator::{Asked, JobFilter};
+use diesel_jobs::schedule::CatchUp;
+use diesel_jobs::schedule::NewSchedule;
+use diesel_jobs::{JobState, NewJob};
 use support::{Db, Running, until};
 
 use crate::client::Client;

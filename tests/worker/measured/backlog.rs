@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
-use diesel_jobs::storage::Chore;
-use diesel_jobs::{JobContext, JobState, Retention, State, WorkerId, job};
+use diesel_jobs::worker::{Retention, WorkerId};
+use diesel_jobs::{JobContext, JobState, State, job};
+use diesel_jobs_core::storage::Chore;
 use support::{Conn, Db, Running, registry, until};
 
 use crate::table::{alone, print, row};

@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use diesel_jobs::storage::{Claim, PassOn, Wanted};
-use diesel_jobs::{JobContext, JobState, State, WorkerId, job};
+use diesel_jobs::worker::WorkerId;
+use diesel_jobs::{JobContext, JobState, State, job};
+use diesel_jobs_core::storage::{Claim, PassOn, Wanted};
 use support::{Db, Probe, Running, registry};
 
 use crate::table::alone_on;
@@ -54,10 +55,10 @@ async fn jobs_that_came_back_to_their_old_places_are_found_by_a_rescan(db: Db) {
     let (probe, _events) = Probe::new();
     // A worker claims the jobs, and gives them back much later.
     let first = WorkerId::generate();
-    let info = diesel_jobs::storage::WorkerInfo {
+    let info = diesel_jobs_core::storage::WorkerInfo {
         host: "elsewhere".to_owned(),
         queues: vec!["default".to_owned()],
-        ..diesel_jobs::storage::WorkerInfo::new(first, Duration::from_secs(3600))
+        ..diesel_jobs_core::storage::WorkerInfo::new(first, Duration::from_secs(3600))
     };
     db.storage().register(&info).await.unwrap();
     let ids: Vec<_> = db.conn().await.enqueue_all((0..50).map(|_| Tells {})).await;

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use diesel_jobs::{IntoNewJob as _, JobContext, JobError, JobState, State, Worker, job};
+use diesel_jobs::enqueue::IntoNewJob as _;
+use diesel_jobs::{JobContext, JobError, JobState, State, Worker, job};
 use support::{Db, Running, registry};
 
 use crate::table::{alone, print, row};

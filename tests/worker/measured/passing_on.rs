@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use diesel_jobs::{Event, Recorder, job};
+use diesel_jobs::job;
+use diesel_jobs::metrics::{Event, Recorder};
 use support::{Db, Running, registry, until};
 
 use crate::table::{alone_on, print, row};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use diesel_jobs::{CatchUp, Schedule};
+use diesel_jobs::schedule::{CatchUp, Schedule};
 
 use crate::table::alone;
 

@@ -4,8 +4,9 @@
 use std::time::{Duration, Instant};
 
 use diesel_jobs::JobState;
+use diesel_jobs::handler::{BatchContext, BatchHandled, HandleBatch};
+use diesel_jobs::operator::Operated;
 use diesel_jobs::prelude::*;
-use diesel_jobs::storage::Operated;
 use support::{Db, Probe, Running, registry};
 
 use crate::table::alone_on;

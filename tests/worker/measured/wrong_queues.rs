@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use diesel_jobs::storage::{Claim, Wanted, WorkerInfo};
-use diesel_jobs::{NewJob, WorkerId};
+use diesel_jobs::NewJob;
+use diesel_jobs::worker::WorkerId;
+use diesel_jobs_core::storage::{Claim, Wanted, WorkerInfo};
 use support::{Conn, Db};
 use tokio::sync::Barrier;
 

@@ -4,9 +4,9 @@ use std::future::Future as _;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use diesel_jobs::{
-    Database, IntoNewJob as _, Job as _, JobError, JobState, NewJob, Registry, State, StorageError, job,
-};
+use diesel_jobs::enqueue::IntoNewJob as _;
+use diesel_jobs::worker::Registry;
+use diesel_jobs::{Database, Job as _, JobError, JobState, NewJob, State, StorageError, job};
 use support::{Db, registry};
 
 #[job]

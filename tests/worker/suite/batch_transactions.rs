@@ -8,9 +8,14 @@ use std::time::Duration;
 use diesel::connection::SimpleConnection;
 use diesel::{PgConnection, SqliteConnection};
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
+use diesel_jobs::enqueue::IntoNewJob as _;
+use diesel_jobs::handler::{
+    BatchContext, BatchHandled, FailureKind, HandleBatchIn, HandleBlockingBatchIn, Layer, States,
+};
+use diesel_jobs::operator::{Operated, Operator};
 use diesel_jobs::prelude::*;
-use diesel_jobs::storage::{Operated, Operator};
-use diesel_jobs::{FailureKind, IntoNewJob as _, JobBuilder, JobId, JobState, Layer, NewJob, Registry, States, Worker};
+use diesel_jobs::worker::Registry;
+use diesel_jobs::{JobBuilder, JobId, JobState, NewJob, Worker};
 use serde::{Deserialize, Serialize};
 use support::{Db, Events, LIMIT, Probe, Process, Running, registry, within};
 use tokio::sync::Notify;

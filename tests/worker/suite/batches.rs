@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use diesel_jobs::handler::{BatchContext, BatchHandled, FailureKind, HandleBatch};
 use diesel_jobs::prelude::*;
-use diesel_jobs::{FailureKind, JobId, JobState, NewJob, WorkerBuilder};
+use diesel_jobs::{JobId, JobState, NewJob, WorkerBuilder};
 use support::{Db, Events, Probe, Rounds, Running, registry, until};
 
 /// What the handler does with a job. Each job has another number.

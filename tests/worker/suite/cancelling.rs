@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use diesel_jobs::storage::Operated;
+use diesel_jobs::operator::Operated;
 use diesel_jobs::{JobContext, JobState, State, job};
 use support::{Db, Probe, Running, registry};
 

@@ -4,8 +4,10 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use diesel_jobs::storage::{Claim, Wanted, WorkerInfo};
-use diesel_jobs::{IntoNewJob as _, JobContext, JobError, JobId, NewJob, State, Worker, WorkerId, job};
+use diesel_jobs::enqueue::IntoNewJob as _;
+use diesel_jobs::worker::WorkerId;
+use diesel_jobs::{JobContext, JobError, JobId, NewJob, State, Worker, job};
+use diesel_jobs_core::storage::{Claim, Wanted, WorkerInfo};
 use support::{Db, Running, registry};
 use tokio::sync::Barrier;
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 use diesel::connection::{SimpleConnection as _, TransactionManager as _};
 use diesel::{Connection as _, SqliteConnection};
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _, TransactionManager as _};
-use diesel_jobs::{CompleteIn as _, JobContext, JobError, JobState, State, job};
+use diesel_jobs::handler::CompleteIn as _;
+use diesel_jobs::{JobContext, JobError, JobState, State, job};
 use serde::{Deserialize, Serialize};
 use support::{Db, Probe, Rounds, Running, registry};
 

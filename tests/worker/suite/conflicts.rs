@@ -4,8 +4,9 @@
 use diesel::PgConnection;
 use diesel::connection::SimpleConnection as _;
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
-use diesel_jobs::storage::Operated;
-use diesel_jobs::{JobBuilder, JobContext, JobState, Registry, State, job};
+use diesel_jobs::operator::Operated;
+use diesel_jobs::worker::Registry;
+use diesel_jobs::{JobBuilder, JobContext, JobState, State, job};
 use support::{Db, Events, Probe, Running, registry};
 
 /// Runs this SQL as its effect.
@@ -238,7 +239,7 @@ fn a_timeout_ends_a_conflict() {
         db.await_state(id, JobState::Discarded).await;
         holder.execute("rollback").await;
         worker.stop().await;
-        assert_eq!(db.failures(id).await[0].kind, diesel_jobs::FailureKind::Timeout);
+        assert_eq!(db.failures(id).await[0].kind, diesel_jobs::handler::FailureKind::Timeout);
     });
 }
 

@@ -1,7 +1,8 @@
 //! Workers that die, that are suspended for too long, or that are only busy: real processes and real signals. The tests
 //! do not wait for the ends of leases, they move the times of heartbeats.
 
-use diesel_jobs::{FailureKind, JobId, JobState};
+use diesel_jobs::handler::FailureKind;
+use diesel_jobs::{JobId, JobState};
 use support::{Db, LIMIT, Process, until};
 use worker_app::{Crash, Hog, Idle, Linger};
 

@@ -2,8 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use diesel_jobs::storage::DeclaredSchedule;
-use diesel_jobs::{CatchUp, JobContext, Registered, State, Worker, job};
+use diesel_jobs::handler::Registered;
+use diesel_jobs::schedule::CatchUp;
+use diesel_jobs::schedule::DeclaredSchedule;
+use diesel_jobs::{JobContext, State, Worker, job};
 use support::{Db, Probe, Running, registry};
 
 #[job(cron = "* * * * * *", catch_up = "all", priority = 3, queue = "ticks")]

@@ -2,7 +2,7 @@
 //! `diesel_jobs_core::Schedule`.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use diesel_jobs::{CatchUp, Schedule};
+use diesel_jobs::schedule::{CatchUp, Schedule};
 
 const PARIS: &str = "Europe/Paris";
 const NEW_YORK: &str = "America/New_York";

@@ -1,6 +1,7 @@
 //! Rows that this program cannot run: arguments that do not fit, and unknown kinds.
 
-use diesel_jobs::{FailureKind, Job as _, JobId, JobState, NewJob, job};
+use diesel_jobs::handler::FailureKind;
+use diesel_jobs::{Job as _, JobId, JobState, NewJob, job};
 use support::{Db, Running, registry};
 
 #[job(max_attempts = 2, backoff = "fixed(1ms)")]

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use diesel_jobs::{FailureKind, JobContext, JobId, JobState, State, job};
+use diesel_jobs::handler::FailureKind;
+use diesel_jobs::{JobContext, JobId, JobState, State, job};
 use support::{Db, LIMIT, Probe, Process, Running, registry, until};
 use worker_app::{Hog, Linger};
 
@@ -23,7 +24,11 @@ async fn says_so(db: &Db, pid: u32) {
 }
 
 /// Waits until another worker than `before` runs the job. Returns that worker.
-async fn runs_elsewhere(db: &Db, id: JobId, before: Option<diesel_jobs::WorkerId>) -> Option<diesel_jobs::WorkerId> {
+async fn runs_elsewhere(
+    db: &Db,
+    id: JobId,
+    before: Option<diesel_jobs::worker::WorkerId>,
+) -> Option<diesel_jobs::worker::WorkerId> {
     let job = until("another worker to run the job", async || {
         Some(db.record(id).await).filter(|job| job.state == JobState::Running && job.worker != before)
     });

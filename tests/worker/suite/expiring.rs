@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use diesel_jobs::{Job as _, JobState, Limit, State, job};
+use diesel_jobs::rules::Limit;
+use diesel_jobs::{Job as _, JobState, State, job};
 use support::{Db, Running, registry};
 use tokio::sync::Notify;
 

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use diesel_jobs::{Job as _, JobContext, JobError, JobId, JobState, Limit, State, job};
+use diesel_jobs::rules::Limit;
+use diesel_jobs::{Job as _, JobContext, JobError, JobId, JobState, State, job};
 use support::{Db, Running, registry};
 
 /// The tenants of the handlers, in the order in which they have started.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use diesel_jobs::storage::{Claim, PassOn, Wanted, WorkerInfo};
-use diesel_jobs::{JobContext, JobState, State, Worker, WorkerId, job};
+use diesel_jobs::worker::WorkerId;
+use diesel_jobs::{JobContext, JobState, State, Worker, job};
+use diesel_jobs_core::storage::{Claim, PassOn, Wanted, WorkerInfo};
 use diesel_jobs_core::{ClaimedJob, Finish, Transition};
 use support::{Db, Probe, Running, registry, until};
 

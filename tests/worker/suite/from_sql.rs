@@ -143,7 +143,7 @@ async fn large_arguments_that_somebody_deleted_fail_their_job_and_no_other(db: D
     let worker = Running::start(db.worker(registry![Greet]).state(probe));
     events.expect(&name).await;
     db.await_number(1, "select count(*) as number from jobs.job_error").await;
-    assert_eq!(db.failures(bereft).await[0].kind, diesel_jobs::FailureKind::Undecodable);
+    assert_eq!(db.failures(bereft).await[0].kind, diesel_jobs::handler::FailureKind::Undecodable);
     worker.stop().await;
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use diesel::SqliteConnection;
 use diesel_async::AsyncPgConnection;
-use diesel_jobs::history::WorkFilter;
+use diesel_jobs::operator::history::WorkFilter;
 use diesel_jobs::{JobContext, JobError, JobState, Outcome, job};
 use support::{Db, LIMIT, Process, Running, registry, until};
 use worker_app::Idle;

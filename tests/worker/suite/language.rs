@@ -4,9 +4,11 @@
 use diesel::PgConnection;
 use diesel::connection::SimpleConnection as _;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _};
+use diesel_jobs::operator::Objectives;
 use diesel_jobs::prelude::*;
-use diesel_jobs::storage::Objectives;
-use diesel_jobs::{EnqueueError, JobBuilder, JobState, Registry, Unique, job};
+use diesel_jobs::rules::Unique;
+use diesel_jobs::worker::Registry;
+use diesel_jobs::{EnqueueError, JobBuilder, JobState, job};
 use support::{Db, registry};
 
 use crate::conflicts;

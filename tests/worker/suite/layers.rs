@@ -5,7 +5,8 @@ mod jobs;
 
 use std::ops::ControlFlow;
 
-use diesel_jobs::{FailureKind, JobContext, JobError, JobState, Layer, Outcome, States, TypeKey};
+use diesel_jobs::handler::{FailureKind, Layer, States, TypeKey};
+use diesel_jobs::{JobContext, JobError, JobState, Outcome};
 use support::{Db, Events, Probe, Running, registry};
 
 use jobs::{Form, Hidden, Names, Notes, Once, Then, Url, forms, jobs};

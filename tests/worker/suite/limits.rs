@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use diesel_jobs::{Job as _, JobContext, JobError, JobState, Limit, State, job};
+use diesel_jobs::rules::Limit;
+use diesel_jobs::{Job as _, JobContext, JobError, JobState, State, job};
 use support::{Db, Running, registry};
 use tokio::sync::Notify;
 

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use diesel::{Identifiable, Queryable, Selectable};
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _};
-use diesel_jobs::{
-    Database, FailureKind, JobContext, JobId, JobState, Ref, Registry, State, Worker, WorkerBuilder, job,
-};
+use diesel_jobs::handler::FailureKind;
+use diesel_jobs::rows::Ref;
+use diesel_jobs::worker::Registry;
+use diesel_jobs::{Database, JobContext, JobId, JobState, State, Worker, WorkerBuilder, job};
 use support::{Db, Probe, Running, registry, until};
 
 diesel::table! {

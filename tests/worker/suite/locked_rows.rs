@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use diesel::connection::TransactionManager as _;
 use diesel::{Connection as _, PgConnection};
-use diesel_jobs::{CompleteIn as _, FailureKind, JobContext, JobError, JobState, State, job};
+use diesel_jobs::handler::{CompleteIn as _, FailureKind};
+use diesel_jobs::{JobContext, JobError, JobState, State, job};
 use support::{Db, LIMIT, Probe, Process, Rounds, Running, registry};
 use worker_app::Linger;
 

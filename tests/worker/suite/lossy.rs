@@ -6,14 +6,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use diesel_jobs::storage::{
-    Admission, Chore, Claim, DeclaredSchedule, EndedWaiting, Finished, Heartbeat, Leases, Loaded, Loading, Maintained,
-    Overrides, PassOn, RescanReason, Rescanned, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule,
-    StoredSchedules, Transacted, Transaction, WaitEnd, Waiting, WorkerInfo,
+use diesel_jobs::operator::Installation;
+use diesel_jobs::store::{
+    Admission, Chore, Claim, ClaimedJob, DeclaredSchedule, EndedWaiting, Finish, Finished, Heartbeat, Leases, Loaded,
+    Loading, Maintained, Overrides, PassOn, ProgressReport, RescanReason, Rescanned, RescuePolicy, Rescued, Storage,
+    StorageResult, StoredSchedule, StoredSchedules, Transacted, Transaction, Transition, WaitEnd, Waiting, WorkerInfo,
 };
-use diesel_jobs::{Installation, JobId, NewJob, StorageError, WorkerId};
+use diesel_jobs::worker::{Retention, WorkerId};
+use diesel_jobs::{JobId, NewJob, StorageError};
 use diesel_jobs_core::history::HistoryBatch;
-use diesel_jobs_core::{ClaimedJob, Finish, ProgressReport, Retention, Transition};
 use support::{Conn, Db};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;

@@ -3,11 +3,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use diesel_jobs::storage::JobFilter;
-use diesel_jobs::{
-    Discarded, FailureKind, Handle, Handled, IntoNewJob as _, Job, JobContext, JobError, JobState, Outcome, Registry,
-    State, job,
-};
+use diesel_jobs::enqueue::IntoNewJob as _;
+use diesel_jobs::handler::{Discarded, FailureKind, Handle, Handled};
+use diesel_jobs::operator::JobFilter;
+use diesel_jobs::worker::Registry;
+use diesel_jobs::{Job, JobContext, JobError, JobState, Outcome, State, job};
 use support::{Db, registry};
 
 #[derive(Clone, Default)]

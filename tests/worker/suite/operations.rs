@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use diesel_jobs::storage::{Action, JobFilter};
+use diesel_jobs::operator::{Action, JobFilter};
 use diesel_jobs::{JobState, job};
 use support::{Db, LIMIT, Process, until, within};
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use diesel_jobs::{FailureKind, Job as _, JobContext, JobError, JobState, Outcome, ResultExt as _, job};
+use diesel_jobs::handler::{FailureKind, ResultExt as _};
+use diesel_jobs::{Job as _, JobContext, JobError, JobState, Outcome, job};
 use support::{Db, Running, registry};
 
 #[job]
@@ -123,7 +124,7 @@ async fn max_attempts_of_a_single_job_win_over_its_kinds(db: Db) {
 }
 
 /// Runs the first attempts of these jobs. Returns how long each waits for its second one, by the database's clock.
-async fn waits(db: &Db, registry: diesel_jobs::Registry, ids: &[diesel_jobs::JobId]) -> Vec<TimeDelta> {
+async fn waits(db: &Db, registry: diesel_jobs::worker::Registry, ids: &[diesel_jobs::JobId]) -> Vec<TimeDelta> {
     let worker = Running::start(db.worker(registry));
     db.await_number(ids.len().try_into().unwrap(), "select count(distinct job_id) as number from jobs.job_error").await;
     worker.stop().await;

@@ -1,7 +1,10 @@
 //! A handler that panics fails its attempt. The failure has the panic's message and place. The worker and the slot can
 //! still be used.
 
-use diesel_jobs::{AttemptError, FailureKind, Job, JobId, JobState, NewJob, Registry, job};
+use diesel_jobs::handler::FailureKind;
+use diesel_jobs::operator::AttemptError;
+use diesel_jobs::worker::Registry;
+use diesel_jobs::{Job, JobId, JobState, NewJob, job};
 use serde::{Deserialize, Deserializer, Serialize};
 use support::{Db, registry};
 

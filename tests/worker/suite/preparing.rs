@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _, TransactionManager as _};
-use diesel_jobs::{CompleteIn as _, JobContext, JobError, JobId, JobState, State, job};
+use diesel_jobs::handler::CompleteIn as _;
+use diesel_jobs::{JobContext, JobError, JobId, JobState, State, job};
 use support::{Db, Events, Probe, Rounds, Running, registry};
 
 /// The database's URL, for the handler.

@@ -1,6 +1,7 @@
 //! The progress that handlers report is stored while they run, and kept.
 
-use diesel_jobs::{JobContext, JobError, JobId, JobState, Progress, State, job};
+use diesel_jobs::operator::Progress;
+use diesel_jobs::{JobContext, JobError, JobId, JobState, State, job};
 use support::{Db, Probe, Running, registry, until};
 
 #[job(max_attempts = 2, backoff = "fixed(1h)")]

@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use diesel_jobs::storage::JobFilter;
-use diesel_jobs::{Job as _, JobContext, JobError, Rate, State, job};
+use diesel_jobs::operator::JobFilter;
+use diesel_jobs::rules::Rate;
+use diesel_jobs::{Job as _, JobContext, JobError, State, job};
 use support::{Db, Running, registry};
 
 /// A start of a handler: its account, and the time.

@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use diesel::prelude::*;
-use diesel_jobs::storage::{Action, JobFilter};
-use diesel_jobs::{
-    AttemptOutcome, EnqueueEach as _, Event, FailureKind, JobError, JobState, MetricsText, Outcome, Recorder,
-    ResultExt as _, job, record_actions, record_enqueues,
-};
+use diesel_jobs::enqueue::EnqueueEach as _;
+use diesel_jobs::handler::{FailureKind, ResultExt as _};
+use diesel_jobs::metrics::{AttemptOutcome, Event, MetricsText, Recorder, record_actions, record_enqueues};
+use diesel_jobs::operator::{Action, JobFilter};
+use diesel_jobs::{JobError, JobState, Outcome, job};
 use support::{Conn, Db, Running, registry};
 
 #[job]

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use diesel_jobs::{JobContext, JobError, Retention, job};
+use diesel_jobs::worker::Retention;
+use diesel_jobs::{JobContext, JobError, job};
 use support::{Db, Running, registry};
 
 #[job(retain = "none", max_attempts = 2, backoff = "fixed(1ms)")]

@@ -5,7 +5,9 @@ use diesel::connection::SimpleConnection as _;
 use diesel::deserialize::FromSql;
 use diesel::sql_types::Text;
 use diesel::{Connection as _, Identifiable, PgConnection, Queryable, Selectable, SqliteConnection};
-use diesel_jobs::{FailureKind, JobContext, Ref, State, job};
+use diesel_jobs::handler::FailureKind;
+use diesel_jobs::rows::Ref;
+use diesel_jobs::{JobContext, State, job};
 use support::{Db, Probe, Running, registry};
 
 use crate::rows::{Account, TABLES, account};

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use diesel::{Identifiable, Queryable, Selectable, SqliteConnection};
 use diesel_async::AsyncPgConnection;
-use diesel_jobs::{JobContext, JobError, JobId, JobState, Key, Ref, RegistryError, State, WorkerError, job};
+use diesel_jobs::rows::{Key, Ref};
+use diesel_jobs::worker::RegistryError;
+use diesel_jobs::{JobContext, JobError, JobId, JobState, State, WorkerError, job};
 use support::{Db, Probe, Running, registry};
 
 diesel::table! {

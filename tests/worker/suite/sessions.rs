@@ -5,8 +5,9 @@ use std::time::Duration;
 use diesel::PgConnection;
 use diesel::connection::SimpleConnection as _;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _};
-use diesel_jobs::storage::{Claim, Wanted, WorkerInfo};
-use diesel_jobs::{Enqueue as _, JobBuilder, JobContext, JobState, Registry, State, WorkerId, job};
+use diesel_jobs::worker::{Registry, WorkerId};
+use diesel_jobs::{Enqueue as _, JobBuilder, JobContext, JobState, State, job};
+use diesel_jobs_core::storage::{Claim, Wanted, WorkerInfo};
 use support::{Db, Probe, Running, registry};
 
 #[job(max_attempts = 1)]

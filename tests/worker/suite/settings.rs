@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use diesel_jobs::storage::{Asked, Keep, RetentionSetting};
+use diesel_jobs::operator::{Asked, Keep, RetentionSetting};
 use diesel_jobs::{JobContext, JobError, JobState, Outcome, State, job};
 use support::{Db, Probe, Rounds, Running, registry, until};
 
@@ -238,7 +238,7 @@ async fn a_storm_of_pauses_loses_no_job(db: Db) {
         let worker = diesel_jobs::Worker::builder(storage).registry(registry![Quick, Elsewhere]);
         workers.push(Running::start(worker));
     }
-    let storm = |operator: Arc<dyn diesel_jobs::storage::Operator>| async move {
+    let storm = |operator: Arc<dyn diesel_jobs::operator::Operator>| async move {
         for round in 0..25_u32 {
             operator.pause_kind("quick", "ada", None).await.unwrap();
             operator.set_slots("default", Some(round % 4), "ada").await.unwrap();

@@ -12,7 +12,9 @@ use diesel::serialize::{self, IsNull, Output, ToSql};
 use diesel::sql_types::SqlType;
 use diesel::{ExpressionMethods as _, Identifiable, PgConnection, QueryDsl as _, Queryable, Selectable};
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
-use diesel_jobs::{Database, JobBuilder, JobContext, JobId, JobState, Ref, Registry, State, Worker, job};
+use diesel_jobs::rows::Ref;
+use diesel_jobs::worker::Registry;
+use diesel_jobs::{Database, JobBuilder, JobContext, JobId, JobState, State, Worker, job};
 use support::{Db, Events, Probe, Running, registry};
 
 #[derive(SqlType, QueryId)]

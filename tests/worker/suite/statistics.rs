@@ -4,8 +4,10 @@
 use diesel::PgConnection;
 use diesel::connection::SimpleConnection as _;
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
+use diesel_jobs::handler::{BatchContext, BatchHandled, HandleBatchIn, HandleBlockingBatchIn};
 use diesel_jobs::prelude::*;
-use diesel_jobs::{JobBuilder, Registry, job};
+use diesel_jobs::worker::Registry;
+use diesel_jobs::{JobBuilder, job};
 use serde::{Deserialize, Serialize};
 use support::{Db, registry};
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use diesel_jobs::{FailureKind, Job as _, JobContext, JobId, JobState, State, job};
+use diesel_jobs::handler::FailureKind;
+use diesel_jobs::{Job as _, JobContext, JobId, JobState, State, job};
 use support::{Db, Probe, Process, Running, registry};
 use worker_app::Outlive;
 

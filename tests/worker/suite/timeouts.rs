@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use diesel_jobs::{FailureKind, Job as _, JobContext, JobState, State, job};
+use diesel_jobs::handler::FailureKind;
+use diesel_jobs::{Job as _, JobContext, JobState, State, job};
 use support::{Db, Events, Probe, Running, registry};
 
 #[job(timeout = "1h", max_attempts = 1)]

@@ -4,10 +4,9 @@ use std::sync::{Mutex, Once};
 use std::time::Duration;
 
 use diesel::prelude::*;
-use diesel_jobs::{
-    Enqueue as _, EnqueueEach as _, Job as _, JobContext, JobError, JobId, JobState, TraceRelation, enqueue_all, job,
-    set_trace_link, set_trace_source,
-};
+use diesel_jobs::enqueue::EnqueueEach as _;
+use diesel_jobs::trace::{TraceRelation, set_trace_link, set_trace_source};
+use diesel_jobs::{Enqueue as _, Job as _, JobContext, JobError, JobId, JobState, enqueue_all, job};
 use support::{Conn, Db, Running, registry};
 
 tokio::task_local! {

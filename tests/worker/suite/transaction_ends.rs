@@ -3,7 +3,8 @@
 use diesel::PgConnection;
 use diesel::connection::SimpleConnection as _;
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
-use diesel_jobs::{JobBuilder, JobContext, JobState, Registry, State, job};
+use diesel_jobs::worker::Registry;
+use diesel_jobs::{JobBuilder, JobContext, JobState, State, job};
 use support::{Db, Probe, Running, registry};
 
 /// Runs this SQL as its effect.

@@ -6,11 +6,10 @@ use std::time::Duration;
 use diesel::connection::SimpleConnection;
 use diesel::{PgConnection, SqliteConnection};
 use diesel_async::AsyncPgConnection;
-use diesel_jobs::storage::Operated;
-use diesel_jobs::{
-    CompleteError, CompleteIn as _, FailureKind, JobBuilder, JobContext, JobError, JobState, Outcome, Registry, State,
-    Worker, job,
-};
+use diesel_jobs::handler::{CompleteError, CompleteIn as _, FailureKind};
+use diesel_jobs::operator::Operated;
+use diesel_jobs::worker::Registry;
+use diesel_jobs::{JobBuilder, JobContext, JobError, JobState, Outcome, State, Worker, job};
 use serde::{Deserialize, Serialize};
 use support::{Db, Events, LIMIT, Probe, Running, registry, within};
 use tokio::sync::Notify;

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use anyhow::Result;
-use diesel_jobs::storage::Operated;
+use diesel_jobs::operator::Operated;
 use diesel_jobs::{Database, JobId};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use diesel_async::{AsyncConnection as _, AsyncPgConnection};
-use diesel_jobs::storage::{Operated, Operator};
-use diesel_jobs::{Database, IntoNewJob as _, Job as _, JobId, NewJob, enqueue_all};
+use diesel_jobs::enqueue::IntoNewJob as _;
+use diesel_jobs::operator::{Operated, Operator};
+use diesel_jobs::{Database, Job as _, JobId, NewJob, enqueue_all};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use tokio::task::JoinSet;

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection};
-use diesel_jobs::{IntoNewJob as _, enqueue_all};
+use diesel_jobs::enqueue::IntoNewJob as _;
+use diesel_jobs::enqueue_all;
 use tokio_postgres::Client;
 use torture::checker::Promise;
 use torture::cluster::Cluster;

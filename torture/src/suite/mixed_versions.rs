@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use diesel_async::{AsyncConnection as _, AsyncPgConnection};
-use diesel_jobs::{IntoNewJob as _, Job as _, enqueue_all};
+use diesel_jobs::enqueue::IntoNewJob as _;
+use diesel_jobs::{Job as _, enqueue_all};
 use tokio_postgres::Client;
 use torture::checker::Promise;
 use torture::history::{CommitOutcome, Enqueued, Record, fault};

@@ -12,7 +12,7 @@ mod with_room;
 use std::time::Duration;
 
 use anyhow::Result;
-use diesel_jobs::OnFull;
+use diesel_jobs::rules::OnFull;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use tokio::task::JoinSet;

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection};
-use diesel_jobs::{IntoNewJob as _, enqueue_all};
+use diesel_jobs::enqueue::IntoNewJob as _;
+use diesel_jobs::enqueue_all;
 use torture::checker::Promise;
 use torture::history::{CommitOutcome, Enqueued, fault};
 use torture::workload::bombs::{Bomb, ways};

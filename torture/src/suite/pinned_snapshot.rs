@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection};
-use diesel_jobs::{IntoNewJob as _, Job as _, NewJob, enqueue_all};
+use diesel_jobs::enqueue::IntoNewJob as _;
+use diesel_jobs::{Job as _, NewJob, enqueue_all};
 use torture::checker::Promise;
 use torture::history::fault;
 use torture::workload::Application;

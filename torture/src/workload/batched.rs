@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use diesel::PgConnection;
 use diesel_async::AsyncPgConnection;
-use diesel_jobs::{
-    BatchContext, BatchHandled, HandleBatchIn, HandleBlockingBatchIn, Handled, Job, JobContext, JobError, Outcome,
-};
+use diesel_jobs::handler::{BatchContext, BatchHandled, HandleBatchIn, HandleBlockingBatchIn, Handled};
+use diesel_jobs::{Job, JobContext, JobError, Outcome};
 use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;

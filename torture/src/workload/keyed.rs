@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use diesel_jobs::{
-    IntoNewJob as _, InvalidJob, Job as _, JobContext, NewJob, OnConflict, Replace, RunAt, State, Unique, Until, job,
-};
+use diesel_jobs::enqueue::{IntoNewJob as _, InvalidJob, RunAt};
+use diesel_jobs::rules::{OnConflict, Replace, Unique, Until};
+use diesel_jobs::{Job as _, JobContext, NewJob, State, job};
 
 use crate::history::{Recorder, What};
 

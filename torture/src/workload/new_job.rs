@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use diesel_jobs::{IntoNewJob as _, InvalidJob, Job as _, Limit, NewJob, OnDiscard, Rate, Sequence};
+use diesel_jobs::enqueue::{IntoNewJob as _, InvalidJob};
+use diesel_jobs::rules::{Limit, OnDiscard, Rate, Sequence};
+use diesel_jobs::{Job as _, NewJob};
 
 use super::batched::{Batched, BatchedBlocking};
 use super::handlers::{Blocking, Ordinary, Transactional, TransactionalBlocking};

@@ -4,8 +4,11 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use diesel_jobs::{Handled, JobContext, Outcome, Registered as _, Registration, Registry, State, job};
+use diesel_jobs::handler::{Handled, Registered as _};
+use diesel_jobs::worker::Registry;
+use diesel_jobs::{JobContext, Outcome, State, job};
 use diesel_jobs_core::Handler;
+use diesel_jobs_core::Registration;
 use serde::{Deserialize, Serialize};
 
 use super::work::Work;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use diesel_jobs::OnFull;
+use diesel_jobs::rules::OnFull;
 use serde::{Deserialize, Serialize};
 
 use crate::history::{CommitOutcome, Ending, Enqueued};

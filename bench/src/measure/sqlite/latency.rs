@@ -5,7 +5,8 @@ use std::collections::HashMap;
 
 use anyhow::{Context as _, Result};
 use diesel_jobs::prelude::*;
-use diesel_jobs::{Database, Registry, Worker};
+use diesel_jobs::worker::Registry;
+use diesel_jobs::{Database, Worker};
 use tokio::sync::mpsc;
 
 use super::file::File;

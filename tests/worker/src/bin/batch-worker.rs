@@ -5,8 +5,11 @@ use std::time::Duration;
 
 use diesel::connection::SimpleConnection;
 use diesel::{PgConnection, SqliteConnection};
+use diesel_jobs::handler::{BatchContext, BatchHandled, HandleBlockingBatchIn};
 use diesel_jobs::prelude::*;
-use diesel_jobs::{Backend, Database, Registry, Worker};
+use diesel_jobs::worker::Registry;
+use diesel_jobs::{Backend, Database, Worker};
+
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize, Job)]

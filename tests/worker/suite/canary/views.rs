@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use diesel_jobs::{Database, IntoNewJob as _, Job as _, JobContext, NewJob, TestContext, job};
+use diesel_jobs::enqueue::IntoNewJob as _;
+use diesel_jobs::handler::TestContext;
+use diesel_jobs::{Database, Job as _, JobContext, NewJob, job};
 use diesel_jobs_core::ClaimedJob;
 use support::{Conn, Db};
 
@@ -46,7 +48,7 @@ async fn no_debug_view_and_no_error_tells_a_secret(db: Db) {
         }
         Conn::Sqlite(conn) => {
             diesel_jobs::Enqueue::enqueue(refused, &mut **conn).unwrap();
-            let listed = open.operator.list_all(&diesel_jobs::storage::JobFilter::default(), 9).await.unwrap();
+            let listed = open.operator.list_all(&diesel_jobs::operator::JobFilter::default(), 9).await.unwrap();
             assert_eq!(listed.len(), 1);
         }
     }

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use diesel_jobs::storage::Operated;
-use diesel_jobs::{FailureKind, JobState};
+use diesel_jobs::JobState;
+use diesel_jobs::handler::FailureKind;
+use diesel_jobs::operator::Operated;
 use support::Db;
 
 use super::jobs::{Then, forms};

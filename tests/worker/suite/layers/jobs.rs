@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use diesel::{Connection as _, PgConnection, SqliteConnection};
 use diesel_async::{AsyncConnection as _, AsyncPgConnection};
-use diesel_jobs::{CompleteIn as _, JobBuilder, JobContext, JobError, Outcome, Output, Registry, State, job};
+use diesel_jobs::handler::{CompleteIn as _, Output};
+use diesel_jobs::worker::Registry;
+use diesel_jobs::{JobBuilder, JobContext, JobError, Outcome, State, job};
 use serde::{Deserialize, Serialize};
 use support::{Db, Probe, registry};
 

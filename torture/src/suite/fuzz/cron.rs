@@ -3,7 +3,7 @@
 use std::panic::catch_unwind;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use diesel_jobs::{CatchUp, Schedule};
+use diesel_jobs::schedule::{CatchUp, Schedule};
 
 /// The expression, a bar, and the time zone.
 pub(super) const SEEDS: &[&str] = &[

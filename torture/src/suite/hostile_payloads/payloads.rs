@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use anyhow::Result;
 use diesel_async::AsyncPgConnection;
-use diesel_jobs::{Enqueue as _, IntoNewJob as _, InvalidJob, Job as _, NewJob};
+use diesel_jobs::enqueue::{IntoNewJob as _, InvalidJob};
+use diesel_jobs::{Enqueue as _, Job as _, NewJob};
 use serde_json::Value;
 use tokio_postgres::{Client, Error};
 use torture::workload::hostile::{Hostile, Unwritable};

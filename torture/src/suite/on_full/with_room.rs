@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use diesel_jobs::OnFull;
+use diesel_jobs::rules::OnFull;
 use tokio_postgres::Client;
 use tokio_util::sync::CancellationToken;
 use torture::cluster::connect;

@@ -15,7 +15,9 @@ use diesel_jobs_core::{Event, Gauge, Recorder, WorkerHandle};
 ///
 /// ```no_run
 /// # use std::sync::Arc;
-/// # use diesel_jobs::{MetricsRecorder, Worker, WorkerError, storage::Storage};
+/// # use diesel_jobs::metrics::MetricsRecorder;
+/// # use diesel_jobs::store::Storage;
+/// # use diesel_jobs::{Worker, WorkerError};
 /// # fn build(storage: Arc<dyn Storage>) -> Result<Worker, WorkerError> {
 /// let worker = Worker::builder(storage).recorder(Arc::new(MetricsRecorder::new())).build()?;
 /// # Ok(worker)
