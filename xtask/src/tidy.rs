@@ -4,6 +4,7 @@ mod circles;
 mod clocks;
 mod file;
 mod links;
+mod root;
 mod rules;
 mod widths;
 

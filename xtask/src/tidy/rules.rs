@@ -6,6 +6,7 @@ use super::circles::circles;
 use super::clocks::no_clocks;
 use super::file::{File, code};
 use super::links::no_dead_links;
+use super::root::small_root;
 use super::widths::comments_fit;
 
 type Rule = fn(&[File]) -> Vec<String>;
@@ -22,6 +23,7 @@ pub(super) const ALL: &[Rule] = &[
     no_clocks,
     no_dead_links,
     comments_fit,
+    small_root,
 ];
 
 const LONGEST: usize = 300;
