@@ -126,11 +126,11 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
 
     /// Cancels this job if its first attempt has not started within `time` after the job became due. `time` is from 1
     /// ms to 100 years. Default: that of the kind; a job of a kind without one does not expire.
-    fn expires_in(self, time: Duration) -> JobBuilder
+    fn expires(self, time: Duration) -> JobBuilder
     where
         Self: Sized,
     {
-        JobBuilder::new(self).expires_in(time)
+        JobBuilder::new(self).expires(time)
     }
 
     /// Gives this job a unique key, and sets what the enqueue does if another job has the key. Default: the rule of the

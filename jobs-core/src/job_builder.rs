@@ -83,8 +83,8 @@ impl JobBuilder {
         self
     }
 
-    /// See [`Job::expires_in`](crate::Job::expires_in).
-    pub fn expires_in(mut self, time: Duration) -> Self {
+    /// See [`Job::expires`](crate::Job::expires).
+    pub fn expires(mut self, time: Duration) -> Self {
         self.job.expires = Some(time);
         self
     }

@@ -224,7 +224,7 @@ pub(crate) fn rescued(rescued: &Rescued) {
     if !rescued.released.is_empty() {
         let jobs = rescued.released.len();
         warn!(target: "diesel_jobs", { rescue.released = jobs }, "released {jobs} jobs of workers that were killed while they were stopping, and no attempt is consumed; give \
-             workers at least 2 s more than `--grace` to stop, or shorten `--grace`");
+             workers at least 2 s more than `--grace-period` to stop, or shorten `--grace-period`");
     }
     for id in &rescued.discarded {
         error!(target: "diesel_jobs", { job.id = id.0 }, "job {id} was discarded after its worker died with it; see `worker show {id}`");

@@ -37,9 +37,9 @@ mod tests {
 
     #[test]
     fn options_of_run_need_no_command() {
-        let cli = Cli::try_parse_from(["worker", "--queues", "mail=3", "--poll", "200ms"]).unwrap();
+        let cli = Cli::try_parse_from(["worker", "--queues", "mail=3", "--poll-interval", "200ms"]).unwrap();
         assert!(cli.command.is_none());
-        assert_eq!(cli.run.poll, Some(Duration::from_millis(200)));
+        assert_eq!(cli.run.poll_interval, Some(Duration::from_millis(200)));
         assert!(!cli.run.is_empty());
     }
 

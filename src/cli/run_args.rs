@@ -21,20 +21,21 @@ pub(super) struct RunArgs {
     /// [default: 16]
     #[arg(long, value_name = "N", value_parser = positive, help_heading = "Options of run")]
     pub(super) slots: Option<usize>,
-    /// An earlier name of --slots [env: JOBS_CONCURRENCY]
+    /// An earlier name of --slots
     #[arg(long, value_name = "N", value_parser = renamed, hide = true)]
     pub(super) concurrency: Option<usize>,
     /// Connections for transactional handlers, and for loading the rows that handlers take; if all are in use, handlers
     /// wait [env: JOBS_CONNECTIONS] [default: one per slot, at most 20]
     #[arg(long, value_name = "N", value_parser = connections, help_heading = "Options of run")]
     pub(super) connections: Option<usize>,
-    /// The interval of the poll, which finds jobs without a notification, such as 500ms [env: JOBS_POLL] [default: 3s]
+    /// The interval of the poll, which finds jobs without a notification, such as 500ms [env: JOBS_POLL_INTERVAL]
+    /// [default: 3s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse_positive, help_heading = "Options of run")]
-    pub(super) poll: Option<Duration>,
+    pub(super) poll_interval: Option<Duration>,
     /// How long running jobs may continue after SIGTERM or SIGINT; a second signal stops at once. Unfinished jobs are
-    /// then released, and no attempt is consumed [env: JOBS_GRACE] [default: 8s]
+    /// then released, and no attempt is consumed [env: JOBS_GRACE_PERIOD] [default: 8s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = "Options of run")]
-    pub(super) grace: Option<Duration>,
+    pub(super) grace_period: Option<Duration>,
     /// How long after its last heartbeat a worker counts as dead, and its jobs are rescued; at least 1s [env:
     /// JOBS_LEASE] [default: 30s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse_positive, help_heading = "Options of run")]
@@ -88,8 +89,8 @@ impl RunArgs {
             slots,
             concurrency: _,
             connections,
-            poll,
-            grace,
+            poll_interval,
+            grace_period,
             lease,
             timeout,
             max_crashes,
@@ -104,8 +105,8 @@ impl RunArgs {
         queues.is_none()
             && slots.is_none()
             && connections.is_none()
-            && poll.is_none()
-            && grace.is_none()
+            && poll_interval.is_none()
+            && grace_period.is_none()
             && lease.is_none()
             && timeout.is_none()
             && max_crashes.is_none()

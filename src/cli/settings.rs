@@ -31,6 +31,10 @@ pub(super) fn log_directives(env: Environment<'_>) -> Result<Option<String>, Cli
     variable(env, "RUST_LOG")
 }
 
+/// Names that somebody may expect a variable to have, and its real name. Ignoring them would change how a worker runs.
+pub(super) const OTHER_NAMES: [(&str, &str); 3] =
+    [("JOBS_CONCURRENCY", "JOBS_SLOTS"), ("JOBS_GRACE", "JOBS_GRACE_PERIOD"), ("JOBS_POLL", "JOBS_POLL_INTERVAL")];
+
 /// Returns the worker's options, completed from the environment.
 pub(super) fn run(args: &RunArgs, env: Environment<'_>) -> Result<RunArgs, CliError> {
     let RunArgs {
@@ -38,8 +42,8 @@ pub(super) fn run(args: &RunArgs, env: Environment<'_>) -> Result<RunArgs, CliEr
         slots,
         concurrency: _,
         connections,
-        poll,
-        grace,
+        poll_interval,
+        grace_period,
         lease,
         timeout,
         max_crashes,
@@ -51,18 +55,18 @@ pub(super) fn run(args: &RunArgs, env: Environment<'_>) -> Result<RunArgs, CliEr
         program_version,
         listen,
     } = args;
-    if variable(env, "JOBS_CONCURRENCY")?.is_some() {
-        return Err(CliError::usage(
-            "JOBS_CONCURRENCY is called JOBS_SLOTS: the number of jobs of a queue that a worker runs at once",
-        ));
+    for (other, name) in OTHER_NAMES {
+        if variable(env, other)?.is_some() {
+            return Err(CliError::usage(format!("the variable {other} is called {name}; set {name} instead")));
+        }
     }
     Ok(RunArgs {
         queues: pick(queues.clone(), env, "JOBS_QUEUES", QueueList::parse)?,
         slots: pick(*slots, env, "JOBS_SLOTS", parse::positive)?,
         concurrency: None,
         connections: pick(*connections, env, "JOBS_CONNECTIONS", parse::positive)?,
-        poll: pick(*poll, env, "JOBS_POLL", duration::parse_positive)?,
-        grace: pick(*grace, env, "JOBS_GRACE", duration::parse)?,
+        poll_interval: pick(*poll_interval, env, "JOBS_POLL_INTERVAL", duration::parse_positive)?,
+        grace_period: pick(*grace_period, env, "JOBS_GRACE_PERIOD", duration::parse)?,
         lease: pick(*lease, env, "JOBS_LEASE", duration::parse_positive)?,
         timeout: pick(*timeout, env, "JOBS_TIMEOUT", duration::parse_positive)?,
         max_crashes: pick(*max_crashes, env, "JOBS_MAX_CRASHES", parse::crashes)?,
@@ -131,11 +135,16 @@ mod tests {
 
     #[test]
     fn options_win_over_the_environment() {
-        let env = with(&[("JOBS_POLL", "9s"), ("JOBS_GRACE", "1m"), ("JOBS_MAX_CRASHES", "5"), ("JOBS_QUEUES", "a=1")]);
-        let given = RunArgs { poll: Some(Duration::from_secs(2)), ..RunArgs::default() };
+        let env = with(&[
+            ("JOBS_POLL_INTERVAL", "9s"),
+            ("JOBS_GRACE_PERIOD", "1m"),
+            ("JOBS_MAX_CRASHES", "5"),
+            ("JOBS_QUEUES", "a=1"),
+        ]);
+        let given = RunArgs { poll_interval: Some(Duration::from_secs(2)), ..RunArgs::default() };
         let settings = run(&given, &env).unwrap();
-        assert_eq!(settings.poll, Some(Duration::from_secs(2)));
-        assert_eq!(settings.grace, Some(Duration::from_secs(60)));
+        assert_eq!(settings.poll_interval, Some(Duration::from_secs(2)));
+        assert_eq!(settings.grace_period, Some(Duration::from_secs(60)));
         assert_eq!(settings.max_crashes, Some(5));
         assert_eq!(settings.queues, QueueList::parse("a=1").ok());
         assert_eq!(settings.lease, None);
@@ -147,8 +156,8 @@ mod tests {
             ("JOBS_QUEUES", "mail=0"),
             ("JOBS_SLOTS", "none"),
             ("JOBS_CONNECTIONS", "0"),
-            ("JOBS_POLL", "30"),
-            ("JOBS_GRACE", "soon"),
+            ("JOBS_POLL_INTERVAL", "30"),
+            ("JOBS_GRACE_PERIOD", "soon"),
             ("JOBS_LEASE", "0s"),
             ("JOBS_TIMEOUT", "0s"),
             ("JOBS_MAX_CRASHES", "70000"),
@@ -179,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_variable_set_to_nothing_is_unset() {
-        assert!(run(&RunArgs::default(), &with(&[("JOBS_POLL", "")])).unwrap().is_empty());
+        assert!(run(&RunArgs::default(), &with(&[("JOBS_POLL_INTERVAL", "")])).unwrap().is_empty());
         let args = GlobalArgs { database_url: None, log: None, json: false };
         assert_eq!(database_url(&args, &with(&[("DATABASE_URL", "")])).unwrap(), None);
     }

@@ -48,8 +48,8 @@ fn configure(mut builder: WorkerBuilder, settings: &RunArgs) -> WorkerBuilder {
         slots,
         concurrency: _,
         connections: _,
-        poll,
-        grace,
+        poll_interval,
+        grace_period,
         lease,
         timeout,
         max_crashes,
@@ -64,11 +64,11 @@ fn configure(mut builder: WorkerBuilder, settings: &RunArgs) -> WorkerBuilder {
     if let Some(slots) = slots {
         builder = builder.slots(*slots);
     }
-    if let Some(poll) = poll {
-        builder = builder.poll(*poll);
+    if let Some(interval) = poll_interval {
+        builder = builder.poll_interval(*interval);
     }
-    if let Some(grace) = grace {
-        builder = builder.grace(*grace);
+    if let Some(period) = grace_period {
+        builder = builder.grace_period(*period);
     }
     if let Some(lease) = lease {
         builder = builder.lease(*lease);

@@ -165,7 +165,7 @@ macro_rules! on {
                 let $database = $create;
                 let mut conn = $open;
                 let times = Times::default();
-                Expire.expires_in(Duration::from_millis(1)).enqueue(&mut conn)$($wait)*.unwrap();
+                Expire.expires(Duration::from_millis(1)).enqueue(&mut conn)$($wait)*.unwrap();
                 std::thread::sleep(Duration::from_millis(5));
                 let report = drain(&mut conn).state(times.clone()).run()$($wait)*.unwrap();
                 assert_eq!(report.ran.len(), 1);

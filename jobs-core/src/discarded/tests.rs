@@ -116,7 +116,7 @@ fn a_unique_job_is_refused_with_the_reason() {
 #[test]
 fn the_job_has_the_rules_and_expires() {
     let expiring: OnDiscarded =
-        |discarded| JobBuilder::new(Alert { discarded }).concurrency(Limit::new("pager", 2)).expires_in(SECOND);
+        |discarded| JobBuilder::new(Alert { discarded }).concurrency(Limit::new("pager", 2)).expires(SECOND);
     let rule = DiscardRule::new("charge", expiring).unwrap();
     let job = rule.job(&about()).unwrap();
     assert_eq!((job.rules.len(), job.expires), (1, Some(SECOND)));

@@ -145,16 +145,16 @@ impl WorkerBuilder {
     }
 
     /// Sets how long an idle worker waits between two polls if nothing wakes it earlier. At least 1 ms. Default: 3 s.
-    pub fn poll(mut self, poll: Duration) -> Self {
-        self.poll = poll;
+    pub fn poll_interval(mut self, interval: Duration) -> Self {
+        self.poll = interval;
         self
     }
 
     /// Sets the grace period: how long running jobs may continue after a shutdown begins. Jobs that are still running
     /// at its end are asked to stop, and are released. Choose at least two seconds less than the time after which your
     /// platform kills the process. Default: 8 s.
-    pub fn grace(mut self, grace: Duration) -> Self {
-        self.grace = grace;
+    pub fn grace_period(mut self, period: Duration) -> Self {
+        self.grace = period;
         self
     }
 

@@ -28,7 +28,7 @@ pub(in crate::cli) async fn work(app: &App<'_>, args: &WorkArgs) -> Result<Exit,
         .registry(Registry::new().with::<Noop>().with::<Probe>())
         .queue(LOAD, args.slots)
         .queue(PROBES, PROBES_AT_ONCE)
-        .grace(GRACE)
+        .grace_period(GRACE)
         .build()?;
     let reports = tokio::spawn(report(worker.handle()));
     let ended = worker.run_until(parent_gone()).await;

@@ -29,7 +29,7 @@ on_each_database! {
     fn a_limit_that_is_reset_is_followed_soon(db) {
         let db = db.migrated();
         db.run(&["limits", "set", "stripe", "0", "--actor", "ada"]).succeeded();
-        let _worker = db.start(&["--queues", "default=2", "--poll", "100ms"]);
+        let _worker = db.start(&["--queues", "default=2", "--poll-interval", "100ms"]);
         let gate = Gate::closed();
         gate.open();
         let id = db.enqueue(Refund { file: gate.file() });
@@ -70,7 +70,7 @@ on_each_database! {
         let db = db.migrated();
         for (grace, again) in [("300ms", false), ("1h", true)] {
             let id = db.enqueue(Wait { millis: HOUR });
-            let mut worker = db.start(&["--grace", grace]);
+            let mut worker = db.start(&["--grace-period", grace]);
             db.await_state(id, "running");
             let begun = Instant::now();
             worker.signal("TERM");

@@ -52,11 +52,11 @@ fn a_file_above_is_found_and_its_other_variables_count() {
     fs::create_dir_all(&inner).unwrap();
     // A directory of this name is ignored.
     fs::create_dir(scratch.path().join("a/.env")).unwrap();
-    fs::write(scratch.path().join(".env"), "DATABASE_URL=sqlite://jobs.db\nJOBS_POLL=30\n").unwrap();
+    fs::write(scratch.path().join(".env"), "DATABASE_URL=sqlite://jobs.db\nJOBS_POLL_INTERVAL=30\n").unwrap();
     let run = |args: &[&str]| worker("fixture-worker").args(args).in_dir(&inner).run();
     run(&["migrate"]).succeeded();
     assert!(inner.join("jobs.db").exists());
-    run(&["run"]).exited(2).complained(&["JOBS_POLL", "write 30s"]);
+    run(&["run"]).exited(2).complained(&["JOBS_POLL_INTERVAL", "write 30s"]);
 }
 
 #[test]

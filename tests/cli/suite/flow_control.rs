@@ -28,7 +28,7 @@ on_each_database! {
         let set = run(&db, &["limits", "set", "stripe", "0", "--reason", "the bank is closed", "--actor", "ada"]).succeeded();
         assert!(set.stdout.starts_with("limit `stripe`: set by ada to 0 at 20") && set.stdout.ends_with(": the bank is closed\n"), "{}", set.stdout);
         assert!(!set.stderr.contains("warning"), "{}", set.stderr);
-        let _worker = db.start(&["--queues", "default=2", "--poll", "100ms"]);
+        let _worker = db.start(&["--queues", "default=2", "--poll-interval", "100ms"]);
         let gate = Gate::closed();
         gate.open();
         let id = db.enqueue(Refund { file: gate.file() });
@@ -86,7 +86,7 @@ on_each_database! {
     fn a_halted_sequence_is_listed_and_skipped_or_retried(db) {
         let db = db.migrated();
         assert_eq!(text(&db, &["sequences"]), "no sequence is halted\n");
-        let _worker = db.start(&["--queues", "default=2", "--poll", "100ms"]);
+        let _worker = db.start(&["--queues", "default=2", "--poll-interval", "100ms"]);
         let first = db.enqueue(Ship { order_id: 7, fails: true });
         let ids = [7, 7, 8].map(|order_id| db.enqueue(Ship { order_id, fails: false }));
         db.await_state(first, "discarded");
@@ -127,7 +127,7 @@ on_each_database! {
 
     fn a_permit_is_released_unless_its_job_needs_it(db) {
         let db = db.migrated();
-        let mut worker = db.start(&["--queues", "default=2", "--poll", "100ms"]);
+        let mut worker = db.start(&["--queues", "default=2", "--poll-interval", "100ms"]);
         let gate = Gate::closed();
         let id = db.enqueue(Refund { file: gate.file() });
         let number = id.to_string();

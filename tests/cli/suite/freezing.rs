@@ -31,7 +31,7 @@ on_each_database! {
         assert!(said.contains("by anna: restored for ticket 7") && said.contains("to end it: `worker thaw`"), "{said}");
         let id = db.enqueue(greet());
         // With a short poll interval, so that the worker certainly searches for jobs.
-        let mut worker = db.start(&["--poll", "50ms", "--lease", "10s", "--listen", "127.0.0.1:0"]);
+        let mut worker = db.start(&["--poll-interval", "50ms", "--lease", "10s", "--listen", "127.0.0.1:0"]);
         let address = address(&mut worker);
         worker.await_line("restored for ticket 7. Nothing is claimed and no schedule ticks until `worker thaw`");
         await_searches(&address);
@@ -55,7 +55,7 @@ on_each_database! {
 
     fn a_running_worker_claims_nothing_from_a_freeze_on_and_its_jobs_go_on(db) {
         let db = db.migrated();
-        let mut worker = db.start(&["--queues", "default=2,mail=2", "--poll", "100ms", "--lease", "10s", "--listen", "127.0.0.1:0"]);
+        let mut worker = db.start(&["--queues", "default=2,mail=2", "--poll-interval", "100ms", "--lease", "10s", "--listen", "127.0.0.1:0"]);
         let (address, gate) = (address(&mut worker), Gate::closed());
         let running = db.enqueue(WaitFor { file: gate.file() });
         db.await_state(running, "running");

@@ -15,7 +15,7 @@ fn until(what: &str, mut check: impl FnMut() -> bool) {
 on_each_database! {
     fn the_metrics_move_as_jobs_run_and_hold_no_arguments(db) {
         let db = db.migrated();
-        let mut worker = db.start(&["--listen", "127.0.0.1:0", "--poll", "100ms"]);
+        let mut worker = db.start(&["--listen", "127.0.0.1:0", "--poll-interval", "100ms"]);
         let address = address(&mut worker);
         until("the start", || get(&address, "/startupz").status == 200);
         let before = scraped(&address);
@@ -63,7 +63,7 @@ on_each_database! {
         let db = db.migrated();
         let gate = Gate::closed();
         let id = db.enqueue(WaitFor { file: gate.file() });
-        let mut worker = db.start(&["--listen", "127.0.0.1:0", "--poll", "100ms", "--grace", "1h"]);
+        let mut worker = db.start(&["--listen", "127.0.0.1:0", "--poll-interval", "100ms", "--grace-period", "1h"]);
         let address = address(&mut worker);
         db.await_state(id, "running");
         until("the worker is ready", || get(&address, "/readyz").status == 200);
@@ -80,7 +80,7 @@ on_each_database! {
 
     fn handlers_that_block_all_threads_stop_no_answer(db) {
         let db = db.migrated();
-        let mut worker = db.start(&["--listen", "127.0.0.1:0", "--poll", "100ms"]);
+        let mut worker = db.start(&["--listen", "127.0.0.1:0", "--poll-interval", "100ms"]);
         let address = address(&mut worker);
         until("the worker is ready", || get(&address, "/readyz").status == 200);
         let (gate, threads) = (Gate::closed(), std::thread::available_parallelism().unwrap().get().min(16));
@@ -104,7 +104,7 @@ fn a_worker_whose_database_goes_away_is_not_ready_until_it_comes_back() {
     // A proxy of our own stands in for the server that goes away.
     let proxy = crate::support::proxy::Proxy::start(&db.url);
     let mut process = worker("fixture-worker")
-        .args(["--listen", "127.0.0.1:0", "--poll", "100ms", "--lease", "2s"])
+        .args(["--listen", "127.0.0.1:0", "--poll-interval", "100ms", "--lease", "2s"])
         .env("DATABASE_URL", proxy.url())
         .start();
     let address = address(&mut process);

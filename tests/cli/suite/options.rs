@@ -16,8 +16,8 @@ fn refused_variable(name: &str, value: &str, part: &str) {
 
 #[test]
 fn bad_durations_are_explained() {
-    refused(&["--poll", "30"], &["--poll", "write 30s"]);
-    refused(&["run", "--grace", "soon"], &["--grace", "not a duration"]);
+    refused(&["--poll-interval", "30"], &["--poll-interval", "write 30s"]);
+    refused(&["run", "--grace-period", "soon"], &["--grace-period", "not a duration"]);
     refused(&["run", "--lease", "0s"], &["--lease", "longer than 0"]);
     refused(&["doctor", "--objective", "1.5m"], &["--objective", "whole numbers with units"]);
 }
@@ -51,8 +51,8 @@ fn bad_numbers_are_explained() {
 
 #[test]
 fn bad_variables_are_named() {
-    refused_variable("JOBS_POLL", "30", "write 30s");
-    refused_variable("JOBS_GRACE", "soon", "not a duration");
+    refused_variable("JOBS_POLL_INTERVAL", "30", "write 30s");
+    refused_variable("JOBS_GRACE_PERIOD", "soon", "not a duration");
     refused_variable("JOBS_LEASE", "1y", "unknown unit");
     refused_variable("JOBS_QUEUES", "mail=", "whole number");
     refused_variable("JOBS_SLOTS", "-1", "whole number");
@@ -71,10 +71,22 @@ fn the_earlier_name_of_slots_is_refused_in_words() {
 }
 
 #[test]
+fn a_shortened_name_is_refused_with_the_whole_one() {
+    refused(&["--poll", "3s"], &["'--poll'", "'--poll-interval'"]);
+    refused(&["run", "--grace=30s"], &["'--grace'", "'--grace-period'"]);
+    refused_variable("JOBS_POLL", "3s", "set JOBS_POLL_INTERVAL instead");
+    refused_variable("JOBS_GRACE", "30s", "set JOBS_GRACE_PERIOD instead");
+}
+
+#[test]
 fn commands_that_do_not_work_ignore_the_workers_variables() {
     let scratch = Scratch::new();
     let url = format!("sqlite://{}/jobs.db", scratch.path().display());
-    worker("fixture-worker").args(["migrate", "--database-url", &url]).env("JOBS_POLL", "30").run().succeeded();
+    worker("fixture-worker")
+        .args(["migrate", "--database-url", &url])
+        .env("JOBS_POLL_INTERVAL", "30")
+        .run()
+        .succeeded();
 }
 
 #[test]
@@ -106,7 +118,9 @@ fn an_unreadable_url_is_not_repeated() {
 #[test]
 fn help_states_defaults_units_variables_and_exit_codes() {
     let help = worker("fixture-worker").args(["run", "--help"]).run().succeeded().stdout;
-    for part in ["[env: JOBS_POLL]", "[default: 3s]", "mail=10,default=50", "Exit codes:", "DATABASE_URL", "RUST_LOG"] {
+    for part in
+        ["[env: JOBS_POLL_INTERVAL]", "[default: 3s]", "mail=10,default=50", "Exit codes:", "DATABASE_URL", "RUST_LOG"]
+    {
         // The help is wrapped at the width of the terminal.
         let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(help.contains(part), "{part:?} is missing: {help}");

@@ -204,7 +204,7 @@ fn a_frozen_database_is_frozen_in_the_copy() {
     db.run(&["freeze", "--reason", "dumped for a look", "--actor", "anna"]).succeeded();
     restore(&copy, &[], &dump(&db, &scratch, &["--format", "custom"]));
     assert!(copy.run(&["stats"]).succeeded().stdout.contains("by anna: dumped for a look"));
-    let mut worker = copy.start(&["--poll", "50ms", "--listen", "127.0.0.1:0"]);
+    let mut worker = copy.start(&["--poll-interval", "50ms", "--listen", "127.0.0.1:0"]);
     let address = address(&mut worker);
     worker.await_line("by anna: dumped for a look");
     await_searches(&address);
@@ -221,7 +221,8 @@ fn a_running_worker_does_not_touch_jobs_that_are_restored_into_its_database() {
     let (scratch, db, staging) = (Scratch::new(), Db::postgres().migrated(), Db::postgres().migrated());
     let original = original(&db);
     staging.run(&["environment", "set", "staging", "--actor", "anna"]).succeeded();
-    let mut worker = start_in(&staging, "staging", &["--poll", "50ms", "--lease", "10s", "--listen", "127.0.0.1:0"]);
+    let mut worker =
+        start_in(&staging, "staging", &["--poll-interval", "50ms", "--lease", "10s", "--listen", "127.0.0.1:0"]);
     let address = address(&mut worker);
     staging.await_state(staging.enqueue(greet("own")), "completed");
 

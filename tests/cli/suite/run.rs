@@ -20,7 +20,7 @@ on_each_database! {
         let db = db.migrated();
         let gate = Gate::closed();
         let id = db.enqueue(WaitFor { file: gate.file() });
-        let mut worker = db.start(&["run", "--poll", "100ms", "--grace", "1h"]);
+        let mut worker = db.start(&["run", "--poll-interval", "100ms", "--grace-period", "1h"]);
         db.await_state(id, "running");
         worker.signal("TERM");
         worker.await_line("SIGTERM");
@@ -57,7 +57,7 @@ on_each_database! {
     fn the_grace_period_ends_and_the_attempt_is_given_back(db) {
         let db = db.migrated();
         let id = db.enqueue(Wait { millis: HOUR });
-        let worker = db.start(&["--grace", "300ms"]);
+        let worker = db.start(&["--grace-period", "300ms"]);
         db.await_state(id, "running");
         worker.signal("TERM");
         worker.ended().succeeded();
@@ -68,7 +68,7 @@ on_each_database! {
     fn a_second_signal_stops_at_once(db) {
         let db = db.migrated();
         let id = db.enqueue(Wait { millis: HOUR });
-        let mut worker = db.start(&["--grace", "1h"]);
+        let mut worker = db.start(&["--grace-period", "1h"]);
         db.await_state(id, "running");
         worker.signal("TERM");
         worker.await_line("SIGTERM");
@@ -82,7 +82,7 @@ on_each_database! {
         let db = db.migrated();
         let left = db.enqueue(Greet { name: "x".to_owned() });
         let done = db.enqueue(Wait { millis: 1 });
-        let worker = db.start(&["--queues", "default=2,adhoc", "--poll", "50ms"]);
+        let worker = db.start(&["--queues", "default=2,adhoc", "--poll-interval", "50ms"]);
         db.await_state(done, "completed");
         worker.signal("TERM");
         worker.ended().succeeded();

@@ -267,7 +267,7 @@ on_each_database! {
         run(&db, &["freeze", "--reason", "a copy", "--actor", "ada"]).succeeded();
         run(&db, &["kinds", "pause", "charge", "--actor", "ada"]).succeeded();
         run(&db, &["queues", "resume", "mail", "--actor", "ada"]).succeeded();
-        let mut worker = db.start(&["--queues", "mail=2", "--poll", "50ms", "--listen", "127.0.0.1:0"]);
+        let mut worker = db.start(&["--queues", "mail=2", "--poll-interval", "50ms", "--listen", "127.0.0.1:0"]);
         let id = db.enqueue(greet());
         await_searches(&address(&mut worker));
         assert_eq!(state(&db, id), "available");

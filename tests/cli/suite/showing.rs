@@ -17,7 +17,7 @@ fn three_jobs(db: &Db) -> [i64; 3] {
     let later =
         db.enqueue(Greet { name: SECRET.to_owned() }.delay(Duration::from_secs(3600)).priority(-5).tags(["vip"]));
     let failed = db.enqueue(Charge { card: SECRET.to_owned() });
-    let worker = db.start(&["--queues", "default", "--poll", "50ms"]);
+    let worker = db.start(&["--queues", "default", "--poll-interval", "50ms"]);
     db.await_state(failed, "discarded");
     worker.signal("TERM");
     worker.ended().succeeded().never_said(SECRET);
@@ -104,7 +104,7 @@ on_each_database! {
     fn show_has_the_output_and_a_wait_ends_in_another_process(db) {
         let db = db.migrated();
         let [none, small, large] = [0, 3, 300_000].map(|length| db.enqueue(Write { length }));
-        let worker = db.start(&["--poll", "50ms"]);
+        let worker = db.start(&["--poll-interval", "50ms"]);
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let [none_ended, small_ended, large_ended] = runtime.block_on(async {
             let database = Database::open(&db.url, 0).await.unwrap();
@@ -133,7 +133,7 @@ on_each_database! {
     fn a_secret_argument_is_printed_nowhere(db) {
         let db = db.migrated();
         let id = db.enqueue(LogIn { user: "ada".to_owned(), password: SECRET.to_owned() });
-        let worker = db.start(&["--queues", "default", "--poll", "50ms"]);
+        let worker = db.start(&["--queues", "default", "--poll-interval", "50ms"]);
         db.await_state(id, "discarded");
         worker.signal("TERM");
         let run = worker.ended().succeeded().never_said(SECRET);

@@ -70,7 +70,7 @@ fn a_worker_leaves_a_primary_that_has_become_a_standby() {
     enqueue("0 s");
     let proxy = Proxy::start(&url);
     let mut process = worker("fixture-worker")
-        .args(["--listen", "127.0.0.1:0", "--poll", "100ms", "--lease", "1h"])
+        .args(["--listen", "127.0.0.1:0", "--poll-interval", "100ms", "--lease", "1h"])
         .env("DATABASE_URL", proxy.url())
         .start();
     let address = address(&mut process);

@@ -13,7 +13,7 @@ on_each_database! {
         let mut json = db.start(&["tail", "--interval", "100ms", "--json", "--kind", "charge", "--state", "discarded"]);
         tail.await_line("following");
         json.await_line("following");
-        let mut worker = db.start(&["--queues", "default=3,mail=3", "--poll", "50ms"]);
+        let mut worker = db.start(&["--queues", "default=3,mail=3", "--poll-interval", "50ms"]);
         let gate = Gate::closed();
         let waited = db.enqueue(WaitFor { file: gate.file() });
         let failed = db.enqueue(Charge { card: "4711".to_owned() });

@@ -189,7 +189,7 @@ on_each_database! {
         let charges = [(); 3].map(|()| db.enqueue(Charge { card: SECRET.to_owned() }));
         // These have an attempt left.
         let greetings = [(); 2].map(|()| db.enqueue(Greet { name: String::new() }));
-        let worker = db.start(&["--queues", "default,mail", "--poll", "50ms"]);
+        let worker = db.start(&["--queues", "default,mail", "--poll-interval", "50ms"]);
         charges.iter().for_each(|id| { db.await_state(*id, "discarded"); });
         greetings.iter().for_each(|id| { db.await_state(*id, "retrying"); });
         worker.signal("TERM");
@@ -219,7 +219,7 @@ on_each_database! {
     fn show_has_every_attempt(db) {
         let db = db.migrated();
         let id = db.enqueue(Charge { card: "x".to_owned() });
-        let worker = db.start(&["--queues", "default", "--poll", "50ms"]);
+        let worker = db.start(&["--queues", "default", "--poll-interval", "50ms"]);
         db.await_state(id, "discarded");
         db.run(&["retry", &id.to_string()]).succeeded();
         until(|| {

@@ -33,12 +33,12 @@ on_each_database! {
     fn a_misspelt_variable_is_warned_of(db) {
         let db = db.migrated();
         let mut worker =
-            worker("fixture-worker").env("DATABASE_URL", &db.url).env("JOBS_SLOT", "3").env("JOBS_POLL", "1s").start();
+            worker("fixture-worker").env("DATABASE_URL", &db.url).env("JOBS_SLOT", "3").env("JOBS_POLL_INTERVAL", "1s").start();
         worker.await_line("JOBS_SLOT is unknown and has no effect; did you mean JOBS_SLOTS?");
         worker.await_line("worker started");
         worker.signal("TERM");
         let run = worker.ended().succeeded();
-        assert!(!run.stderr.contains("JOBS_POLL"), "{run:#?}");
+        assert!(!run.stderr.contains("JOBS_POLL_INTERVAL"), "{run:#?}");
     }
 
     fn jobs_that_this_program_cannot_run_are_named(db) {

@@ -108,7 +108,7 @@ impl Db {
 
     /// Returns a builder of a worker in this process, with these jobs and a short poll interval.
     pub fn worker(&self, registry: Registry) -> WorkerBuilder {
-        Worker::builder(self.storage()).registry(registry).poll(Duration::from_millis(50))
+        Worker::builder(self.storage()).registry(registry).poll_interval(Duration::from_millis(50))
     }
 
     /// Runs these jobs until none is left.

@@ -17,7 +17,7 @@ const IDLE: &str = "select count(*) as number from jobs.worker where idle";
 /// enqueue them so fast.
 async fn busy_polling_clears_the_idle_flag_and_its_end_sets_it_again(db: Db) {
     let mut conn = db.conn().await;
-    let worker = Running::start(db.worker(registry![Short]).poll(Duration::from_secs(60)));
+    let worker = Running::start(db.worker(registry![Short]).poll_interval(Duration::from_secs(60)));
     db.await_number(1, IDLE).await;
     let started = Instant::now();
     while conn.number(IDLE).await == 1 {

@@ -32,7 +32,7 @@ fn ten_thousand_transactional_jobs_on_eight_processes_have_each_effect_once() {
         let mut processes = Vec::new();
         for _ in 0..PROCESSES {
             let slots = SLOTS.to_string();
-            let args = ["run", "--slots", &slots, "--connections", &slots, "--poll", "100ms"];
+            let args = ["run", "--slots", &slots, "--connections", &slots, "--poll-interval", "100ms"];
             processes.push(Process::worker(env!("CARGO_BIN_EXE_effects-worker"), db.url(), args));
         }
         support::within(Duration::from_secs(120), "all jobs", async {

@@ -29,7 +29,7 @@ async fn a_while(db: &Db) {
 
 async fn jobs_whose_transactions_commit_seconds_later_run_at_once(db: Db) {
     let (probe, _events) = Probe::new();
-    let worker = Running::start(db.worker(registry![Tells]).state(probe).poll(Duration::from_millis(100)));
+    let worker = Running::start(db.worker(registry![Tells]).state(probe).poll_interval(Duration::from_millis(100)));
     a_while(&db).await;
     let mut late = Vec::new();
     for _ in 0..6 {
@@ -67,7 +67,8 @@ async fn jobs_that_came_back_to_their_old_places_are_found_by_a_rescan(db: Db) {
     let claimed = elsewhere.claim(&claim).await.unwrap();
     assert_eq!(claimed.len(), 50);
 
-    let worker = Running::start(db.worker(registry![Tells]).state(probe).slots(4).poll(Duration::from_secs(60)));
+    let worker =
+        Running::start(db.worker(registry![Tells]).state(probe).slots(4).poll_interval(Duration::from_secs(60)));
     a_while(&db).await;
     // Waits until the rescan after the last claim is over. A notification of the release causes the next one.
     tokio::time::sleep(Duration::from_millis(2_500)).await;

@@ -25,7 +25,7 @@ async fn quick() {}
 async fn a_locked_row_holds_up_no_other_job_and_a_shutdown_for_seconds_only(db: Db) {
     let (probe, mut events) = Probe::new();
     let id = db.enqueue(Held {}).await;
-    let worker = db.worker(registry![Held, Quick]).state(probe).slots(4).grace(Duration::from_millis(100));
+    let worker = db.worker(registry![Held, Quick]).state(probe).slots(4).grace_period(Duration::from_millis(100));
     let worker = Running::start(worker);
     events.expect("began").await;
     let mut locker = db.conn().await;

@@ -57,7 +57,7 @@ fn forty_jobs_on_four_executors_a_quarter_of_them_failing() {
         for _ in 0..4 {
             let registry = registry![ResizeImage, SendMail, IndexPage, RenderReport];
             let worker = Worker::builder(db.again().await.storage).registry(registry).state(starts.clone()).slots(1);
-            workers.push(Running::start(worker.poll(Duration::from_millis(50))));
+            workers.push(Running::start(worker.poll_interval(Duration::from_millis(50))));
         }
         db.await_number(40, "select count(*) as number from jobs.job where state = 'completed'").await;
         let mut conflicts = 0;

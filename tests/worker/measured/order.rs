@@ -72,7 +72,7 @@ fn a_long_job_at_the_head_does_not_delay_the_others() {
 /// The poll interval of this worker is far too long to match the time by chance.
 async fn a_delayed_job_is_neither_early_nor_late(db: Db) {
     let (probe, mut events) = Probe::new();
-    let worker = Running::start(db.worker(registry![Step]).state(probe).poll(Duration::from_secs(20)));
+    let worker = Running::start(db.worker(registry![Step]).state(probe).poll_interval(Duration::from_secs(20)));
     let now = db.enqueue(Step {}).await;
     assert_eq!(events.next().await.job, now, "the worker is up");
     // Both are enqueued while the worker is idle, the later one first.

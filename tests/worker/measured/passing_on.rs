@@ -44,7 +44,7 @@ impl Recorder for Claims {
 async fn the_jobs_of_a_key_need_few_claims(db: Db) {
     db.conn().await.enqueue_all((0..400).map(|_| Busy {})).await;
     let claims = Arc::new(Claims::default());
-    let worker = db.worker(registry![Busy]).slots(2).poll(Duration::from_secs(10)).recorder(claims.clone());
+    let worker = db.worker(registry![Busy]).slots(2).poll_interval(Duration::from_secs(10)).recorder(claims.clone());
     let worker = Running::start(worker);
     db.await_number(400, "select count(*) as number from jobs.finished where state = 1").await;
     assert_eq!(worker.stop().await.completed, 400);

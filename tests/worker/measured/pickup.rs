@@ -49,7 +49,7 @@ fn a_commit_after_the_last_look_is_found_within_twelve_seconds() {
     support::run(Db::postgres(), async |db| {
         const IDLE: &str = "select count(*) as number from jobs.worker where idle";
         let (sender, mut starts) = mpsc::unbounded_channel();
-        let worker = db.worker(registry![Start]).state(Starts(sender)).poll(Duration::from_secs(60));
+        let worker = db.worker(registry![Start]).state(Starts(sender)).poll_interval(Duration::from_secs(60));
         let worker = Running::start(worker);
         db.await_number(1, IDLE).await;
         let (mut conn, mut late) = (db.conn().await, db.conn().await);
@@ -72,7 +72,7 @@ fn measure(name: &str, db: impl Future<Output = Db>, bars: (u64, u64), mut enque
     support::run(db, async |db| {
         let (sender, mut starts) = mpsc::unbounded_channel();
         // The poll is so long that it plays no part: the wake-up is measured.
-        let worker = db.worker(registry![Start]).state(Starts(sender)).poll(Duration::from_secs(10));
+        let worker = db.worker(registry![Start]).state(Starts(sender)).poll_interval(Duration::from_secs(10));
         let worker = Running::start(worker);
         let mut conn = db.conn().await;
         let mut waits = Vec::with_capacity(JOBS);

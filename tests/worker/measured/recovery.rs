@@ -12,7 +12,7 @@ const LEASE: Duration = Duration::from_secs(3);
 const ROUNDS: usize = 4;
 
 fn start(db: &Db) -> Process {
-    let args = ["run", "--lease", "3s", "--poll", "100ms"];
+    let args = ["run", "--lease", "3s", "--poll-interval", "100ms"];
     let mut worker = Process::worker(env!("CARGO_BIN_EXE_worker-app"), db.url(), args);
     worker.await_line("worker started");
     worker

@@ -22,7 +22,7 @@ async fn resumes_and_slots_take_effect_within_a_second(db: Db) {
     let operator = db.database().operator.clone();
     let (probe, mut events) = Probe::new();
     let worker = db.worker(registry![Quick, Holds]).state(probe).queue("default", 2).queue("holds", 2);
-    let worker = Running::start(worker.poll(Duration::from_secs(60)));
+    let worker = Running::start(worker.poll_interval(Duration::from_secs(60)));
     let mut took = Vec::new();
     for pause_kind in [false, true] {
         match pause_kind {

@@ -16,7 +16,7 @@ async fn held(ctx: &JobContext, State(probe): State<Probe>) {
 async fn unfinished_jobs_are_released_after_the_grace_period(db: Db) {
     let (probe, mut events) = Probe::new();
     let ids = db.conn().await.enqueue_all((0..3).map(|_| Held {})).await;
-    let worker = Running::start(db.worker(registry![Held]).state(probe).grace(Duration::from_millis(200)));
+    let worker = Running::start(db.worker(registry![Held]).state(probe).grace_period(Duration::from_millis(200)));
     for _ in 0..3 {
         events.expect("started").await;
     }
@@ -32,7 +32,7 @@ async fn unfinished_jobs_are_released_after_the_grace_period(db: Db) {
 async fn a_second_request_ends_the_grace_period_at_once(db: Db) {
     let (probe, mut events) = Probe::new();
     db.enqueue(Held {}).await;
-    let worker = Running::start(db.worker(registry![Held]).state(probe).grace(Duration::from_secs(600)));
+    let worker = Running::start(db.worker(registry![Held]).state(probe).grace_period(Duration::from_secs(600)));
     events.expect("started").await;
     worker.handle().shutdown();
     let asked = Instant::now();
@@ -50,7 +50,7 @@ fn deaf(ctx: &JobContext, State(probe): State<Probe>) {
 async fn a_function_that_goes_on_keeps_no_worker_for_seconds(db: Db) {
     let (probe, mut events) = Probe::new();
     db.enqueue(Deaf {}).await;
-    let worker = Running::start(db.worker(registry![Deaf]).state(probe).grace(Duration::from_millis(50)));
+    let worker = Running::start(db.worker(registry![Deaf]).state(probe).grace_period(Duration::from_millis(50)));
     events.expect("started").await;
     let asked = Instant::now();
     assert_eq!(worker.stop().await.released, 1);

@@ -94,14 +94,14 @@ async fn free_slots_of_a_queue_do_not_wait_for_a_poll_of_another(db: Db) {
     db.conn().await.enqueue_all((0..300).map(|_| Short {})).await;
     let worker = db.worker(registry![Short, NeverComes]).queue("narrow", 2).queue("idle", 2);
     let begun = Instant::now();
-    let stats = worker.poll(Duration::from_secs(10)).build().unwrap().run_until_empty().await.unwrap();
+    let stats = worker.poll_interval(Duration::from_secs(10)).build().unwrap().run_until_empty().await.unwrap();
     assert_eq!(stats.completed, 300);
     within(Duration::from_secs(9), begun, "300 jobs");
 }
 
 async fn plain_sql_wakes_a_worker_within_ten_seconds(db: Db) {
     let (probe, mut events) = Probe::new();
-    let worker = Running::start(db.worker(registry![Tells]).state(probe).poll(Duration::from_secs(60)));
+    let worker = Running::start(db.worker(registry![Tells]).state(probe).poll_interval(Duration::from_secs(60)));
     db.await_number(1, "select count(*) as number from jobs.worker where idle").await;
     let mut conn = db.conn().await;
     let enqueued = Instant::now();

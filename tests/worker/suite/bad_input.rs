@@ -143,7 +143,7 @@ async fn settings_out_of_bounds_are_refused(db: Db) {
     let zero = std::time::Duration::ZERO;
     for (builder, word) in [
         (worker().lease(zero), "lease"),
-        (worker().poll(zero), "poll"),
+        (worker().poll_interval(zero), "poll"),
         (worker().max_crashes(0), "max_crashes"),
         (worker().queue("default", 0), "from 1 to 100000 slots"),
         (worker().slots(0), "from 1 to 100000 slots"),

@@ -180,7 +180,8 @@ fn start_watched(db: &Db, kind: &Kind) -> (Running, Events, Arc<Notify>) {
     let (probe, events) = Probe::new();
     let storage = Lossy::losing(db, 0, 0);
     let aborted = storage.transacted.clone();
-    let worker = Worker::builder(Arc::new(storage)).registry(kind.registry.clone()).poll(Duration::from_millis(50));
+    let worker =
+        Worker::builder(Arc::new(storage)).registry(kind.registry.clone()).poll_interval(Duration::from_millis(50));
     (Running::start(worker.state(probe).slots(1)), events, aborted)
 }
 

@@ -324,7 +324,7 @@ async fn a_job_that_is_cancelled_meanwhile_ends_alone(db: Db) {
 async fn a_worker_that_stops_releases_the_jobs_of_a_batch(db: Db) {
     let ids = enqueue(&db, [index(1, "wait"), index(2, "")]).await;
     let (probe, mut events) = Probe::new();
-    let worker = db.worker(registry![Index]).state(probe).slots(1).grace(Duration::from_millis(100));
+    let worker = db.worker(registry![Index]).state(probe).slots(1).grace_period(Duration::from_millis(100));
     let worker = Running::start(worker);
     events.expect("1 2").await;
     worker.stop().await;

@@ -19,7 +19,7 @@ const IDLE: &str = "select count(*) as number from jobs.worker where idle";
 /// The worker searches again when it has been idle for twice as long as at its last search.
 async fn a_commit_after_the_last_look_does_not_wait_for_the_poll(db: Db) {
     let (mut conn, mut late) = (db.conn().await, db.conn().await);
-    let worker = Running::start(db.worker(registry![Short]).poll(POLL));
+    let worker = Running::start(db.worker(registry![Short]).poll_interval(POLL));
     db.await_number(1, IDLE).await;
     // As if the worker were busy: the enqueue finds no idle worker to notify.
     conn.execute("update jobs.worker set idle = false").await;

@@ -19,7 +19,7 @@ const IDLE: &str = "select count(*) as number from jobs.worker where idle";
 async fn a_worker_that_always_has_jobs_clears_its_idle_flag_and_sets_it_again(db: Db) {
     let (probe, mut events) = Probe::new();
     let mut conn = db.conn().await;
-    let worker = db.worker(registry![Held]).state(probe).slots(1).poll(Duration::from_secs(3600));
+    let worker = db.worker(registry![Held]).state(probe).slots(1).poll_interval(Duration::from_secs(3600));
     let worker = Running::start(worker);
     db.await_number(1, IDLE).await;
     conn.enqueue_all((0..50).map(|_| Held {})).await;

@@ -75,7 +75,7 @@ async fn a_worker_tells_no_secret_whatever_becomes_of_its_jobs(db: Db) {
         let worker = Process::worker_with(
             env!("CARGO_BIN_EXE_secrets-worker"),
             &with_password(&db),
-            ["run", "--poll", "50ms", "--log", format],
+            ["run", "--poll-interval", "50ms", "--log", format],
             // The second variable also enables the targets that write most, by name.
             &[("SECRET", STATE), ("RUST_LOG", "trace,tokio_postgres::query=trace,[job]=trace")],
         );

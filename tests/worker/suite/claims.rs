@@ -81,7 +81,7 @@ async fn on_four_workers_each_attempt_is_started_once(db: Db) {
     let mut workers = Vec::new();
     for _ in 0..4 {
         let worker = Worker::builder(db.again().await.storage).registry(registry![ResizeImage, SendMail]);
-        let worker = worker.state(starts.clone()).slots(1).poll(Duration::from_millis(50));
+        let worker = worker.state(starts.clone()).slots(1).poll_interval(Duration::from_millis(50));
         workers.push(Running::start(worker));
     }
     db.await_number(40, "select count(*) as number from jobs.job where state = 'completed'").await;

@@ -75,7 +75,7 @@ async fn after(db: &Db, then: Then) -> (JobState, Vec<String>, i64) {
         false => db.enqueue(OnSqlite { then }).await,
     };
     let worker = db.worker(registry![OnAsyncPg, OnSqlite]).state(Url(db.url().to_owned()));
-    let worker = Running::start(worker.grace(Duration::from_secs(600)));
+    let worker = Running::start(worker.grace_period(Duration::from_secs(600)));
     support::until("the claim", async || (worker.handle().stats().claimed == 1).then_some(())).await;
     // The worker is not stopped earlier, because a claimed job that has not started would go back.
     support::until("its end", async || (db.show(id).await.0.state != JobState::Running).then_some(())).await;

@@ -12,7 +12,7 @@ fn start(db: &Db, args: &[&str]) -> Process {
     let mut worker = Process::worker(
         env!("CARGO_BIN_EXE_worker-app"),
         db.url(),
-        [&["run", "--poll", "100ms"][..], &LEASE, args].concat(),
+        [&["run", "--poll-interval", "100ms"][..], &LEASE, args].concat(),
     );
     worker.await_line("worker started");
     worker

@@ -124,8 +124,9 @@ const TICKS: &str = "select count(*) as number from jobs.job where kind = 'has_n
 const STORED: &str = "select count(*) as number from jobs.schedule where name = 'has_no_schedule'";
 
 async fn an_older_program_leaves_the_schedule_of_a_newer_one_alone(db: Db) {
-    let older = || Running::start(db.worker(registry![HasNoSchedule, EverySecond]).poll(Duration::from_millis(50)));
-    let newer = Running::start(db.worker(registry![newer::HasNoSchedule]).poll(Duration::from_millis(50)));
+    let older =
+        || Running::start(db.worker(registry![HasNoSchedule, EverySecond]).poll_interval(Duration::from_millis(50)));
+    let newer = Running::start(db.worker(registry![newer::HasNoSchedule]).poll_interval(Duration::from_millis(50)));
     db.await_number(1, "select (count(*) >= 1)::int::bigint as number from jobs.job where kind = 'has_no_schedule'")
         .await;
     // The older worker starts now. When it has declared its own schedule, it has also read the other one.
@@ -151,7 +152,7 @@ async fn an_older_program_leaves_the_schedule_of_a_newer_one_alone(db: Db) {
 }
 
 async fn a_schedule_that_was_removed_while_its_worker_runs_comes_back(db: Db) {
-    let worker = Running::start(db.worker(registry![EverySecond]).poll(Duration::from_millis(50)));
+    let worker = Running::start(db.worker(registry![EverySecond]).poll_interval(Duration::from_millis(50)));
     db.await_number(1, "select count(*) as number from jobs.schedule").await;
     db.execute("delete from jobs.schedule").await;
     db.await_number(1, "select count(*) as number from jobs.schedule").await;
@@ -162,7 +163,7 @@ async fn a_schedule_that_was_removed_while_its_worker_runs_comes_back(db: Db) {
 async fn a_schedule_added_by_hand_ticks_wherever_its_kind_is_known(db: Db) {
     declared_elsewhere(&db, "by hand").await;
     db.execute("update jobs.schedule set kind = 'has_no_schedule'").await;
-    let worker = Running::start(db.worker(registry![HasNoSchedule]).poll(Duration::from_millis(50)));
+    let worker = Running::start(db.worker(registry![HasNoSchedule]).poll_interval(Duration::from_millis(50)));
     db.await_number(1, "select (count(*) >= 1)::int::bigint as number from jobs.job where kind = 'has_no_schedule'")
         .await;
     worker.stop().await;

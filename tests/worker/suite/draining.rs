@@ -11,7 +11,7 @@ use worker_app::{Hog, Linger};
 const LONG: Linger = Linger { millis: 600_000 };
 
 fn start(db: &Db) -> Process {
-    let args = ["run", "--poll", "100ms", "--lease", "20s", "--grace", "1h"];
+    let args = ["run", "--poll-interval", "100ms", "--lease", "20s", "--grace-period", "1h"];
     let mut worker = Process::worker(env!("CARGO_BIN_EXE_worker-app"), db.url(), args);
     worker.await_line("worker started");
     worker

@@ -40,7 +40,7 @@ async fn an_expired_job_never_runs(db: Db) {
     let soon = db.enqueue(ExpireSoon).await;
     let held = db.enqueue(ExpireSoon.concurrency(Limit::new("soon", 1))).await;
     let late = db.enqueue(ExpireLate).await;
-    let own = db.enqueue(ExpireLate.expires_in(Duration::from_millis(50))).await;
+    let own = db.enqueue(ExpireLate.expires(Duration::from_millis(50))).await;
     for id in [soon, held, own] {
         db.await_state(id, JobState::Cancelled).await;
     }

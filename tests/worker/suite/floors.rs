@@ -28,7 +28,7 @@ async fn a_few(db: &Db) {
 }
 
 async fn jobs_whose_transactions_commit_much_later_are_found(db: Db) {
-    let worker = Running::start(db.worker(registry![Quick]).poll(NEVER));
+    let worker = Running::start(db.worker(registry![Quick]).poll_interval(NEVER));
     let mut late = Vec::new();
     for _ in 0..6 {
         let mut conn = db.conn().await;
@@ -63,7 +63,7 @@ async fn jobs_that_came_back_to_their_old_places_are_found(db: Db) {
     }
     db.execute("update jobs.running set run_at = run_at - interval '1 hour'").await;
 
-    let worker = Running::start(db.worker(registry![Quick]).slots(4).poll(NEVER));
+    let worker = Running::start(db.worker(registry![Quick]).slots(4).poll_interval(NEVER));
     a_few(&db).await;
     let release = |job: &ClaimedJob| Finish::new(job, Transition::Release);
     let releases: Vec<_> = claimed.iter().map(release).collect();
@@ -87,7 +87,7 @@ async fn released_prefetched_jobs_do_not_wait_for_the_periodic_rescan(db: Db) {
     let storage = Lossy::losing(&db, 0, 0);
     let requested = storage.requested_rescans.clone();
     let worker = Worker::builder(Arc::new(storage)).registry(registry![Quick, Held]).state(probe).slots(1);
-    let worker = Running::start(worker.poll(NEVER));
+    let worker = Running::start(worker.poll_interval(NEVER));
     let went_back = "select count(*) as number from jobs.ready where lease = 1";
     let ended = "select (select count(*) from jobs.ready) + (select count(*) from jobs.running) as number";
     loop {

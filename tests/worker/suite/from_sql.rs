@@ -68,7 +68,7 @@ async fn arguments_are_named(db: Db) {
 
 async fn a_sleeping_worker_is_woken_at_the_commit(db: Db) {
     let (probe, mut events) = Probe::new();
-    let worker = db.worker(registry![Greet]).state(probe).poll(std::time::Duration::from_secs(3600));
+    let worker = db.worker(registry![Greet]).state(probe).poll_interval(std::time::Duration::from_secs(3600));
     let worker = Running::start(worker);
     support::until("the worker to sleep", async || {
         (db.number("select count(*) as number from jobs.worker where idle").await == 1).then_some(())

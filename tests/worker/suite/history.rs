@@ -106,7 +106,7 @@ async fn jobs_end_although_no_statement_reaches_the_history(db: Db) {
 }
 
 async fn a_killed_worker_loses_at_most_its_current_minute(db: Db) {
-    let mut worker = Process::worker(env!("CARGO_BIN_EXE_worker-app"), db.url(), ["run", "--poll", "100ms"]);
+    let mut worker = Process::worker(env!("CARGO_BIN_EXE_worker-app"), db.url(), ["run", "--poll-interval", "100ms"]);
     worker.await_line("worker started");
     let run = async |jobs: usize| {
         for id in db.conn().await.enqueue_all((0..jobs).map(|_| Idle {})).await {
@@ -121,7 +121,7 @@ async fn a_killed_worker_loses_at_most_its_current_minute(db: Db) {
     let written = sum(&db, "completed").await;
     assert!((30..=35).contains(&written), "{written}");
     // The next worker writes its own work, and that once.
-    let heir = Process::worker(env!("CARGO_BIN_EXE_worker-app"), db.url(), ["run", "--poll", "100ms"]);
+    let heir = Process::worker(env!("CARGO_BIN_EXE_worker-app"), db.url(), ["run", "--poll-interval", "100ms"]);
     run(7).await;
     heir.signal("TERM");
     assert_eq!(heir.ended(LIMIT).code, 0);

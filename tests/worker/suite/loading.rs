@@ -60,7 +60,7 @@ async fn takes_the_connection(_conn: &mut AsyncPgConnection, ctx: &JobContext, S
 /// A worker whose handlers have one connection.
 async fn with_one_connection(db: &Db, registry: Registry) -> WorkerBuilder {
     let database = Database::open(db.url(), 1).await.unwrap();
-    Worker::builder(database.storage).registry(registry).poll(Duration::from_millis(50)).slots(4)
+    Worker::builder(database.storage).registry(registry).poll_interval(Duration::from_millis(50)).slots(4)
 }
 
 async fn the_connection_is_back_in_its_pool_while_the_handler_runs(db: Db) {
@@ -112,7 +112,7 @@ async fn a_worker_that_stops_releases_a_job_whose_row_cannot_be_read(db: Db) {
     let mut locker = db.conn().await;
     locker.execute(LOCK).await;
     let id = db.enqueue(Sends::new(7)).await;
-    let worker = db.worker(registry![Sends]).state(probe).grace(Duration::from_millis(200));
+    let worker = db.worker(registry![Sends]).state(probe).grace_period(Duration::from_millis(200));
     let worker = Running::start(worker);
     db.await_number(1, WAITING).await;
     worker.stop().await;

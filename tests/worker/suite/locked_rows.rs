@@ -170,7 +170,8 @@ async fn a_long_lock_on_the_workers_row_is_logged(db: Db) {
 async fn a_row_that_stays_locked_does_not_hold_up_a_shutdown_for_ever_and_its_job_is_released_later(db: Db) {
     let (probe, mut events) = Probe::new();
     let id = db.enqueue(Held {}).await;
-    let worker = Running::start(db.worker(registry![Held]).state(probe.clone()).grace(Duration::from_millis(100)));
+    let worker =
+        Running::start(db.worker(registry![Held]).state(probe.clone()).grace_period(Duration::from_millis(100)));
     events.expect("began").await;
     let mut locker = db.conn().await;
     locker.execute(&format!("begin; select from jobs.running where id = {id} for update")).await;

@@ -24,7 +24,7 @@ async fn five_jobs_run_once(db: Db, claims: usize, finishes: usize, late: Option
     let ids = db.conn().await.enqueue_all((0..5).map(|_| Once {})).await;
     let lossy = Lossy { late, ..Lossy::losing(&db, claims, finishes) };
     let worker = Worker::builder(Arc::new(lossy)).registry(registry![Once]).state(probe).slots(2);
-    let worker = Running::start(worker.poll(Duration::from_millis(50)).lease(LEASE));
+    let worker = Running::start(worker.poll_interval(Duration::from_millis(50)).lease(LEASE));
     for id in ids {
         let (job, failures) = {
             db.await_state(id, JobState::Completed).await;
@@ -53,7 +53,7 @@ async fn a_claim_under_an_id_that_was_declared_dead_runs_no_job(db: Db) {
     let lossy = Lossy { held_back: Some(let_go.clone()), ..Lossy::losing(&db, 0, 0) };
     let holds_back = lossy.holds_back.clone();
     let worker = Worker::builder(Arc::new(lossy)).registry(registry![Once]).state(probe);
-    let worker = Running::start(worker.poll(Duration::from_millis(50)).lease(LEASE));
+    let worker = Running::start(worker.poll_interval(Duration::from_millis(50)).lease(LEASE));
     support::until("the claim", async || holds_back.load(Ordering::SeqCst).then_some(())).await;
     let first = db.record(id).await;
     // As a rescue does that did not see the claim.
@@ -83,7 +83,7 @@ fn jobs_that_a_finish_has_claimed_run_although_its_answer_was_lost() {
         let lossy = Lossy { claiming_finishes: 3.into(), ..Lossy::losing(&db, 0, 0) };
         let lossy = Arc::new(lossy);
         let worker = Worker::builder(lossy.clone()).registry(registry![OnceInTurn]).state(probe).slots(2);
-        let worker = Running::start(worker.poll(Duration::from_millis(50)).lease(Duration::from_secs(30)));
+        let worker = Running::start(worker.poll_interval(Duration::from_millis(50)).lease(Duration::from_secs(30)));
         for id in ids {
             let job = db.await_state(id, JobState::Completed).await;
             assert_eq!((job.attempt, job.crashes), (1, 0));
@@ -116,7 +116,7 @@ async fn outcomes_that_the_database_refuses_for_good_discard_their_jobs_and_hold
     let refused = lossy.refused_so_far.clone();
     let worker = Worker::builder(Arc::new(lossy)).registry(registry![Once]).state(probe);
     let begun = Instant::now();
-    let worker = Running::start(worker.poll(Duration::from_millis(50)).lease(LEASE));
+    let worker = Running::start(worker.poll_interval(Duration::from_millis(50)).lease(LEASE));
     let mut ran = 1 + ids.len();
     // Its end is written although those beside it are refused.
     db.await_state(well, JobState::Completed).await;
@@ -169,7 +169,7 @@ async fn refused_for_a_while(db: Db, lease: Duration) {
     let ids = db.conn().await.enqueue_all((0..20).map(|_| Once {})).await;
     let lossy = Lossy { refusals: 15.into(), ..Lossy::losing(&db, 0, 0) };
     let worker = Worker::builder(Arc::new(lossy)).registry(registry![Once]).state(probe).slots(2);
-    let worker = Running::start(worker.poll(Duration::from_millis(50)).lease(lease));
+    let worker = Running::start(worker.poll_interval(Duration::from_millis(50)).lease(lease));
     for id in ids {
         db.await_state(id, JobState::Completed).await;
     }

@@ -141,7 +141,7 @@ async fn a_long_job_at_the_head_does_not_delay_the_others(db: Db) {
 /// The poll interval of this worker is far too long to match the time by chance.
 async fn a_delayed_job_is_not_early_and_does_not_wait_for_a_poll(db: Db) {
     let (probe, mut events) = Probe::new();
-    let worker = Running::start(db.worker(registry![Tells]).state(probe).poll(Duration::from_secs(3600)));
+    let worker = Running::start(db.worker(registry![Tells]).state(probe).poll_interval(Duration::from_secs(3600)));
     let now = db.enqueue(Tells {}).await;
     assert_eq!(events.next().await.job, now, "the worker is up");
     // Both are enqueued while the worker is idle, usually the later one first.
@@ -175,7 +175,7 @@ async fn an_idle_queue_beside_does_not_make_a_busy_one_wait_for_polls(db: Db) {
     let narrow = Arc::<Together>::default();
     db.conn().await.enqueue_all((0..300).map(|_| GoesNarrow {})).await;
     let worker = db.worker(registry![GoesNarrow, NeverComes]).queue("narrow", 2).queue("idle", 2).state(Narrow(narrow));
-    let worker = worker.poll(Duration::from_secs(3600)).build().unwrap();
+    let worker = worker.poll_interval(Duration::from_secs(3600)).build().unwrap();
     let stats =
         support::within(2 * support::LIMIT, "all to run without a poll", worker.run_until_empty()).await.unwrap();
     assert_eq!(stats.completed, 300);

@@ -58,7 +58,7 @@ async fn ended_connections_lose_no_job_and_repeat_none(db: Db) {
 async fn an_idle_worker_hears_of_jobs_again_after_its_connections_were_ended(db: Db) {
     let (probe, mut events) = Probe::new();
     let mut conn = db.conn().await;
-    let worker = Running::start(db.worker(registry![Short]).state(probe).poll(Duration::from_millis(500)));
+    let worker = Running::start(db.worker(registry![Short]).state(probe).poll_interval(Duration::from_millis(500)));
     for _ in 0..3 {
         let id = conn.enqueue(Short {}).await;
         assert_eq!(events.next().await.job, id);

@@ -36,7 +36,7 @@ fn finishes_claim_the_next_jobs_of_their_key() {
         let storage = Lossy::losing(&db, 0, 0);
         let claimed_by_finishes = storage.claimed_by_finishes.clone();
         let worker = Worker::builder(Arc::new(storage)).registry(registry![Busy]).slots(2);
-        let worker = Running::start(worker.poll(Duration::from_secs(10)));
+        let worker = Running::start(worker.poll_interval(Duration::from_secs(10)));
         db.await_number(400, COMPLETED).await;
         assert_eq!(worker.stop().await.completed, 400);
         assert!(claimed_by_finishes.load(Ordering::SeqCst) > 0);

@@ -12,7 +12,7 @@ async fn start(ctx: &JobContext, State(probe): State<Probe>) {
 
 async fn each_is_started(db: Db, mut enqueue: impl AsyncFnMut(&mut Conn)) {
     let (probe, mut events) = Probe::new();
-    let worker = Running::start(db.worker(registry![Start]).state(probe).poll(Duration::from_secs(3600)));
+    let worker = Running::start(db.worker(registry![Start]).state(probe).poll_interval(Duration::from_secs(3600)));
     let mut conn = db.conn().await;
     for _ in 0..50 {
         enqueue(&mut conn).await;

@@ -40,7 +40,8 @@ async fn prepared(db: &Db) -> (JobId, String, [Running; 2], Events) {
     let rounds = Arc::<Rounds>::default();
     let worker = async || {
         let worker = diesel_jobs::Worker::builder(db.again().await.storage).registry(registry![Prepares]);
-        let worker = worker.poll(Duration::from_millis(50)).lease(Duration::from_secs(10)).recorder(rounds.clone());
+        let worker =
+            worker.poll_interval(Duration::from_millis(50)).lease(Duration::from_secs(10)).recorder(rounds.clone());
         Running::start(worker.state(probe.clone()).state(Url(db.url().to_owned())))
     };
     let workers = [worker().await, worker().await];

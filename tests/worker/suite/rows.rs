@@ -169,7 +169,7 @@ async fn a_handler_with_a_transaction_holds_up_no_rows(db: Db) {
         true => (db.enqueue(HoldsPg {}).await, db.enqueue(GreetsInTime::new(7)).await),
         false => (db.enqueue(HoldsSqlite {}).await, db.enqueue(GreetsInTime::new(7)).await),
     };
-    let worker = Running::start(db.worker(registry).state(probe).grace(Duration::from_secs(600)));
+    let worker = Running::start(db.worker(registry).state(probe).grace_period(Duration::from_secs(600)));
     let said = [events.next().await, events.next().await];
     assert!(said.iter().any(|event| event.job == greets && event.text == "Ada in time"), "{said:?}");
     assert!(said.iter().any(|event| event.job == holds), "{said:?}");

@@ -130,7 +130,7 @@ async fn limits_and_defaults_of_the_database_do_not_keep_a_job_from_ending(db: D
     let id = (kind.job)(false, "select 1").enqueue(&mut conn).await.unwrap().id();
     let (probe, _events) = Probe::new();
     let storage = db.again().await.storage;
-    let worker = diesel_jobs::Worker::builder(storage).registry(kind.registry).poll(Duration::from_millis(50));
+    let worker = diesel_jobs::Worker::builder(storage).registry(kind.registry).poll_interval(Duration::from_millis(50));
     let worker = Running::start(worker.state(probe));
     assert_eq!(db.await_state(id, JobState::Completed).await.attempt, 1);
     worker.stop().await;

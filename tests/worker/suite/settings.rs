@@ -44,7 +44,7 @@ async fn completed(db: &Db) -> i64 {
 async fn a_paused_queue_stops_and_a_resume_wakes_the_worker(db: Db) {
     let operator = db.database().operator.clone();
     let rounds = Arc::<Rounds>::default();
-    let worker = db.worker(registry![Quick, Elsewhere]).poll(NEVER).recorder(rounds.clone());
+    let worker = db.worker(registry![Quick, Elsewhere]).poll_interval(NEVER).recorder(rounds.clone());
     let worker = Running::start(worker);
     db.enqueue(Quick {}).await;
     db.await_number(1, "select count(*) as number from jobs.job where state = 'completed'").await;
@@ -64,7 +64,7 @@ async fn a_paused_queue_stops_and_a_resume_wakes_the_worker(db: Db) {
 async fn jobs_of_a_paused_kind_are_passed_over_and_found_after_the_resume(db: Db) {
     let operator = db.database().operator.clone();
     let rounds = Arc::<Rounds>::default();
-    let worker = Running::start(db.worker(registry![Quick, Fails]).poll(NEVER).recorder(rounds.clone()));
+    let worker = Running::start(db.worker(registry![Quick, Fails]).poll_interval(NEVER).recorder(rounds.clone()));
     let before = db.enqueue(Quick {}).await;
     db.await_state(before, JobState::Completed).await;
     assert!(operator.pause_kind("quick", "ada", None).await.unwrap());

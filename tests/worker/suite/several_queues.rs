@@ -22,7 +22,7 @@ async fn a_slot_freed_while_another_queue_is_claimed_for_is_filled(db: Db) {
     let (probe, mut events) = Probe::new();
     db.conn().await.enqueue_all((0..2).map(|_| Held {})).await;
     let worker = db.worker(registry![Held, NeverComes]).queue("narrow", 1).queue("idle", 1).state(probe);
-    let worker = Running::start(worker.poll(Duration::from_secs(3600)));
+    let worker = Running::start(worker.poll_interval(Duration::from_secs(3600)));
     events.expect("started").await;
     db.await_number(1, "select count(*) as number from jobs.worker where idle").await;
     let mut obstacle = db.conn().await;

@@ -42,7 +42,7 @@ async fn a_drain_lets_running_jobs_end_and_takes_no_new_ones(db: Db) {
 async fn a_handler_that_listens_is_asked_to_stop_and_its_error_is_no_failure(db: Db) {
     let (probe, mut events) = Probe::new();
     let id = db.enqueue(Polite {}).await;
-    let worker = Running::start(db.worker(registry![Polite]).state(probe).grace(Duration::from_millis(100)));
+    let worker = Running::start(db.worker(registry![Polite]).state(probe).grace_period(Duration::from_millis(100)));
     events.expect("started").await;
     worker.handle().shutdown();
     events.expect("asked to stop").await;
@@ -54,7 +54,7 @@ async fn a_handler_that_listens_is_asked_to_stop_and_its_error_is_no_failure(db:
 async fn a_second_request_ends_the_grace_period(db: Db) {
     let (probe, mut events) = Probe::new();
     let id = db.enqueue(Held {}).await;
-    let worker = Running::start(db.worker(registry![Held]).state(probe).grace(Duration::from_secs(3600)));
+    let worker = Running::start(db.worker(registry![Held]).state(probe).grace_period(Duration::from_secs(3600)));
     events.expect("started").await;
     worker.handle().shutdown();
     worker.handle().shutdown_now();
@@ -66,7 +66,7 @@ async fn a_second_request_ends_the_grace_period(db: Db) {
 async fn a_blocked_thread_does_not_delay_the_shutdown(db: Db) {
     let (probe, mut events) = Probe::new();
     let id = db.enqueue(Deaf {}).await;
-    let worker = Running::start(db.worker(registry![Deaf]).state(probe).grace(Duration::from_millis(100)));
+    let worker = Running::start(db.worker(registry![Deaf]).state(probe).grace_period(Duration::from_millis(100)));
     events.expect("started").await;
     assert_eq!(worker.stop().await.released, 1);
     let job = db.record(id).await;
@@ -77,7 +77,7 @@ async fn a_blocked_thread_does_not_delay_the_shutdown(db: Db) {
 async fn unfinished_jobs_are_released_after_the_grace_period(db: Db) {
     let (probe, mut events) = Probe::new();
     let ids = db.conn().await.enqueue_all((0..3).map(|_| Held {})).await;
-    let worker = Running::start(db.worker(registry![Held]).state(probe).grace(Duration::from_millis(200)));
+    let worker = Running::start(db.worker(registry![Held]).state(probe).grace_period(Duration::from_millis(200)));
     for _ in 0..3 {
         events.expect("started").await;
     }
@@ -91,7 +91,7 @@ async fn unfinished_jobs_are_released_after_the_grace_period(db: Db) {
 async fn a_released_job_is_run_by_the_next_worker(db: Db) {
     let (probe, mut events) = Probe::new();
     let id = db.enqueue(Held {}).await;
-    let first = Running::start(db.worker(registry![Held]).state(probe.clone()).grace(Duration::ZERO));
+    let first = Running::start(db.worker(registry![Held]).state(probe.clone()).grace_period(Duration::ZERO));
     events.expect("started").await;
     first.stop().await;
     let second = Running::start(db.worker(registry![Held]).state(probe));

@@ -125,7 +125,7 @@ async fn used(db: &Db, registry: Registry, job: fn(&str, bool) -> JobBuilder, sq
     // The URL of the tests sets a search path, which would override that of the database.
     let url = db.url().split('?').next().unwrap();
     let storage = Database::open(url, 8).await.unwrap().storage;
-    let worker = Worker::builder(storage).registry(registry).poll(Duration::from_millis(50)).slots(8);
+    let worker = Worker::builder(storage).registry(registry).poll_interval(Duration::from_millis(50)).slots(8);
     let worker = Running::start(worker.state(probe));
     for _ in 0..SESSIONS {
         db.enqueue(job(sql, true)).await;

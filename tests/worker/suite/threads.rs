@@ -69,7 +69,7 @@ async fn a_job_after_many_on_its_thread_is_given_back_at_the_end_of_the_grace_pe
     let first = short_ones(&db).await;
     let long = db.enqueue(Stuck {}).await;
     let (probe, mut events) = Probe::new();
-    let worker = db.worker(registry![Short, Stuck]).state(probe).slots(1).grace(Duration::from_millis(50));
+    let worker = db.worker(registry![Short, Stuck]).state(probe).slots(1).grace_period(Duration::from_millis(50));
     let worker = Running::start(worker);
     for _ in &first {
         events.expect("short").await;

@@ -187,8 +187,10 @@ fn start_watched(db: &Db, kind: Kind) -> (Running, Events, Arc<Notify>) {
     let (probe, events) = Probe::new();
     let storage = Lossy::losing(db, 0, 0);
     let aborted = storage.transacted.clone();
-    let worker =
-        Worker::builder(Arc::new(storage)).registry(kind.registry).poll(Duration::from_millis(50)).state(probe);
+    let worker = Worker::builder(Arc::new(storage))
+        .registry(kind.registry)
+        .poll_interval(Duration::from_millis(50))
+        .state(probe);
     (Running::start(worker), events, aborted)
 }
 

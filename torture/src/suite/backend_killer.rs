@@ -38,7 +38,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     let size = fixture.size(SHORT, LONG);
-    let args = ["--slots", "64", "--poll", "200ms"];
+    let args = ["--slots", "64", "--poll-interval", "200ms"];
     let fleet = Fleet::start(fixture, fixture.worker_url(), History::Durable, &args, WORKERS).await?;
     let (mut ledger, mut crashes, mut took) = (Vec::new(), Vec::new(), Vec::new());
     for place in 0..size.faults {

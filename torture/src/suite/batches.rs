@@ -55,7 +55,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     let line = Proxy::start(fixture.upstream()).await?;
     let lost = [line.lose_replies(COMMIT, REPLIES, size.faults), line.lose_requests(COMMIT, REQUESTS, size.faults)];
     // A job may be in any number of kills, and must still run.
-    let args = ["--slots", "4", "--poll", "200ms", "--max-crashes", "1000"];
+    let args = ["--slots", "4", "--poll-interval", "200ms", "--max-crashes", "1000"];
     let mut fleet = Fleet::start(fixture, fixture.url_through(line.port()), History::Quick, &args, WORKERS).await?;
     let stop = CancellationToken::new();
     let load = tokio::spawn(enqueue(fixture.url(), fixture.seed, size.jobs));

@@ -33,10 +33,10 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     let size = fixture.size(SHORT, LONG);
     let hole = if fixture.short { HOLE } else { LONG_HOLE };
     let proxy = Proxy::start(fixture.upstream()).await?;
-    let args = ["--slots", "8", "--poll", "200ms"];
+    let args = ["--slots", "8", "--poll-interval", "200ms"];
     let mut lonely = Fleet::start(fixture, fixture.url_through(proxy.port()), History::Quick, &args, 1).await?;
     // This worker has enough slots for all jobs that are enqueued while it is the only one.
-    let many = ["--slots", "64", "--poll", "200ms"];
+    let many = ["--slots", "64", "--poll-interval", "200ms"];
     let mut others = Fleet::start(fixture, fixture.worker_url(), History::Quick, &many, 1).await?;
     // Jobs take a second each. So the jobs that the worker runs when the hole opens end in the hole.
     let mix = Mix { bulk: 20, long: 30, long_millis: 1_000, ..Mix::default() };

@@ -52,7 +52,7 @@ const EACH: Duration = Duration::from_millis(80);
 pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     let size = fixture.size(SHORT, LONG);
     let rest = REST + EACH * u32::try_from(size.jobs)?;
-    let args = ["--slots", "8", "--poll", "200ms", "--connections", CONNECTIONS, "--grace", "100ms"];
+    let args = ["--slots", "8", "--poll-interval", "200ms", "--connections", CONNECTIONS, "--grace-period", "100ms"];
     let mut fleet = Fleet::start(fixture, fixture.worker_url(), History::Quick, &args, WORKERS).await?;
     let mix = Mix { transactional: 60, blocking: 40, bulk: 20, long: 0, ..Mix::default() };
     let pause = Duration::from_millis(20);

@@ -44,7 +44,7 @@ struct Produced {
 
 pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     let size = fixture.size(SHORT, LONG);
-    let args = ["--slots", "4", "--poll", "200ms"];
+    let args = ["--slots", "4", "--poll-interval", "200ms"];
     let fleet = Fleet::start(fixture, fixture.worker_url(), History::Quick, &args, size.faults).await?;
     let mut producers = JoinSet::new();
     for producer in 0..PRODUCERS {

@@ -52,7 +52,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
 
 async fn on(fixture: &Fixture<'_>, stepped: &Fixture<'_>, clock: &Clock) -> Result<Run> {
     let size = fixture.size(SHORT, LONG);
-    let args = ["--slots", "16", "--poll", "200ms"];
+    let args = ["--slots", "16", "--poll-interval", "200ms"];
     let mut fleet = Fleet::start(stepped, stepped.worker_url(), History::Quick, &args, WORKERS).await?;
     let mix = Mix { bulk: 20, ..Mix::default() };
     let load = Load::start(stepped.url(), Workload::new(fixture.seed, mix, usize::MAX), Duration::from_millis(20));

@@ -96,7 +96,7 @@ async fn plan(fixture: &Fixture<'_>, jobs: usize) -> Result<Vec<Enqueued>> {
 
 async fn worker(fixture: &Fixture<'_>, library: &str, off: i64) -> Result<Process> {
     let environment = [("LD_PRELOAD", library), ("TORTURE_CLOCK", &off.to_string())];
-    let args = ["--slots", "16", "--poll", "200ms"];
+    let args = ["--slots", "16", "--poll-interval", "200ms"];
     let mut worker = fixture.worker_with(&fixture.worker_url(), History::Quick, &args, &environment)?;
     worker.said("worker started", START).await?;
     Ok(worker)

@@ -137,7 +137,7 @@ fn doom(fixture: &Fixture<'_>, point: &'static str, line: Option<Proxy>, time: u
     let time = if matches!(point, "registered" | "admit" | "admitted" | "prune" | "pruned") { 1 } else { time };
     // A job may be in any number of crashes, so the limit is high. The grace period is shorter than a long job, for the
     // point `grace-over`.
-    let args = ["--slots", "4", "--poll", "100ms", "--grace", "100ms", "--max-crashes", "1000"];
+    let args = ["--slots", "4", "--poll-interval", "100ms", "--grace-period", "100ms", "--max-crashes", "1000"];
     let plan = format!("{point}:{time}");
     let process = fixture.worker_with(&url, History::Quick, &args, &[("JOBS_CRASH_AT", &plan)])?;
     Ok(Doomed { point, process, _line: line })

@@ -77,6 +77,6 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
 /// Starts a worker that dies at one of its next three ticks, before or after the enqueue.
 fn doom(fixture: &Fixture<'_>, rng: &mut StdRng) -> Result<Process> {
     let plan = format!("{}:{}", POINTS[rng.random_range(0..POINTS.len())], rng.random_range(1..=3));
-    let args = ["--poll", "200ms", "--max-crashes", "1000"];
+    let args = ["--poll-interval", "200ms", "--max-crashes", "1000"];
     fixture.worker_with(&fixture.worker_url(), History::Quick, &args, &[("JOBS_CRASH_AT", &plan)])
 }

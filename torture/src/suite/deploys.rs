@@ -37,7 +37,7 @@ struct Stopped {
 
 pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     let size = fixture.size(SHORT, LONG);
-    let args = ["--slots", "16", "--poll", "200ms", "--grace", "1s"];
+    let args = ["--slots", "16", "--poll-interval", "200ms", "--grace-period", "1s"];
     let mut fleet = Fleet::start(fixture, fixture.worker_url(), History::Quick, &args, WORKERS).await?;
     let mix = Mix { bulk: 20, long: 10, long_millis: 2_500, ..Mix::default() };
     let load = Load::start(fixture.url(), Workload::new(fixture.seed, mix, usize::MAX), Duration::from_millis(10));

@@ -58,7 +58,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     );
     let small = fixture.on(&cluster).await?;
     let line = Proxy::start(small.upstream()).await?;
-    let args = ["--slots", "16", "--poll", "200ms"];
+    let args = ["--slots", "16", "--poll-interval", "200ms"];
     let mut fleet = Fleet::start(&small, small.url_through(line.port()), History::Quick, &args, WORKERS).await?;
     let mix = Mix { bulk: 50, ..Mix::default() };
     let load = Load::start(small.url(), Workload::new(fixture.seed, mix, usize::MAX), Duration::from_millis(5));

@@ -41,7 +41,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     let (mut primary, mut standby) = (&first, &second);
     let mut there = fixture.on(primary).await?;
     let line = Proxy::start(there.upstream()).await?;
-    let args = ["--slots", "16", "--poll", "200ms"];
+    let args = ["--slots", "16", "--poll-interval", "200ms"];
     let mut fleet = Fleet::start(fixture, there.url_through(line.port()), History::Quick, &args, WORKERS).await?;
     let mix = Mix { bulk: 20, ..Mix::default() };
     let workload = Workload::new(fixture.seed, mix, usize::MAX);

@@ -62,7 +62,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     let large = (1..=i64::try_from(size.jobs)?).map(|number| work(&mut rng, number, LARGE));
     application.perform(&EnqueueCall::Bulk(large.collect())).await?;
     // A job may be in any number of kills, and must still run.
-    let args = ["--slots", "16", "--poll", "200ms", "--max-crashes", "1000"];
+    let args = ["--slots", "16", "--poll-interval", "200ms", "--max-crashes", "1000"];
     let mut fleet = Fleet::start(fixture, fixture.worker_url(), History::Durable, &args, WORKERS).await?;
     let watch = Watch::start(fixture, LOOK, FREE);
     let small = AbortOnDropHandle::new(tokio::spawn(enqueue(fixture.url(), fixture.seed, size.jobs)));

@@ -37,7 +37,7 @@ const REST: Duration = Duration::from_secs(60);
 
 pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     let size = fixture.size(SHORT, LONG);
-    let args = ["--slots", "8", "--poll", "200ms"];
+    let args = ["--slots", "8", "--poll-interval", "200ms"];
     let mut fleet = Fleet::start(fixture, fixture.worker_url(), History::Quick, &args, WORKERS).await?;
     let mix = Mix { bulk: 20, long: 0, ..Mix::default() };
     let load = Load::start(fixture.url(), Workload::new(fixture.seed, mix, size.jobs), Duration::from_millis(5));

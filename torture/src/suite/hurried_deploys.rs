@@ -32,7 +32,7 @@ const CALM_MILLIS: std::ops::Range<u64> = 300..900;
 pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     let size = fixture.size(SHORT, LONG);
     let workers = if fixture.short { 3 } else { 10 };
-    let args = ["--slots", "8", "--poll", "200ms", "--grace", "1h"];
+    let args = ["--slots", "8", "--poll-interval", "200ms", "--grace-period", "1h"];
     let mut fleet = Fleet::start(fixture, fixture.worker_url(), History::Quick, &args, workers).await?;
     let mix = Mix { bulk: 20, long: 20, long_millis: 4_000, ..Mix::default() };
     let load = Load::start(fixture.url(), Workload::new(fixture.seed, mix, usize::MAX), Duration::from_millis(10));

@@ -80,7 +80,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     let work = |number| Work::new(number, Shape::Async).and_later(HEIR_MILLIS).limited("busy", number % BUSY_KEYS, 2);
     let mut zombie = Suspended::with(fixture, &conn, (1..=ZOMBIES_JOBS).map(work).collect()).await?;
     // A job may be in any number of kills, and must still run.
-    let args = ["--slots", "16", "--poll", "200ms", "--max-crashes", "1000"];
+    let args = ["--slots", "16", "--poll-interval", "200ms", "--max-crashes", "1000"];
     let mut fleet = Fleet::start(fixture, fixture.worker_url(), History::Durable, &args, WORKERS).await?;
     let watch = Watch::start(fixture, LOOK, FREE);
     let mix = Mix { limits: true, ..Mix::default() };

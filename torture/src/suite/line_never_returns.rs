@@ -58,7 +58,7 @@ async fn on(fixture: &Fixture<'_>) -> Result<Run> {
     let size = fixture.size(SHORT, LONG);
     let conn = fixture.connect().await?;
     conn.batch_execute(&format!("create table {TABLE} (number bigint primary key, lease integer)")).await?;
-    let args = ["--slots", "32", "--poll", "200ms"];
+    let args = ["--slots", "32", "--poll-interval", "200ms"];
     let (mut ledger, mut recovery, mut elsewhere) = (Vec::new(), Vec::new(), Vec::new());
     let is_deaf = fixture.mutant().is_some_and(|mutant| mutant.mutant().name == DEAF);
     let mut last: Option<Process> = None;

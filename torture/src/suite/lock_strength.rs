@@ -51,7 +51,7 @@ struct Round {
 
 pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     let size = fixture.size(SHORT, LONG);
-    let args = ["--slots", "16", "--poll", "200ms"];
+    let args = ["--slots", "16", "--poll-interval", "200ms"];
     let fleet = Fleet::start(fixture, fixture.worker_url(), History::Quick, &args, WORKERS).await?;
     let holder = fixture.connect().await?;
     holder.batch_execute(FOREIGN_KEY).await?;

@@ -31,7 +31,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     let size = fixture.size(SHORT, LONG);
     let proxy = Proxy::start(fixture.upstream()).await?;
     let url = fixture.url_through(proxy.port());
-    let fleet = Fleet::start(fixture, url, History::Quick, &["--slots", "4", "--poll", "500ms"], 1).await?;
+    let fleet = Fleet::start(fixture, url, History::Quick, &["--slots", "4", "--poll-interval", "500ms"], 1).await?;
     let conn = fixture.connect().await?;
     let mut rng = StdRng::seed_from_u64(fixture.seed);
     let mut application = Application::new(fixture.url());

@@ -30,7 +30,7 @@ use crate::role::BEHIND;
 const SHORT: Size = Size { jobs: 300, faults: 1 };
 const LONG: Size = Size { jobs: 6_000, faults: 1 };
 const OLDER: usize = 2;
-const ARGS: [&str; 4] = ["--slots", "8", "--poll", "200ms"];
+const ARGS: [&str; 4] = ["--slots", "8", "--poll-interval", "200ms"];
 /// The numbers of jobs of the new kind begin at the first, those of the changed kind at the second.
 const NOVEL: i64 = 1_000_000;
 const BILLED: i64 = 2_000_000;

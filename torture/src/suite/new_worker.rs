@@ -44,7 +44,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     let mut application = Application::new(fixture.url());
     steady(&mut application, 0..half, RATE).await?;
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let args = ["--slots", "16", "--poll", "200ms"];
+    let args = ["--slots", "16", "--poll-interval", "200ms"];
     let fleet = Fleet::start(fixture, fixture.worker_url(), History::Quick, &args, 1).await?;
     steady(&mut application, half..2 * half, RATE).await?;
     let drained = fixture.at_rest_within(REST).await?;

@@ -70,7 +70,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     switch_sweep_off(&conn, NO_SWEEP).await?;
     let mut zombie = Suspended::with(fixture, &conn, (1..=ZOMBIES_JOBS).map(first).collect()).await?;
     // A job may be in any number of kills, and must still run.
-    let args = ["--slots", "16", "--poll", "200ms", "--max-crashes", "1000"];
+    let args = ["--slots", "16", "--poll-interval", "200ms", "--max-crashes", "1000"];
     let mut fleet = Fleet::start(fixture, fixture.worker_url(), History::Durable, &args, WORKERS).await?;
     let watch = Watch::start(fixture, format!("{LOOK}\n{WAITS}"), FREE);
     let (mut load, stop) = (JoinSet::new(), CancellationToken::new());

@@ -58,7 +58,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
         ("transactional", before_workers.lose_replies(COMMIT, 3, each)),
     ];
     // The kills are not caused by jobs, and some job may be in three crashes. So the limit is high.
-    let args = ["--slots", "8", "--poll", "400ms", "--max-crashes", "1000"];
+    let args = ["--slots", "8", "--poll-interval", "400ms", "--max-crashes", "1000"];
     let url = fixture.url_through(before_workers.port());
     let mut fleet = Fleet::start(fixture, url.clone(), History::Quick, &args, WORKERS).await?;
     let mut zombie = fixture.worker(&url, History::Quick, &args)?;

@@ -61,7 +61,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     conn.batch_execute("analyze jobs.ready, jobs.running, jobs.finished").await?;
     fill(&conn, size.faults).await?;
     let begun = fixture.cluster.log_length()?;
-    let args = ["--slots", "8", "--poll", "200ms"];
+    let args = ["--slots", "8", "--poll-interval", "200ms"];
     let fleet = Fleet::start(fixture, fixture.worker_url(), History::Quick, &args, 1).await?;
     let mut application = Application::new(fixture.url());
     let mut numbers = 1..;

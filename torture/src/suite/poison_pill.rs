@@ -33,7 +33,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     let size = fixture.size(SHORT, LONG);
-    let args = ["--slots", "8", "--poll", "200ms", "--max-crashes", "3"];
+    let args = ["--slots", "8", "--poll-interval", "200ms", "--max-crashes", "3"];
     let mut fleet = Fleet::start(fixture, fixture.worker_url(), History::Quick, &args, WORKERS).await?;
     let load = Load::start(fixture.url(), Workload::new(fixture.seed, Mix::default(), size.jobs), Duration::ZERO);
     let conn = fixture.connect().await?;

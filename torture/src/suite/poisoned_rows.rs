@@ -39,7 +39,7 @@ const REST: Duration = Duration::from_secs(60);
 pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     let size = fixture.size(SHORT, LONG);
     let rate = if fixture.short { SHORT_RATE } else { LONG_RATE };
-    let args = ["--slots", "16", "--poll", "200ms"];
+    let args = ["--slots", "16", "--poll-interval", "200ms"];
     let mut fleet = Fleet::start(fixture, fixture.worker_url(), History::Quick, &args, WORKERS).await?;
     let mut application = Application::new(fixture.url());
     steady(&mut application, 0..BASELINE, rate).await?;

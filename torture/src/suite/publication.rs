@@ -51,7 +51,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     let down = Subscriber::start(fixture, &published, "down").await?;
     down.disable().await?;
 
-    let args = ["--slots", "16", "--poll", "200ms", "--max-crashes", "1000"];
+    let args = ["--slots", "16", "--poll-interval", "200ms", "--max-crashes", "1000"];
     let mut fleet = Fleet::start(&published, published.worker_url(), History::Quick, &args, WORKERS).await?;
     let mix = Mix { bulk: 20, ..Mix::default() };
     let load = Load::start(published.url(), Workload::new(fixture.seed, mix, size.jobs), Duration::from_millis(3));

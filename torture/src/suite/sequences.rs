@@ -92,7 +92,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     let mut zombie =
         Suspended::with(fixture, &fixture.connect().await?, (1..=ZOMBIES_JOBS).map(first).collect()).await?;
     // A job may be in any number of kills, and must still run.
-    let args = ["--slots", "16", "--poll", "200ms", "--max-crashes", "1000"];
+    let args = ["--slots", "16", "--poll-interval", "200ms", "--max-crashes", "1000"];
     let mut fleet = Fleet::start(fixture, fixture.worker_url(), History::Durable, &args, WORKERS).await?;
     let watch = Watch::start(fixture, LOOK, FREE);
     let skipping = Skipping::start(fixture);

@@ -45,7 +45,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     let size = fixture.size(SHORT, LONG);
     let conn = fixture.connect().await?;
     conn.batch_execute(SPOILED).await?;
-    let args = ["--slots", "16", "--poll", "200ms"];
+    let args = ["--slots", "16", "--poll-interval", "200ms"];
     let mut fleet = Fleet::start(fixture, fixture.worker_url(), History::Quick, &args, WORKERS).await?;
     let load =
         Load::start(fixture.url(), Workload::new(fixture.seed, Mix::default(), size.jobs), Duration::from_millis(1));

@@ -85,7 +85,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     let size = fixture.size(SHORT, LONG);
     let conn = fixture.connect().await?;
     conn.batch_execute(&format!("drop role if exists {ROLE}; create role {ROLE} superuser login")).await?;
-    let args = ["--slots", "16", "--poll", "200ms"];
+    let args = ["--slots", "16", "--poll-interval", "200ms"];
     let (mut ledger, mut drained, mut dead) = (Vec::new(), Vec::new(), Vec::new());
     for (round, setting) in (0..).zip(SETTINGS) {
         conn.batch_execute(&format!("alter role {ROLE} reset all")).await?;

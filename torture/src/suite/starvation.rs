@@ -33,7 +33,7 @@ const REST: Duration = Duration::from_secs(180);
 
 pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     let size = fixture.size(SHORT, LONG);
-    let args = ["--slots", "16", "--poll", "200ms", "--connections", CONNECTIONS];
+    let args = ["--slots", "16", "--poll-interval", "200ms", "--connections", CONNECTIONS];
     let mut fleet = Fleet::start(fixture, fixture.worker_url(), History::Quick, &args, 2).await?;
     let conn = fixture.connect().await?;
     let mut application = Application::new(fixture.url());

@@ -36,7 +36,7 @@ impl Suspended {
         let line = Proxy::start(fixture.upstream()).await?;
         let held = line.hold(FINISH);
         let url = fixture.url_through(line.port());
-        let mut process = fixture.worker(&url, History::Durable, &["--slots", "16", "--poll", "100ms"])?;
+        let mut process = fixture.worker(&url, History::Durable, &["--slots", "16", "--poll-interval", "100ms"])?;
         process.said("worker started", START).await?;
         let mut application = Application::new(fixture.url());
         application.perform(&EnqueueCall::Bulk(works)).await?;

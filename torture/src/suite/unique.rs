@@ -68,7 +68,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     let size = fixture.size(SHORT, LONG);
     let log = fixture.cluster.log_length()?;
     // A job may be in any number of kills, and must still run.
-    let args = ["--slots", "16", "--poll", "200ms", "--max-crashes", "1000"];
+    let args = ["--slots", "16", "--poll-interval", "200ms", "--max-crashes", "1000"];
     let mut fleet = Fleet::start(fixture, fixture.worker_url(), History::Durable, &args, WORKERS).await?;
     let watch = Watch::start(fixture, LOOK, Duration::MAX);
     let stop = CancellationToken::new();

@@ -40,7 +40,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
         ("transactional, not arrived", before_workers.lose_requests(COMMIT, 5, each)),
     ];
     let url = fixture.url_through(before_workers.port());
-    let args = ["--slots", "8", "--poll", "200ms"];
+    let args = ["--slots", "8", "--poll-interval", "200ms"];
     let fleet = Fleet::start(fixture, url, History::Quick, &args, WORKERS).await?;
     let mix = Mix { bulk: 20, ..Mix::default() };
     let workload = Workload::new(fixture.seed, mix, size.jobs);

@@ -26,7 +26,7 @@ const SHORT: Size = Size { jobs: 300, faults: 20 };
 const LONG: Size = Size { jobs: 6_000, faults: 1_000 };
 const RATE: f64 = 100.0;
 const OLDER: usize = 4;
-const ARGS: [&str; 4] = ["--slots", "8", "--poll", "200ms"];
+const ARGS: [&str; 4] = ["--slots", "8", "--poll-interval", "200ms"];
 const NOVEL: i64 = 1_000_000;
 /// The number of jobs right after the unknown ones that are not measured. Claims read the entries of the unknown ones
 /// until their scan floors have passed them.

@@ -21,7 +21,7 @@ use super::run::Run;
 const SHORT: Size = Size { jobs: 400, faults: 1 };
 const LONG: Size = Size { jobs: 20_000, faults: 20 };
 const WORKERS: usize = 2;
-const ARGS: [&str; 6] = ["--slots", "8", "--poll", "200ms", "--max-crashes", "1000"];
+const ARGS: [&str; 6] = ["--slots", "8", "--poll-interval", "200ms", "--max-crashes", "1000"];
 const CALM: Duration = Duration::from_millis(700);
 const REST: Duration = Duration::from_secs(60);
 /// The migration of the next version, and a trigger in place of an application that uses the column for every other

@@ -61,9 +61,14 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
             zombies.extend(stage.stop(phase, each).await?);
         }
         stopped += zombies.len();
-        let heirs =
-            Fleet::start(fixture, fixture.worker_url(), History::Quick, &["--slots", "16", "--poll", "200ms"], 1)
-                .await?;
+        let heirs = Fleet::start(
+            fixture,
+            fixture.worker_url(),
+            History::Quick,
+            &["--slots", "16", "--poll-interval", "200ms"],
+            1,
+        )
+        .await?;
         tokio::time::sleep(3 * LEASE).await;
         for zombie in &zombies {
             // What the proxy held arrives before its sender continues.
@@ -148,7 +153,7 @@ impl Stage<'_> {
         let url = line
             .as_ref()
             .map_or_else(|| self.fixture.worker_url(), |(proxy, _)| self.fixture.url_through(proxy.port()));
-        let process = self.fixture.worker(&url, History::Quick, &["--slots", SLOTS, "--poll", "100ms"])?;
+        let process = self.fixture.worker(&url, History::Quick, &["--slots", SLOTS, "--poll-interval", "100ms"])?;
         Ok(Zombie { phase, process, line })
     }
 

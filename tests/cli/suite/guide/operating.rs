@@ -17,7 +17,7 @@ fn an_evening(db: &Db) -> Running {
     let ran = if is_writing() { 20_000 } else { RAN };
     db.enqueue_many_with("write", "default", ran, r#"{"length": 0}"#);
     let start = |queues: &str| {
-        let worker = worker("fixture-worker").args(["--queues", queues, "--poll", "100ms"]);
+        let worker = worker("fixture-worker").args(["--queues", queues, "--poll-interval", "100ms"]);
         worker.env("DATABASE_URL", &db.url).env("RUST_BACKTRACE", "0").start()
     };
     let worker = start("default=50");

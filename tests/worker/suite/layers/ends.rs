@@ -74,7 +74,7 @@ async fn a_hanging_before_ends_at_the_time_limit(db: Db) {
 async fn a_hanging_before_ends_with_the_lease_or_the_grace_period_and_nothing_is_called(db: Db) {
     for form in forms(&db).into_iter().filter(|form| !form.has_timeout) {
         let (worker, mut events) =
-            start_with(&db, Does::Nothing, Does::HangBefore, |worker| worker.grace(Duration::from_secs(3600)));
+            start_with(&db, Does::Nothing, Does::HangBefore, |worker| worker.grace_period(Duration::from_secs(3600)));
         let cancelled = db.enqueue((form.job)(Then::Complete)).await;
         expect_all(&mut events, &form, &BEFORE).await;
         assert!(matches!(db.database().operator.cancel(cancelled).await.unwrap(), Operated::Done));

@@ -14,7 +14,7 @@ const NOBODY: &str = "postgres://nobody@127.0.0.1:1/nothing?connect_timeout=1";
 const LIMIT: Duration = Duration::from_secs(2);
 
 pub(super) const SEEDS: &[&str] = &[
-    "run --queues mail=10,default=50 --slots 16 --poll 500ms --grace 30s --lease 30s",
+    "run --queues mail=10,default=50 --slots 16 --poll-interval 500ms --grace-period 30s --lease 30s",
     "migrate status",
     "migrate sql --backend postgres",
     "migrations copy . --backend sqlite",
