@@ -10,6 +10,7 @@ use crate::state::JobState;
 
 /// One attempt of a job.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct AttemptRecord {
     /// The attempt, from 1. It is 0 if the job ended before its first attempt.
     pub attempt: u16,

@@ -20,7 +20,7 @@ pub const fn cancel_fingerprint(reason: &str) -> i64 {
 }
 
 /// The longest backtrace stored, in bytes: 16 KiB.
-pub const MAX_BACKTRACE_BYTES: usize = 16 * 1024;
+const MAX_BACKTRACE_BYTES: usize = 16 * 1024;
 
 /// The longest place stored, in bytes.
 const MAX_PLACE_BYTES: usize = 1024;
@@ -94,7 +94,7 @@ pub struct Failure {
     pub fingerprint: i64,
     /// The file, line and column of a panic.
     pub place: Option<String>,
-    /// The functions that were active, at most [`MAX_BACKTRACE_BYTES`] long. `None` if it was not captured.
+    /// The functions that were active, at most 16 KiB long. `None` if it was not captured.
     pub backtrace: Option<String>,
 }
 

@@ -82,6 +82,7 @@ impl JobEvent {
 
 /// From where events are read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct EventsSince {
     /// The time and the last failure of the first reading. Nothing from before is ever returned.
     pub begun: Option<(DateTime<Utc>, i64)>,

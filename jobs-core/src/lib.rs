@@ -87,7 +87,7 @@ pub use context::JobContext;
 pub use discarded::{DiscardRule, Discarded, InvalidDiscardRule, OnDiscarded};
 pub use enqueued::Enqueued;
 pub use error::{IntoJobError, JobError, NoRuntime, ResultExt};
-pub use failure::{Failure, FailureKind, MAX_BACKTRACE_BYTES, MAX_FAILURE_BYTES, fingerprint};
+pub use failure::{Failure, FailureKind, MAX_FAILURE_BYTES, fingerprint};
 pub use handler::{
     Handle, HandleBlocking, HandleBlockingIn, HandleIn, Handler, LoadedHandler, Registered, Registration, RowHandler,
 };
@@ -105,18 +105,18 @@ pub use merged::{Merged, merged};
 pub use metrics::{Gauge, MetricsText};
 pub use new_job::{IntoNewJob, InvalidJob, MAX_ARGS_BYTES, NewJob, RunAt};
 pub use outcome::{Attempt, Finish, Handled, Keep, Kept, Outcome, Retention, Transition, decide};
-pub use output::{MAX_OUTPUT_BYTES, Output};
+pub use output::Output;
 pub use progress::{Progress, ProgressReport};
 pub use record::{AttemptError, DeadLetter, DeadLetters, JobEnd, JobRecord, WorkerRecord};
 pub use recorder::{AttemptOutcome, Event, Recorder, RescueOutcome};
 pub use registry::{Registry, RegistryError};
 pub use retry::Backoff;
-pub use returned::{IntoHandled, JobOutput, ReadAs, ReturnsOutput};
+pub use returned::{IntoHandled, JobOutput, ReturnsOutput};
 pub use rules::{
     Bucket, JobRule, KindRule, Limit, MOST_AT_ONCE, MOST_RULES, OnDiscard, OnFull, OwnRule, Rate, Rule, RuleProblem,
     Rules, Sequence, StoredRules, period_text,
 };
-pub use schedule::{CatchUp, Due, InvalidSchedule, MISSED_AFTER, Schedule, ScheduleSpec};
+pub use schedule::{CatchUp, Due, InvalidSchedule, Schedule, ScheduleSpec};
 pub use sending::record_enqueues;
 pub use state::{JobState, UnknownState};
 pub use states::{State, States, TypeKey};

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use crate::json_depth::{MAX_DEPTH, is_too_deep};
 
 /// The largest output that is stored, in bytes of JSON.
-pub const MAX_OUTPUT_BYTES: usize = 256 * 1024;
+const MAX_OUTPUT_BYTES: usize = 256 * 1024;
 
 /// What a handler returned, as JSON. If it cannot be stored, a note with the reason is stored instead.
 ///

@@ -84,7 +84,7 @@ impl<T: ReadAs<V>, E, V> ReturnsOutput<V> for Result<T, E> {}
     message = "the output of this job cannot be read as `{V}`",
     note = "the job returns `{Self}`, which must implement `serde::de::DeserializeOwned`"
 )]
-pub trait ReadAs<V> {}
+pub(crate) trait ReadAs<V> {}
 
 impl<V: DeserializeOwned> ReadAs<V> for Outcome {}
 #[diagnostic::do_not_recommend]

@@ -23,7 +23,7 @@ use crate::cron_problem;
 const MAX_TICKS_PER_CHECK: usize = 1000;
 
 /// A tick counts as missed if no worker has processed it within this time.
-pub const MISSED_AFTER: Duration = Duration::from_secs(60);
+const MISSED_AFTER: Duration = Duration::from_secs(60);
 
 /// What happens to missed ticks of a schedule. A tick is missed if no worker has processed it within a minute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,6 +112,7 @@ pub struct Schedule {
 
 /// The result of one check of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Due {
     /// Ticks to enqueue, oldest first.
     pub ticks: Vec<DateTime<Utc>>,

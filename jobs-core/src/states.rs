@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 /// A type and its name, for messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct TypeKey {
     /// The type.
     pub id: TypeId,

@@ -20,6 +20,7 @@ const RECENT_SECONDS: f64 = 1800.0;
 
 /// The jobs of one queue that wait or run now.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct QueueStats {
     /// The queue.
     pub queue: String,
@@ -94,6 +95,7 @@ pub struct Sample {
 
 /// How many jobs there are.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Stats {
     /// The jobs that wait or run, by queue. They are read at once. Queues without such jobs are left out.
     pub queues: Vec<QueueStats>,
@@ -149,6 +151,7 @@ pub struct HeldCounts {
 /// The queues that were long at the last count of all jobs. Counting them again would take long, and the answer would
 /// not be exact.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LongQueues {
     /// With more than [`COUNTED_DEPTH`] due jobs.
     pub available: Vec<String>,

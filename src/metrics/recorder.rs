@@ -45,7 +45,7 @@ impl MetricsRecorder {
     /// Sets the gauges of this worker, such as running jobs, slots and the age of the heartbeat, to their current
     /// values. Call it every few seconds, or each time before the exporter is scraped.
     pub fn publish(&self, worker: &WorkerHandle) {
-        for Gauge { metric, labels, value } in Gauge::of_worker(worker) {
+        for Gauge { metric, labels, value, .. } in Gauge::of_worker(worker) {
             let labels: Vec<Label> =
                 metric.labels.iter().zip(labels).map(|(label, value)| Label::new(*label, value)).collect();
             gauge!(metric.prometheus, labels).set(value);

@@ -88,7 +88,7 @@ impl OpenTelemetryRecorder {
             gauge
                 .with_callback(move |observer| {
                     let own = Gauge::of_worker(&worker).into_iter().filter(|gauge| gauge.metric.name == metric.name);
-                    for Gauge { metric, labels, value } in own {
+                    for Gauge { metric, labels, value, .. } in own {
                         let attributes = metric.labels.iter().zip(labels).map(|(label, value)| attribute(label, value));
                         observer.observe(value, &std::iter::once(system()).chain(attributes).collect::<Vec<_>>());
                     }

@@ -2,6 +2,7 @@
 
 mod circles;
 mod clocks;
+mod enums;
 mod file;
 mod links;
 mod root;

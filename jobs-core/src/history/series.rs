@@ -22,6 +22,7 @@ pub struct WorkFilter {
 
 /// Quantiles of durations, in seconds. They are estimated, and at most a factor of the square root of two off.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Quantiles {
     /// Half of the durations are at most this long.
     pub p50: f64,
@@ -85,6 +86,7 @@ impl Summary {
 
 /// What was done in one step of a chart.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Point {
     /// The beginning of the step.
     pub at: DateTime<Utc>,
@@ -118,6 +120,7 @@ impl KindRate {
 
 /// How fast the jobs of a queue were completed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct QueueRates {
     /// The queue.
     pub queue: String,

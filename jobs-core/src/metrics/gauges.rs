@@ -5,6 +5,7 @@ use crate::worker::{QueueLoad, WorkerHandle};
 
 /// A value at this moment.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Gauge {
     /// Which.
     pub metric: Metric,

@@ -8,6 +8,7 @@ use crate::pg::queries::blocked::Row;
 
 /// Whether another session waits for the transaction of the test.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Blocked {
     /// The database cannot tell.
     Unknown,

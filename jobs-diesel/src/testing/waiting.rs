@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use diesel_jobs_core::{JobId, JobRecord};
 
-/// Which of the waiting jobs are read.
+/// Which of the waiting jobs are read. Internal, and exhaustive, so that no code of ours misses a variant.
 #[derive(Clone, Copy, Debug)]
 pub enum Among {
     /// All.

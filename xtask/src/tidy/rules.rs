@@ -4,6 +4,7 @@
 
 use super::circles::circles;
 use super::clocks::no_clocks;
+use super::enums::open_enums;
 use super::file::{File, code};
 use super::links::no_dead_links;
 use super::root::small_root;
@@ -24,6 +25,7 @@ pub(super) const ALL: &[Rule] = &[
     no_dead_links,
     comments_fit,
     small_root,
+    open_enums,
 ];
 
 const LONGEST: usize = 300;
