@@ -70,7 +70,7 @@ pub use crate::rules::{is_key, key_text, keyed};
 pub use action::{Action, Operated};
 pub use audit::{AuditEntry, AuditRecord, DISCARDED, UNNAMED_OPERATOR};
 pub use claim::{Claim, Waiting, Wanted};
-pub use doctor::{Doctor, Finding, Objectives, Severity};
+pub use doctor::{Doctor, Finding, Objectives, Program, Severity, WaitingJobs};
 pub use explain::{Explain, HeldBy, MOST_AHEAD, MOST_SHOWN, MOST_TENANTS, RowLock, Surroundings, Tokens};
 pub use failures::{
     ENTRIES_EXAMINED, FAILURES_EXAMINED, FailureGroup, FailureRow, Failures, Grouped, MESSAGE_PREFIX, group_failures,

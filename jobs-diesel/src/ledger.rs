@@ -3,7 +3,7 @@
 
 use diesel::Queryable;
 use diesel_jobs_core::StorageError;
-use diesel_jobs_core::storage::StorageResult;
+use diesel_jobs_core::storage::{Finding, StorageResult};
 
 use crate::error::MigrateError;
 use crate::migrations::Migration;
@@ -75,4 +75,12 @@ pub(crate) fn check(known: &'static [Migration], ledger: &[Applied]) -> StorageR
         }
     };
     Err(StorageError::Schema(problem))
+}
+
+/// What the doctor says if this program cannot serve the schema.
+pub(crate) fn finding(known: &'static [Migration], ledger: &[Applied]) -> Option<Finding> {
+    let problem = check(known, ledger).err()?;
+    let is_newer = found(known, ledger).is_err();
+    let repair = if is_newer { "deploy a program that is as new as the schema" } else { "worker migrate" };
+    Some(Finding::error("schema", problem.to_string(), repair))
 }

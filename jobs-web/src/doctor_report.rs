@@ -62,7 +62,7 @@ impl DoctorReports {
         }
         let operator = Arc::clone(operator);
         self.refresh((), async move {
-            let found = match tokio::time::timeout(LIMIT, operator.examine(Objectives::default())).await {
+            let found = match tokio::time::timeout(LIMIT, operator.examine(Objectives::default(), None)).await {
                 Ok(found) => found.map_err(|problem| problem.to_string()),
                 Err(_) => Err(format!("the examination took longer than {} s, and was given up", LIMIT.as_secs())),
             };

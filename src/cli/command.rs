@@ -1,15 +1,13 @@
 //! The commands of the command line.
 
-use std::path::PathBuf;
-
 use clap::Subcommand;
 
 use super::act::args::{ActArgs, MoveArgs, ReprioritiseArgs};
-use super::backend_args::BackendArgs;
 #[cfg(feature = "bench")]
 use super::bench::args::{BenchArgs, WorkArgs};
 use super::command_args::{
-    CompletionsArgs, DoctorArgs, EnvironmentAction, FreezeArgs, ManArgs, PageArgs, TailArgs, ThawArgs,
+    CompletionsArgs, DoctorArgs, EnvironmentAction, FreezeArgs, ManArgs, MigrateAction, MigrationsAction, PageArgs,
+    TailArgs, ThawArgs,
 };
 #[cfg(feature = "dashboard")]
 use super::dashboard::args::DashboardArgs;
@@ -45,12 +43,13 @@ pub(super) enum Command {
         #[command(subcommand)]
         action: MigrationsAction,
     },
-    /// Report problems that prevent jobs from running
-    ///
-    /// It checks the schema, the handlers, queues and kinds that no worker serves, and the schedules. It takes the
-    /// options of `run`, and checks what that worker would serve. It fails if it finds an error, and not if it finds
-    /// only warnings.
-    Check(RunArgs),
+    /// Names `doctor`, of which it is a part
+    #[command(hide = true)]
+    Check {
+        /// The options of `doctor`, which are ignored
+        #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<String>,
+    },
     /// List jobs, newest first
     List(ListArgs),
     /// Show one job with its arguments and the failures of its attempts
@@ -113,10 +112,12 @@ pub(super) enum Command {
         #[arg(value_parser = id)]
         id: i64,
     },
-    /// Run the checks of the doctor on the database, and print the repair of each problem
+    /// Report what prevents jobs from running, and what repairs it
     ///
-    /// They examine the schema, indexes, settings, old transactions, dead workers and late jobs. The command fails if
-    /// they find an error, and not if they find only warnings. It changes nothing.
+    /// It examines this program, with the options of `run`, and the database: the schema, the settings, queues, kinds
+    /// and schedules that no live worker serves, late jobs, dead workers and old transactions. While no worker is
+    /// alive, it compares the waiting jobs with this program. It fails if it finds an error, and not if it finds only
+    /// warnings. It changes nothing.
     Doctor(DoctorArgs),
     /// Print the number of jobs of each queue and kind, and the workers
     ///
@@ -239,38 +240,6 @@ pub(super) enum Command {
     },
 }
 
-#[derive(Clone, Copy, Debug, Subcommand)]
-pub(super) enum MigrateAction {
-    /// Apply every version that is missing; the default
-    Up,
-    /// Revert the newest version. Reverting the first one deletes all jobs
-    Down {
-        /// Delete jobs that wait or run, even if workers are alive
-        #[arg(long)]
-        delete_jobs: bool,
-    },
-    /// Print which versions are applied
-    Status,
-    /// Print the SQL of all versions, to apply it by hand. Needs no database
-    Sql(BackendArgs),
-    /// Print the SQL that creates two PostgreSQL roles, one that may only enqueue and one for workers, and grants their
-    /// privileges. Needs no database
-    Roles,
-}
-
-#[derive(Debug, Subcommand)]
-pub(super) enum MigrationsAction {
-    /// Write each version as a Diesel migration folder into DIR, for `diesel migration run`. Needs no database
-    ///
-    /// Repeating it after an upgrade adds the new versions only; a folder whose files differ is never overwritten.
-    Copy {
-        /// Your Diesel migrations directory; it must exist
-        dir: PathBuf,
-        #[command(flatten)]
-        backend: BackendArgs,
-    },
-}
-
 impl Command {
     /// Whether the command reports its database itself. `run` logs it after it has installed its signal handlers. For a
     /// worker process of the load test, the parent process has printed it.
@@ -290,7 +259,7 @@ impl Command {
             Self::Bench { .. } => false,
             #[cfg(not(feature = "dashboard"))]
             Self::Dashboard { .. } => false,
-            Self::Completions(_) | Self::Man(_) => false,
+            Self::Check { .. } | Self::Completions(_) | Self::Man(_) => false,
             Self::Import(args) => args.needs_database(),
             Self::Migrations { action: MigrationsAction::Copy { .. } } => false,
             Self::Migrate { action } => !matches!(action, Some(MigrateAction::Sql(_) | MigrateAction::Roles)),

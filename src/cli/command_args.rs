@@ -8,8 +8,42 @@ use clap_complete::Shell;
 use diesel_jobs_core::Happened;
 
 use super::actor_args::Who;
+use super::backend_args::BackendArgs;
 use super::duration;
 use super::parse::{entry, positive};
+use super::run_args::RunArgs;
+
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub(super) enum MigrateAction {
+    /// Apply every version that is missing; the default
+    Up,
+    /// Revert the newest version. Reverting the first one deletes all jobs
+    Down {
+        /// Delete jobs that wait or run, even if workers are alive
+        #[arg(long)]
+        delete_jobs: bool,
+    },
+    /// Print which versions are applied
+    Status,
+    /// Print the SQL of all versions, to apply it by hand. Needs no database
+    Sql(BackendArgs),
+    /// Print the SQL that creates two PostgreSQL roles, one that may only enqueue and one for workers, and grants their
+    /// privileges. Needs no database
+    Roles,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum MigrationsAction {
+    /// Write each version as a Diesel migration folder into DIR, for `diesel migration run`. Needs no database
+    ///
+    /// Repeating it after an upgrade adds the new versions only; a folder whose files differ is never overwritten.
+    Copy {
+        /// Your Diesel migrations directory; it must exist
+        dir: PathBuf,
+        #[command(flatten)]
+        backend: BackendArgs,
+    },
+}
 
 #[derive(Debug, Args)]
 pub(super) struct FreezeArgs {
@@ -29,7 +63,8 @@ pub(super) struct ThawArgs {
     pub(super) who: Who,
 }
 
-#[derive(Clone, Copy, Debug, Args)]
+/// The options of `doctor`: its own, and those of the worker whose program it examines.
+#[derive(Debug, Args)]
 pub(super) struct DoctorArgs {
     /// Report due jobs that have waited longer than this
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration::parse_positive)]
@@ -37,6 +72,11 @@ pub(super) struct DoctorArgs {
     /// Report transactions that have been open longer than this
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = duration::parse_positive)]
     pub(super) transaction: Duration,
+    /// Compare the waiting jobs and schedules with this program instead of the live workers, as if it had replaced them
+    #[arg(long)]
+    pub(super) before_deploy: bool,
+    #[command(flatten)]
+    pub(super) run: RunArgs,
 }
 
 #[derive(Debug, Subcommand)]

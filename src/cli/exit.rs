@@ -11,7 +11,7 @@ use diesel_jobs_core::{StorageError, WorkerError};
 pub(super) enum Exit {
     /// The command succeeded, or the worker drained after a stop request.
     Fine = 0,
-    /// The command failed, was interrupted, or was refused for a job. `check` or `doctor` found an error.
+    /// The command failed, was interrupted, or was refused for a job. `doctor` found an error.
     Failed = 1,
     /// An option, an environment variable or the database's URL is invalid. clap uses the same code.
     Usage = 2,
@@ -25,7 +25,7 @@ pub(super) enum Exit {
 pub(super) const HELP: &str = "\
 Exit codes:
   0  fine (a worker that was asked to stop and did)
-  1  the command failed, was interrupted, or was refused for a job; `check` or `doctor` found an error
+  1  the command failed, was interrupted, or was refused for a job; `doctor` found an error
   2  an option, an environment variable or the database URL is not understood
   3  the database cannot be reached
   4  the schema is missing, older or newer than this program

@@ -11,8 +11,8 @@ use super::exit;
 
 /// The commands, by what they are for.
 const GROUPS: [(&str, &[&str]); 6] = [
-    ("Run jobs", &["run", "check", "migrate", "migrations"]),
-    ("See what happens", &["stats", "top", "tail", "list", "show", "why", "failures", "doctor"]),
+    ("Run jobs", &["run", "doctor", "migrate", "migrations"]),
+    ("See what happens", &["stats", "top", "tail", "list", "show", "why", "failures"]),
     (
         "Act on jobs",
         &[

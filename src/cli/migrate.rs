@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::app::App;
 use super::backend_args::BackendArgs;
-use super::command::MigrateAction;
+use super::command_args::MigrateAction;
 use super::database;
 use super::exit::{CliError, Exit};
 use super::output::{self, Align, Table};

@@ -9,7 +9,7 @@ use diesel_jobs_storage::migrations::{self, Migration};
 use serde::Serialize;
 
 use super::app::App;
-use super::command::MigrationsAction;
+use super::command_args::MigrationsAction;
 use super::exit::{CliError, Exit};
 use super::output;
 

@@ -11,7 +11,7 @@
 //! | exit code | meaning |
 //! |--:|---|
 //! | 0 | fine; also a worker that was asked to stop and did |
-//! | 1 | the command failed, was interrupted, or was refused for a job; `check` or `doctor` found an error |
+//! | 1 | the command failed, was interrupted, or was refused for a job; `doctor` found an error |
 //! | 2 | an option, an environment variable or the database URL is not understood |
 //! | 3 | the database cannot be reached |
 //! | 4 | the schema is missing, older or newer than this program |
@@ -26,7 +26,6 @@ mod backend_args;
 #[cfg(feature = "bench")]
 mod bench;
 mod cancel_backlog;
-mod check;
 mod command;
 mod command_args;
 mod completions;
@@ -92,8 +91,8 @@ use diesel_jobs_storage::Backend;
 
 use self::app::{App, BoxError, Setup};
 use self::args::Cli;
-use self::command::{Command, MigrateAction};
-use self::command_args::EnvironmentAction;
+use self::command::Command;
+use self::command_args::{EnvironmentAction, MigrateAction};
 use self::exit::{CliError, Exit};
 use self::kinds::KindsAction;
 use self::limits::LimitsAction;
@@ -113,7 +112,7 @@ pub fn main() -> ExitCode {
 }
 
 /// Like [`main`], for a worker that needs more than its registered jobs. `setup` sets the state, the queues and the
-/// limits of the builder. Options and environment variables override what it sets. Only `run` and `check` call it.
+/// limits of the builder. Options and environment variables override what it sets. Only `run` and `doctor` call it.
 ///
 /// ```no_run
 /// # #[derive(Clone)] struct Mailer;
@@ -166,7 +165,7 @@ fn parse() -> Cli {
         help::grouped()
             .error(
                 ErrorKind::ArgumentConflict,
-                "write the options of `run` and `check` after the command: `run --queues mail`",
+                "write the options of `run` and `doctor` after the command: `run --queues mail`",
             )
             .exit();
     }
@@ -226,7 +225,10 @@ async fn execute(command: Command, app: App<'_>) -> Result<Exit, CliError> {
         Command::Run(args) => run::run(app, &args).await,
         Command::Migrate { action } => migrate::migrate(&app, action.unwrap_or(MigrateAction::Up)).await,
         Command::Migrations { action } => migrations::migrations(&app, &action),
-        Command::Check(args) => check::check(app, &args).await,
+        Command::Check { .. } => Err(CliError::usage(
+            "`check` and `doctor` are one command: write `worker doctor`, and `worker doctor --before-deploy` to examine a program before \
+             it replaces the live workers",
+        )),
         Command::List(args) => list::list(&app, &args).await,
         Command::Show { id, backtraces } => show::show(&app, id, backtraces).await,
         Command::Retry(args) => act::act(&app, Action::Retry, &args).await,
@@ -247,7 +249,7 @@ async fn execute(command: Command, app: App<'_>) -> Result<Exit, CliError> {
         Command::Completions(args) => completions::completions(&args),
         Command::Man(args) => completions::man(&args),
         Command::Why { id } => why::why(&app, id).await,
-        Command::Doctor(args) => doctor::doctor(&app, args).await,
+        Command::Doctor(args) => doctor::doctor(app, &args).await,
         Command::Stats => stats::stats(&app).await,
         Command::Tail(args) => tail::tail(&app, &args).await,
         #[cfg(feature = "top")]

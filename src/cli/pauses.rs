@@ -1,4 +1,4 @@
-//! The pauses of queues and kinds, as `stats`, `list`, `show` and `check` mention them.
+//! The pauses of queues and kinds, as `stats`, `list` and `show` mention them.
 
 use diesel_jobs_core::storage::{KindSettings, Operator, Pause, QueueSettings, StorageResult};
 use serde::Serialize;
@@ -20,11 +20,6 @@ impl Paused {
     pub(super) fn text(&self) -> String {
         let Self { what, name, pause } = self;
         output::printable(&format!("{what} `{name}` is {pause}; to continue: `worker {what}s resume {name}`"))
-    }
-
-    /// The code of a finding.
-    pub(super) fn code(&self) -> &'static str {
-        if self.what == "queue" { "queue_paused" } else { "kind_paused" }
     }
 
     fn concerns(&self, queue: &str, kind: &str) -> bool {

@@ -10,12 +10,17 @@ use super::help;
 /// The beginning of the names.
 const OURS: &str = "JOBS_";
 
-/// Warns of each such variable. Its value is not printed.
+/// Logs a warning of each such variable.
 pub(super) fn say() {
-    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    for warning in warnings(names, &known(&help::command())) {
+    for warning in of_this_process() {
         tracing::warn!(target: "diesel_jobs", "{warning}");
     }
+}
+
+/// Returns a warning of each such variable. Its value is not in the text.
+pub(super) fn of_this_process() -> Vec<String> {
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    warnings(names, &known(&help::command()))
 }
 
 fn warnings(names: impl Iterator<Item = String>, known: &BTreeSet<String>) -> Vec<String> {

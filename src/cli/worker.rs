@@ -1,4 +1,4 @@
-//! Builds the worker that `run` starts and that `check` examines: the program's set-up, overridden by the options.
+//! Builds the worker that `run` starts and that `doctor` examines: the program's set-up, overridden by the options.
 
 use std::sync::Arc;
 

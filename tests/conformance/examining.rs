@@ -13,7 +13,7 @@ use crate::bench::{
 use crate::fixture::Fixture;
 
 pub(crate) async fn found(db: &Database, check: &str) -> Vec<Finding> {
-    let findings = db.operator.examine(Objectives { oldest_due: MINUTE, ..Objectives::default() }).await.unwrap();
+    let findings = db.operator.examine(Objectives { oldest_due: MINUTE, ..Objectives::default() }, None).await.unwrap();
     let of_check: Vec<Finding> = findings.into_iter().filter(|one| one.check == check).collect();
     assert!(of_check.iter().all(|one| one.severity != Severity::Skipped), "{of_check:?}");
     of_check
@@ -44,7 +44,7 @@ async fn sql<F: Fixture>(f: &F, sql: &str) {
 pub(crate) async fn a_fresh_database_has_no_error<F: Fixture>(f: F) {
     worker(f.database()).await;
     enqueue(&f, job()).await;
-    let findings = f.database().operator.examine(Objectives::default()).await.unwrap();
+    let findings = f.database().operator.examine(Objectives::default(), None).await.unwrap();
     // Settings and transactions of the server belong to all tests.
     let others = ["old_transaction", "setting", "connections"];
     let of_ours: Vec<&Finding> = findings.iter().filter(|one| !others.contains(&one.check)).collect();
@@ -54,7 +54,7 @@ pub(crate) async fn a_fresh_database_has_no_error<F: Fixture>(f: F) {
 pub(crate) async fn a_missing_schema_is_the_only_finding<F: Fixture>(f: F) {
     let db = f.database();
     db.migrator.down(diesel_jobs_storage::migrations::LiveJobs::Keep).await.unwrap();
-    let findings = db.operator.examine(Objectives::default()).await.unwrap();
+    let findings = db.operator.examine(Objectives::default(), None).await.unwrap();
     assert!(matches!(&findings[..], [Finding { check: "schema", severity: Severity::Error, .. }]), "{findings:?}");
     db.migrator.up().await.unwrap();
     none(db, "schema").await;
@@ -74,7 +74,13 @@ pub(crate) async fn a_dropped_index_is_created_again<F: Fixture>(f: F) {
 pub(crate) async fn jobs_that_no_worker_can_run_are_reported<F: Fixture>(f: F) {
     let db = f.database();
     enqueue(&f, with(|job| job.queue = "mail".into())).await;
+    let alone = one(db, "no_worker").await;
+    assert!(alone.what.ends_with("no worker is alive. Queues: `mail`"), "{alone:?}");
+    assert_eq!((alone.severity, &*alone.repair), (Severity::Warning, "worker run"));
+    let other = worker(db).await;
     assert!(one(db, "unserved_queue").await.repair.contains("--queues mail"));
+    none(db, "no_worker").await;
+    db.storage.deregister(other).await.unwrap();
     let id = WorkerId::generate();
     let serves = |kinds: &[&str]| WorkerInfo {
         queues: vec!["mail".to_owned()],

@@ -251,7 +251,7 @@ pub(crate) async fn halted_sequences_are_a_finding<F: Fixture>(f: F) {
     let ordered = || job().rule(Sequence::new("orders").key("it's").on_discard(OnDiscard::Halt)).unwrap();
     let ids = enqueue_all(&f, vec![ordered(), ordered()]).await;
     let found = async || {
-        let found = operator.examine(diesel_jobs_core::storage::Objectives::default()).await.unwrap();
+        let found = operator.examine(diesel_jobs_core::storage::Objectives::default(), None).await.unwrap();
         found.into_iter().filter(|finding| finding.check == "halted_sequence").collect::<Vec<_>>()
     };
     assert_eq!(admit(db).await, 1);
@@ -276,7 +276,7 @@ pub(crate) async fn halted_sequences_are_a_finding<F: Fixture>(f: F) {
         false => format!("update {} set due_at = due_at - 3600000000 where id = {}", F::table("job"), ids[1]),
     };
     f.client().await.execute(&hour_ago).await.unwrap();
-    let all = operator.examine(diesel_jobs_core::storage::Objectives::default()).await.unwrap();
+    let all = operator.examine(diesel_jobs_core::storage::Objectives::default(), None).await.unwrap();
     assert!(all.iter().all(|finding| finding.check != "oldest_held"), "{all:?}");
     operator.act(&diesel_jobs_core::storage::Action::Delete, &ids[..1], "ann").await.unwrap();
     assert!(found().await[0].repair.starts_with("worker sequences skip"), "a job that is gone cannot be retried");

@@ -71,7 +71,7 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
                 if found.refused > 0 {
                     tracing::error!(
                         target: "diesel_jobs", { refused = found.refused },
-                        "the database refused to make held jobs available; on PostgreSQL they are in jobs.dead_letter, on SQLite they are discarded; `worker check` says what to do");
+                        "the database refused to make held jobs available; on PostgreSQL they are in jobs.dead_letter, on SQLite they are discarded; `worker doctor` says what to do");
                 }
                 left_out = telemetry::left_out(left_out, found.failures);
                 let end = async |found: bool, end| {

@@ -3,7 +3,7 @@
 //!
 //! A schedule ticks while there is a worker whose code declares it. No worker removes a row that its own code does not
 //! declare. The row may belong to a newer version, or to an older one whose workers still run. So a schedule that was
-//! removed from the code ends with the last worker that declares it, and `check` names the remaining row.
+//! removed from the code ends with the last worker that declares it, and `worker doctor` names the remaining row.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,8 +1,10 @@
 //! What is wrong with a database, and the statements that repair it.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use super::StorageResult;
@@ -76,9 +78,37 @@ impl Default for Objectives {
     }
 }
 
+/// What a worker of one program serves. The doctor compares waiting jobs and schedules with the live workers, and with
+/// this program if no worker claims jobs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Program {
+    /// The queues that it serves.
+    pub queues: BTreeSet<String>,
+    /// The kinds that it has handlers for.
+    pub kinds: BTreeSet<String>,
+    /// Whether to compare as if this program had replaced all live workers, as a deploy does.
+    pub replaces_workers: bool,
+}
+
+/// The jobs of a queue and kind that wait, also those that wait for their time or their limits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitingJobs {
+    /// The queue.
+    pub queue: String,
+    /// The kind.
+    pub kind: String,
+    /// How many.
+    pub jobs: i64,
+    /// How many of them are due and wait for no limit.
+    pub due: i64,
+    /// Since when the oldest of these waits.
+    pub oldest_due: Option<DateTime<Utc>>,
+}
+
 /// The doctor: its checks find what is wrong with a database. They change nothing.
 #[async_trait]
 pub trait Doctor: Send + Sync + 'static {
     /// Runs all checks, and returns what they have found, errors first. A check that fails is reported as skipped.
-    async fn examine(&self, objectives: Objectives) -> StorageResult<Vec<Finding>>;
+    /// Without a `program`, jobs are compared with the live workers only.
+    async fn examine(&self, objectives: Objectives, program: Option<&Program>) -> StorageResult<Vec<Finding>>;
 }

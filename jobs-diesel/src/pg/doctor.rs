@@ -6,12 +6,18 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use diesel::sql_types::{Bool, Text};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
-use diesel_jobs_core::health_checks;
-use diesel_jobs_core::storage::{Doctor, Finding, Objectives, Severity, Storage as _, StorageResult, StoredSchedules};
+use diesel_jobs_core::Freeze;
+use diesel_jobs_core::health_checks::{self, Waiting};
+use diesel_jobs_core::storage::{
+    Doctor, Finding, Objectives, Operator as _, Program, RuntimeSettings as _, Severity, Storage as _, StorageResult,
+    StoredSchedules,
+};
 use futures_util::StreamExt as _;
 
-use super::queries::doctor::{CHECKS, CHECKS_FROM_15, NOTIFICATIONS, examine, schema_objects::schema_objects};
-use super::queries::session;
+use super::queries::doctor::{
+    CHECKS, CHECKS_FROM_15, NOTIFICATIONS, examine, schema_objects::schema_objects, waiting::waiting,
+};
+use super::queries::{installation, session};
 use super::{PgStorage, drift, language, migrate, run, unavailable};
 use crate::error::storage_error;
 
@@ -47,7 +53,7 @@ fn skipped(check: &'static str, problem: impl std::fmt::Display) -> Finding {
 
 #[async_trait]
 impl Doctor for PgStorage {
-    async fn examine(&self, objectives: Objectives) -> StorageResult<Vec<Finding>> {
+    async fn examine(&self, objectives: Objectives, program: Option<&Program>) -> StorageResult<Vec<Finding>> {
         if let Err(problem) = run!(self, "check_server", conn => migrate::check_server(conn))? {
             return Ok(vec![Finding::error(
                 "server",
@@ -56,11 +62,22 @@ impl Doctor for PgStorage {
             )]);
         }
         let applied = run!(self, "check_schema", conn => migrate::applied(conn))?;
-        if let Err(problem) = migrate::check(&applied) {
-            return Ok(vec![Finding::error("schema", problem.to_string(), "worker migrate")]);
+        if let Some(finding) = migrate::finding(&applied) {
+            return Ok(vec![finding]);
         }
         let mut findings = Vec::new();
         let mut conn = self.connector.connect().await.map_err(unavailable)?;
+        let installation = run!(self, "installation", conn => installation::installation(conn))?;
+        findings.extend(installation.standby.then(standby));
+        let limit = self.stopwatch().limit(LIMIT);
+        match tokio::time::timeout(limit, jobs(self, &mut conn, installation.frozen, objectives, program)).await {
+            Ok(Ok(found)) => findings.extend(found),
+            Ok(Err(problem)) => findings.push(skipped("unserved_queue", problem)),
+            Err(_) => {
+                findings.push(skipped("unserved_queue", format!("it took longer than {LIMIT:?}")));
+                conn = self.connector.connect().await.map_err(unavailable)?;
+            }
+        }
         let from_15 = if is_15_or_newer(&mut conn).await.map_err(storage_error)? { CHECKS_FROM_15 } else { &[] };
         for check in CHECKS.iter().chain(from_15) {
             match tokio::time::timeout(self.stopwatch().limit(LIMIT), examine(&mut conn, check, objectives)).await {
@@ -80,12 +97,15 @@ impl Doctor for PgStorage {
             Ok(found) => findings.extend(found),
             Err(problem) => findings.push(skipped("clock_skew", problem)),
         }
-        match self.schedules(&[]).await {
-            Ok(StoredSchedules { all, now, .. }) => findings.extend(health_checks::schedules(&all, now, removal)),
+        match schedules(self, program).await {
+            Ok(found) => findings.extend(found),
             Err(problem) => findings.push(skipped("schedule", problem)),
         }
-        // Workers are not notified while that queue is well filled, and when it is full no session can notify.
-        if !findings.iter().any(|one| one.check == NOTIFICATIONS && one.severity == Severity::Error) {
+        // Workers are not notified while that queue is well filled, and when it is full no session can notify. On a
+        // standby nobody can listen.
+        if !installation.standby
+            && !findings.iter().any(|one| one.check == NOTIFICATIONS && one.severity == Severity::Error)
+        {
             match listens(self, &mut conn).await {
                 Ok(found) => findings.extend(found),
                 Err(problem) => findings.push(skipped("listen", problem)),
@@ -98,6 +118,35 @@ impl Doctor for PgStorage {
         findings.sort_by_key(|finding| finding.severity);
         Ok(findings)
     }
+}
+
+fn standby() -> Finding {
+    Finding::error(
+        "standby",
+        "the server is a standby, which takes no writes: nothing is claimed there",
+        "set DATABASE_URL to the primary, or list all hosts and add target_session_attrs=read-write",
+    )
+}
+
+/// The waiting jobs that nobody runs.
+async fn jobs(
+    storage: &PgStorage,
+    conn: &mut AsyncPgConnection,
+    frozen: Option<Freeze>,
+    objectives: Objectives,
+    program: Option<&Program>,
+) -> Result<Vec<Finding>, Problem> {
+    let jobs = waiting(conn).await?;
+    let now: DateTime<Utc> = diesel::select(clock_timestamp()).get_result(conn).await?;
+    let (workers, queues, kinds) = (storage.workers().await?, storage.queues().await?, storage.kinds().await?);
+    let found = Waiting { jobs, workers, queues, kinds, frozen };
+    Ok(health_checks::waiting(&found, objectives.oldest_due, program, now))
+}
+
+/// The schedules that do not tick.
+async fn schedules(storage: &PgStorage, program: Option<&Program>) -> StorageResult<Vec<Finding>> {
+    let StoredSchedules { all, now, .. } = storage.schedules(&[]).await?;
+    Ok(health_checks::schedules(&all, &storage.workers().await?, program, now, removal))
 }
 
 async fn is_15_or_newer(conn: &mut AsyncPgConnection) -> diesel::QueryResult<bool> {

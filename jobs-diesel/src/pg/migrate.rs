@@ -7,7 +7,7 @@ use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Bool, Text};
 use diesel_async::{AsyncConnection, AsyncPgConnection};
 use diesel_jobs_core::StorageError;
-use diesel_jobs_core::storage::StorageResult;
+use diesel_jobs_core::storage::{Finding, StorageResult};
 use futures_util::future::BoxFuture;
 
 use super::schema::schema_migration;
@@ -165,6 +165,11 @@ fn down<C: AsyncConnection<Backend = Pg>>(
 /// Returns an error of one line that says what to do, unless this program can serve the schema.
 pub(crate) fn check(rows: &[Applied]) -> StorageResult<()> {
     ledger::check(POSTGRES, rows)
+}
+
+/// What the doctor says if this program cannot serve the schema.
+pub(crate) fn finding(rows: &[Applied]) -> Option<Finding> {
+    ledger::finding(POSTGRES, rows)
 }
 
 #[async_trait]

@@ -81,7 +81,7 @@ fn tell(gone: &[Row]) -> bool {
         tracing::error!(
             target: "diesel_jobs", { job.id = id,
             job.kind = kind,
-            reason }, "a job was set apart in jobs.dead_letter; `worker check` says what to do");
+            reason }, "a job was set apart in jobs.dead_letter; `worker doctor` says what to do");
     }
     !gone.is_empty()
 }

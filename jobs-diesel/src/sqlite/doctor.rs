@@ -4,16 +4,19 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use diesel::connection::Connection as _;
-use diesel::{QueryResult, SqliteConnection};
-use diesel_jobs_core::health_checks;
-use diesel_jobs_core::storage::{Doctor, Finding, Objectives, StorageResult};
+use diesel::{QueryResult, RunQueryDsl as _, SqliteConnection};
+use diesel_jobs_core::health_checks::{self, Waiting};
+use diesel_jobs_core::storage::{Doctor, Finding, Objectives, Program, StorageResult};
 
 use crate::sqlite::operator::SqliteOperator;
 use crate::sqlite::queries::doctor::{
     CHECKS, examine,
     schema_objects::{SchemaObject, schema_objects},
+    waiting::waiting,
 };
-use crate::sqlite::queries::schedule;
+use crate::sqlite::queries::{installation, pause, schedule, worker};
+use crate::sqlite::time::Now;
+use crate::sqlite::types::Instant;
 use crate::sqlite::{file_system, migrate};
 
 /// A write-ahead log of more bytes than this is not emptied any more.
@@ -21,30 +24,49 @@ const LONGEST_LOG: u64 = 64 * 1024 * 1024;
 
 #[async_trait]
 impl Doctor for SqliteOperator {
-    async fn examine(&self, objectives: Objectives) -> StorageResult<Vec<Finding>> {
-        if let Err(problem) = self.reader.run(migrate::check).await {
-            return Ok(vec![Finding::error("schema", problem.to_string(), "worker migrate")]);
+    async fn examine(&self, objectives: Objectives, program: Option<&Program>) -> StorageResult<Vec<Finding>> {
+        if let Some(finding) = self.reader.run(migrate::finding).await? {
+            return Ok(vec![finding]);
         }
-        let file: Arc<str> = self.file.clone();
+        let (file, program): (Arc<str>, _) = (self.file.clone(), program.cloned());
         // Not in one transaction: in a damaged file its commit may fail, and all findings would be lost.
-        let mut findings = self.reader.run(move |conn| Ok(all(conn, &file, objectives))).await?;
+        let mut findings = self.reader.run(move |conn| Ok(all(conn, &file, objectives, program.as_ref()))).await?;
         findings.sort_by_key(|finding| finding.severity);
         Ok(findings)
     }
 }
 
-fn all(conn: &mut SqliteConnection, file: &str, objectives: Objectives) -> Vec<Finding> {
+fn all(conn: &mut SqliteConnection, file: &str, objectives: Objectives, program: Option<&Program>) -> Vec<Finding> {
     let mut findings = Vec::new();
+    add(&mut findings, "unserved_queue", jobs(conn, objectives, program));
     for check in CHECKS {
         add(&mut findings, check.name, examine(conn, check, objectives));
     }
     let found = schema_objects(conn);
     add(&mut findings, "drift", found.and_then(|found| Ok(drift(&expected()?, &found))));
-    let schedules = schedule::schedules(conn);
-    add(&mut findings, "schedule", schedules.map(|(all, now)| health_checks::schedules(&all, now, removal)));
+    add(&mut findings, "schedule", schedules(conn, program));
     findings.extend(log_size(file));
     findings.extend(file_system(file));
     findings
+}
+
+/// The waiting jobs that nobody runs.
+fn jobs(conn: &mut SqliteConnection, objectives: Objectives, program: Option<&Program>) -> QueryResult<Vec<Finding>> {
+    let found = Waiting {
+        jobs: waiting(conn)?,
+        workers: worker::list(conn)?,
+        queues: pause::queues(conn)?,
+        kinds: pause::kinds(conn)?,
+        frozen: installation::installation(conn)?.frozen,
+    };
+    let now: Instant = diesel::select(Now).get_result(conn)?;
+    Ok(health_checks::waiting(&found, objectives.oldest_due, program, now.0))
+}
+
+/// The schedules that do not tick.
+fn schedules(conn: &mut SqliteConnection, program: Option<&Program>) -> QueryResult<Vec<Finding>> {
+    let (all, now) = schedule::schedules(conn)?;
+    Ok(health_checks::schedules(&all, &worker::list(conn)?, program, now, removal))
 }
 
 /// The statement that removes a schedule.

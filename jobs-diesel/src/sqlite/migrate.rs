@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use diesel::connection::{LoadConnection, SimpleConnection};
 use diesel::prelude::*;
 use diesel::sqlite::Sqlite;
-use diesel_jobs_core::storage::StorageResult;
+use diesel_jobs_core::storage::{Finding, StorageResult};
 
 use crate::error::{MigrateError, storage_error};
 use crate::ledger::{self, Applied, missing, newest_applied};
@@ -110,4 +110,9 @@ pub(super) fn failed(migration: &'static Migration, error: diesel::result::Error
 /// Fails with one line of advice if this program cannot serve the schema.
 pub(super) fn check(conn: &mut SqliteConnection) -> StorageResult<()> {
     ledger::check(SQLITE, &applied(conn).map_err(storage_error)?)
+}
+
+/// What the doctor says if this program cannot serve the schema.
+pub(super) fn finding(conn: &mut SqliteConnection) -> StorageResult<Option<Finding>> {
+    Ok(ledger::finding(SQLITE, &applied(conn).map_err(storage_error)?))
 }

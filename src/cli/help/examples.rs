@@ -3,7 +3,6 @@
 /// The commands that every program has.
 pub(super) const OF_COMMANDS: &[(&str, &str)] = &[
     ("run", "worker run --queues mail=10,default=50"),
-    ("check", "worker check --queues mail"),
     ("migrate", "worker migrate status"),
     ("migrations", "worker migrations copy migrations"),
     ("stats", "worker stats"),
@@ -13,7 +12,7 @@ pub(super) const OF_COMMANDS: &[(&str, &str)] = &[
     ("show", "worker show 42"),
     ("why", "worker why 42"),
     ("failures", "worker failures --kind charge"),
-    ("doctor", "worker doctor --objective 1m"),
+    ("doctor", "worker doctor --before-deploy"),
     ("retry", "worker retry --state discarded --kind charge --dry-run"),
     ("run-now", "worker run-now --state scheduled --queue reports"),
     ("cancel", "worker cancel --kind send_newsletter --older-than 2h --yes"),

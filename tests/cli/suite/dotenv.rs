@@ -72,7 +72,7 @@ fn a_malformed_file_is_refused_with_its_line_and_without_its_values() {
 #[test]
 fn without_a_url_a_program_with_postgres_in_it_makes_no_file() {
     let scratch = Scratch::new();
-    for args in [&["migrate"][..], &["run"], &[], &["stats"], &["check"], &["bench"]] {
+    for args in [&["migrate"][..], &["run"], &[], &["stats"], &["doctor"], &["bench"]] {
         let run = worker("fixture-worker").args(args).in_dir(scratch.path()).run().exited(2);
         let run = run.complained(&[
             "DATABASE_URL is not set",

@@ -4,7 +4,7 @@ use fixture_app::{Charge, Greet, HOUR, Wait, WaitFor};
 use serde_json::Value;
 
 use crate::support::http::{address, await_searches};
-use crate::support::{Db, Gate, Run, worker};
+use crate::support::{Db, Findings, Gate, Run, worker};
 
 fn greet() -> Greet {
     Greet { name: "x".to_owned() }
@@ -38,13 +38,17 @@ on_each_database! {
         assert_eq!(state(&db, id), "available");
 
         // Each of these commands reports the freeze.
-        for (args, answer) in [(&["stats"][..], "frozen since"), (&["show", &id.to_string()], "frozen since"), (&["check"], "warning: the database is frozen since")] {
+        for (args, answer) in [(&["stats"][..], "frozen since"), (&["show", &id.to_string()], "frozen since")] {
             let text = db.run(args).succeeded().stdout;
             assert!(text.starts_with(answer) && text.contains("by anna: restored for ticket 7") && text.contains("worker thaw"), "{text}");
         }
         assert_eq!(db.json(&["stats"])["frozen"]["by"], "anna");
         assert_eq!(db.json(&["show", &id.to_string()])["frozen"]["reason"], "restored for ticket 7");
-        assert_eq!(db.json(&["check"])["findings"][0]["code"], "frozen");
+        let found = Findings::of(&db.run(&["doctor", "--json"]));
+        assert_eq!(found.checks(), ["warning:frozen"]);
+        let (what, repair) = found.one("frozen");
+        assert!(what.contains("by anna: restored for ticket 7"), "{what}");
+        assert_eq!(repair, "worker thaw");
 
         assert_eq!(as_anna(&db, &["thaw"]).succeeded().stdout, "thawed: workers claim again\n");
         db.await_state(id, "completed");
@@ -146,8 +150,8 @@ on_each_database! {
         db.await_state(db.enqueue(greet()), "completed");
         let mut named = db.start(&["--environment", "staging"]);
         named.await_line("`worker environment set staging` names the database");
-        let report = in_environment(&db, "staging", &["check", "--json"]).succeeded().json();
-        assert_eq!(report["findings"][0]["code"], "unnamed_database");
+        let found = Findings::of(&in_environment(&db, "staging", &["doctor", "--json"]));
+        assert_eq!(found.one("unnamed_database").1, "worker environment set staging");
     }
 
     fn workers_of_another_environment_do_not_start(db) {
@@ -159,8 +163,8 @@ on_each_database! {
         foreign.complained(&["belongs to the environment `production`", "this worker to `staging`", "worker environment set staging --cancel-jobs"]);
         let nameless = db.run(&[]).exited(1);
         nameless.complained(&["this worker names none", "JOBS_ENVIRONMENT=production", "--cancel-jobs"]);
-        for run in [in_environment(&db, "staging", &["check", "--json"]), db.run(&["check", "--json"])] {
-            assert_eq!(run.exited(1).json()["findings"][0]["code"], "environment");
+        for run in [in_environment(&db, "staging", &["doctor", "--json"]), db.run(&["doctor", "--json"])] {
+            assert!(Findings::of(&run).one("environment").0.contains("`production`"));
         }
         assert_eq!(state(&db, id), "available");
         let _own = db.start(&["--environment", "production"]);

@@ -15,7 +15,7 @@ fn help_lists_the_commands_in_groups_and_leaves_the_options_of_run_to_it() {
     let place = |text: &str| help.find(text).unwrap_or_else(|| panic!("{text:?} is missing: {help}"));
     let order = [
         "Run jobs:",
-        "  check ",
+        "  doctor ",
         "See what happens:",
         "  failures ",
         "Act on jobs:",

@@ -9,9 +9,9 @@ mod support;
 
 mod acting;
 mod bench;
-mod check;
 mod copy;
 mod dashboards;
+mod doctor;
 mod dotenv;
 mod down;
 mod flow_control;

@@ -91,7 +91,7 @@ fn commands_that_do_not_work_ignore_the_workers_variables() {
 
 #[test]
 fn an_option_of_run_before_another_command_is_not_swallowed() {
-    refused(&["--queues", "mail", "check"], &["after the command"]);
+    refused(&["--queues", "mail", "doctor"], &["after the command"]);
 }
 
 #[test]

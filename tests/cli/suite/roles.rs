@@ -3,7 +3,7 @@
 
 use fixture_app::Greet;
 
-use crate::support::{Db, worker};
+use crate::support::{Db, Findings, worker};
 
 #[test]
 fn the_printed_roles_enqueue_and_work() {
@@ -18,7 +18,7 @@ fn the_printed_roles_enqueue_and_work() {
     let as_role = |role: &str, args: &[&str]| worker("fixture-worker").args(args).env("DATABASE_URL", db.url_as(role));
     let id = db.enqueue_as(&enqueuer, Greet { name: "ada".repeat(2000) });
     as_role(&enqueuer, &["run"]).run().exited(1).complained(&["permission denied", "migrate roles"]);
-    as_role(&runner, &["check"]).run().exited(0);
+    assert_eq!(Findings::of(&as_role(&runner, &["doctor", "--json"]).run()).checks(), ["warning:no_worker"]);
     let mut process = as_role(&runner, &[]).start();
     db.await_state(id, "completed");
     process.await_line("worker started");

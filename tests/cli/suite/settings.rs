@@ -4,7 +4,7 @@ use fixture_app::{Charge, Greet, Wait, WaitFor};
 use serde_json::Value;
 
 use crate::support::http::{address, await_searches};
-use crate::support::{Db, Gate, Run, until, worker};
+use crate::support::{Db, Findings, Gate, Run, until, worker};
 
 fn greet() -> Greet {
     Greet { name: "x".to_owned() }
@@ -48,8 +48,8 @@ on_each_database! {
         assert_eq!(json(&db, &["show", &waiting.to_string()])["paused"][0]["by"], "ada");
         assert!(run(&db, &["stats"]).succeeded().stdout.starts_with("queue `mail` is paused"));
         assert_eq!(json(&db, &["stats"])["paused"][0]["name"], "mail");
-        let findings = json(&db, &["check"])["findings"].clone();
-        assert!(findings.as_array().unwrap().iter().any(|finding| finding["code"] == "queue_paused" && finding["level"] == "warning"), "{findings}");
+        let findings = Findings::of(&run(&db, &["doctor", "--json"])).checks();
+        assert_eq!(findings, ["warning:queue_paused"]);
         let listed = json(&db, &["queues"]);
         assert_eq!((&listed[1]["name"], &listed[1]["workers"], &listed[1]["total_slots"]), (&Value::from("mail"), &Value::from(1), &Value::from(2)));
         assert_eq!(state(&db, waiting), "available");
@@ -59,7 +59,7 @@ on_each_database! {
         assert_eq!(json(&db, &["queues", "resume", "mail"])["changed"], true);
         db.await_state(waiting, "completed");
         assert!(run(&db, &["queues", "resume", "mail"]).succeeded().stdout.contains("already: not paused"));
-        assert!(json(&db, &["check"])["findings"].as_array().unwrap().iter().all(|finding| finding["code"] != "queue_paused"));
+        assert!(Findings::of(&run(&db, &["doctor", "--json"])).checks().is_empty());
         assert!(run(&db, &["workers", "show", &id[..8]]).succeeded().stdout.contains("it runs nothing now"));
     }
 

@@ -36,14 +36,14 @@ fn a_standby_is_found_and_named() {
         |port: u16, args: &[&str]| worker("fixture-worker").args(args).env("DATABASE_URL", Server::url(port)).run();
     let port = server.launch(None, "").unwrap();
     run(port, &["migrate"]).succeeded();
-    assert_eq!(run(port, &["check"]).succeeded().stdout, "no problems\n");
+    assert_eq!(run(port, &["doctor"]).succeeded().stdout, "no problems\n");
     server.halt(Stop::Fast).unwrap();
 
     // It has no primary to follow, so it stays a standby.
     std::fs::write(server.home().join("data/standby.signal"), "").unwrap();
     server.launch(Some(port), "").unwrap();
-    let found = run(port, &["check"]).exited(1).stdout;
-    assert!(found.starts_with("error: the server is a standby, which takes no writes"), "{found}");
+    let found = run(port, &["doctor"]).exited(1).stdout;
+    assert!(found.starts_with("error[standby]: the server is a standby, which takes no writes"), "{found}");
     assert!(found.contains("target_session_attrs=read-write"), "{found}");
     assert_eq!(run(port, &["list"]).succeeded().stdout, "no job matches\n");
     run(port, &["run"]).exited(1).complained(&["target_session_attrs=read-write"]);

@@ -9,7 +9,7 @@ const NOBODY: &str = "postgres://me:s3cret@127.0.0.1:1/app";
 #[test]
 fn an_unreachable_server_ends_every_command_with_3_and_one_line_of_error() {
     let id = ["7"];
-    for args in [&["run"][..], &["check"], &["migrate"], &["migrate", "status"], &["list"], &["stats"]] {
+    for args in [&["run"][..], &["doctor"], &["migrate"], &["migrate", "status"], &["list"], &["stats"]] {
         unreachable(args);
     }
     for command in ["show", "retry", "cancel"] {

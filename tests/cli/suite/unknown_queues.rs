@@ -3,7 +3,7 @@
 use fixture_app::Greet;
 use jobs::Job as _;
 
-use crate::support::worker;
+use crate::support::{Findings, worker};
 
 on_each_database! {
     fn a_queue_known_only_from_sql_is_served_with_a_note(db) {
@@ -49,12 +49,12 @@ on_each_database! {
         worker.await_line("found waiting only other, which this program has no handler for");
     }
 
-    fn check_warns_of_it_before_a_deploy(db) {
+    fn the_doctor_warns_of_it_before_a_deploy(db) {
         let db = db.migrated();
-        let text = db.run(&["check", "--queues", "mial=3,mail,default"]).succeeded().stdout;
-        assert!(text.contains("queue `mial` is served, holds no job") && text.contains("did you mean `mail`?"), "{text}");
+        let found = |queues: &str| Findings::of(&db.run(&["doctor", "--json", "--queues", queues]));
+        let (what, repair) = found("mial=3,mail,default").one("unknown_queue");
+        assert!(what.starts_with("queue `mial` is served, holds no job") && repair.contains("did you mean `mail`?"), "{what}: {repair}");
         db.enqueue(Greet { name: "x".to_owned() }.queue("bulk"));
-        let text = db.run(&["check", "--queues", "bulk,mail,default"]).succeeded().stdout;
-        assert!(!text.contains("bulk"), "{text}");
+        assert_eq!(found("bulk,mail,default").checks(), ["warning:no_worker"]);
     }
 }

@@ -72,7 +72,7 @@ fn a_prepared_transaction_is_named_and_ended() {
         owner(&f).await.batch_execute(&prepare).await.unwrap();
         let objectives = Objectives { transaction: Duration::ZERO, ..Objectives::default() };
         let find = async || {
-            let findings = f.database().operator.examine(objectives).await.unwrap();
+            let findings = f.database().operator.examine(objectives, None).await.unwrap();
             findings.into_iter().find(|one| one.what.contains(&gid))
         };
         let ours = find().await.unwrap();
@@ -114,7 +114,7 @@ fn an_old_transaction_is_named_and_ended() {
         idle.batch_execute("set application_name = 'forgotten'; begin; select 1").await.unwrap();
         let objectives = Objectives { transaction: Duration::ZERO, ..Objectives::default() };
         let find = async || {
-            let findings = f.database().operator.examine(objectives).await.unwrap();
+            let findings = f.database().operator.examine(objectives, None).await.unwrap();
             findings.into_iter().find(|one| one.what.contains("forgotten"))
         };
         let ours = find().await.unwrap();
@@ -163,7 +163,7 @@ fn a_role_that_may_not_see_all_is_told_what_was_skipped() {
         owner.batch_execute(&format!("revoke select on jobs.payload from {role}")).await.unwrap();
         let (before, after) = f.url.split_once("tester@").unwrap();
         let db = open(&format!("{before}{role}@{after}")).await;
-        let findings = db.operator.examine(Objectives::default()).await.unwrap();
+        let findings = db.operator.examine(Objectives::default(), None).await.unwrap();
         let skipped: Vec<&str> =
             findings.iter().filter(|one| one.severity == Severity::Skipped).map(|one| one.check).collect();
         assert_eq!(skipped, ["old_transaction", "orphan"], "{findings:?}");

@@ -28,7 +28,7 @@ async fn a_database_that_cannot_hold_every_text_is_refused() {
         let db = open(&url).await;
         config(db.migrator.up().await.unwrap_err());
         config(db.storage.check_schema().await.unwrap_err());
-        let findings = db.operator.examine(Objectives::default()).await.unwrap();
+        let findings = db.operator.examine(Objectives::default(), None).await.unwrap();
         assert!(findings[0].severity == Severity::Error && findings[0].what.starts_with(&says), "{findings:?}");
 
         // As an application migrates.

@@ -62,7 +62,7 @@ impl Held {
     }
 
     async fn finding(&self, db: &Database) -> Vec<Finding> {
-        let findings = db.operator.examine(Objectives::default()).await.unwrap();
+        let findings = db.operator.examine(Objectives::default(), None).await.unwrap();
         findings.into_iter().filter(|one| one.check == "notification_queue" || one.check == "listen").collect()
     }
 }

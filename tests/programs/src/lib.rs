@@ -9,5 +9,5 @@ mod wait;
 pub use client::Client;
 pub use hyper::StatusCode;
 pub use migrations::assert_copies_are_current;
-pub use process::Process;
+pub use process::{Process, findings};
 pub use wait::{LIMIT, try_until, until};

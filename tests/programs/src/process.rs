@@ -13,6 +13,32 @@ const LAST_WORDS: usize = 20;
 /// How the names of the variables begin that the programs, libpq or Rocket read.
 const READ: [&str; 4] = ["JOBS_", "PG", "ROCKET_", "RUST_LOG"];
 
+/// Prepares a binary, without the variables of the caller's environment that it would read.
+fn command(binary: &str, database_url: &str) -> Command {
+    let mut command = Command::new(binary);
+    for (name, _) in std::env::vars_os() {
+        let read = |name: &str| READ.iter().any(|prefix| name.starts_with(prefix));
+        if name.to_str().is_some_and(read) {
+            command.env_remove(name);
+        }
+    }
+    command.env("DATABASE_URL", database_url);
+    command
+}
+
+/// Findings about the server of all tests: it has settings that are for tests only, and other tests use it.
+const OF_SERVER: [&str; 6] =
+    ["setting", "old_transaction", "connections", "notification_queue", "wraparound", "autovacuum"];
+
+/// What `doctor` of this worker finds in a database, apart from what it says of the server.
+pub fn findings(worker: &str, database_url: &str) -> Vec<String> {
+    let run = command(worker, database_url).args(["doctor", "--json"]).stderr(Stdio::inherit()).output().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    let findings = report["findings"].as_array().expect("a list of findings");
+    let of_others = findings.iter().filter(|one| OF_SERVER.iter().all(|check| one["check"] != *check));
+    of_others.map(ToString::to_string).collect()
+}
+
 /// A running process. It is killed if the test ends first.
 #[derive(Debug)]
 pub struct Process {
@@ -24,14 +50,8 @@ pub struct Process {
 impl Process {
     /// Starts a binary on a database, without the variables of the caller's environment that it would read.
     pub fn start(binary: &str, database_url: &str, args: &[&str], env: &[(&str, &str)]) -> Self {
-        let mut command = Command::new(binary);
-        for (name, _) in std::env::vars_os() {
-            let read = |name: &str| READ.iter().any(|prefix| name.starts_with(prefix));
-            if name.to_str().is_some_and(read) {
-                command.env_remove(name);
-            }
-        }
-        command.env("DATABASE_URL", database_url).envs(env.iter().copied()).args(args);
+        let mut command = command(binary, database_url);
+        command.envs(env.iter().copied()).args(args);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let stderr = child.stderr.take().expect("it was asked for");
         let log = Arc::default();

@@ -79,7 +79,7 @@ support::on_postgres! {
 /// The repair is for the session's role, because before version 15 of PostgreSQL there is no privilege for a setting.
 async fn the_doctor_names_a_language_that_it_cannot_change(db: Db) {
     let language = async |db: &Db| {
-        let findings = db.database().operator.examine(Objectives::default()).await.unwrap();
+        let findings = db.database().operator.examine(Objectives::default(), None).await.unwrap();
         findings.into_iter().find(|one| one.check == "language")
     };
     assert_eq!(language(&db).await, None);

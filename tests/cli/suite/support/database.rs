@@ -99,6 +99,22 @@ impl Db {
         }
     }
 
+    /// Ten minutes, as an expression of the database.
+    pub(crate) fn ten_minutes(&self) -> &'static str {
+        match self.home {
+            Home::Sqlite { .. } => "600000000",
+            Home::Postgres { .. } => "interval '10 minutes'",
+        }
+    }
+
+    /// A list of one name, as an expression of the database.
+    pub(crate) fn one_name(&self, name: &str) -> String {
+        match self.home {
+            Home::Sqlite { .. } => format!("'[\"{name}\"]'"),
+            Home::Postgres { .. } => format!("array['{name}']"),
+        }
+    }
+
     /// Enqueues on a connection of the backend, as an application does.
     pub(crate) fn enqueue(&self, job: impl Enqueue) -> i64 {
         let JobId(id) = match &self.home {

@@ -1,6 +1,7 @@
 //! The tests' databases and processes, and waiting with a limit.
 
 mod database;
+mod doctor;
 pub(crate) mod exposition;
 mod gate;
 pub(crate) mod http;
@@ -12,6 +13,7 @@ use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 pub(crate) use database::{Db, Scratch, on_postgres};
+pub(crate) use doctor::Findings;
 pub(crate) use gate::Gate;
 pub(crate) use process::{Prepared, Run, Running, worker};
 pub(crate) use terminal::Terminal;

@@ -11,19 +11,18 @@ mod crashes;
 mod halted;
 mod heartbeats;
 mod indexes;
-mod kinds;
 mod leases;
 mod notifications;
-mod oldest;
 mod oldest_held;
 mod orphans;
 mod pruner;
 mod publications;
-mod queues;
 mod rights;
 pub(crate) mod schema_objects;
+mod set_apart;
 mod settings;
 mod transactions;
+pub(crate) mod waiting;
 mod wraparound;
 
 pub(crate) use self::notifications::NOTIFICATIONS;
@@ -47,10 +46,8 @@ pub(crate) const CHECKS: &[Check] = &[
     rights::CHECK,
     indexes::CHECK,
     publications::CHECK,
-    queues::CHECK,
-    kinds::CHECK,
+    set_apart::CHECK,
     leases::CHECK,
-    oldest::CHECK,
     oldest_held::CHECK,
     halted::CHECK,
     admission::CHECK,

@@ -1,21 +1,21 @@
 //! Large arguments, outputs and failures of jobs that do not exist, and unique keys without effect. Statements of
-//! others have deleted the jobs.
+//! others have deleted the jobs. Those of a job that was set apart are still needed: it can be put back.
 
 use super::Check;
 
 pub(super) const CHECK: Check = Check {
     name: "orphan",
     sql: r"select 'warning' as severity, format('%s row(s) of jobs.%s belong to no job', rows, name) as what,
-       format('delete from jobs.%s o where not exists (select from jobs.ready where id = o.job_id) and not exists (select from jobs.held where id = o.job_id) and not exists (select from jobs.running where id = o.job_id) and not exists (select from jobs.finished where id = o.job_id)', name) as repair
+       format('delete from jobs.%s o where not exists (select from jobs.ready where id = o.job_id) and not exists (select from jobs.held where id = o.job_id) and not exists (select from jobs.running where id = o.job_id) and not exists (select from jobs.finished where id = o.job_id) and not exists (select from jobs.dead_letter where id = o.job_id)', name) as repair
 from (
     select 'payload' as name, count(*) as rows from jobs.payload o
-    where not exists (select from jobs.ready where id = o.job_id) and not exists (select from jobs.held where id = o.job_id) and not exists (select from jobs.running where id = o.job_id) and not exists (select from jobs.finished where id = o.job_id)
+    where not exists (select from jobs.ready where id = o.job_id) and not exists (select from jobs.held where id = o.job_id) and not exists (select from jobs.running where id = o.job_id) and not exists (select from jobs.finished where id = o.job_id) and not exists (select from jobs.dead_letter where id = o.job_id)
     union all
     select 'output', count(*) from jobs.output o
-    where not exists (select from jobs.ready where id = o.job_id) and not exists (select from jobs.held where id = o.job_id) and not exists (select from jobs.running where id = o.job_id) and not exists (select from jobs.finished where id = o.job_id)
+    where not exists (select from jobs.ready where id = o.job_id) and not exists (select from jobs.held where id = o.job_id) and not exists (select from jobs.running where id = o.job_id) and not exists (select from jobs.finished where id = o.job_id) and not exists (select from jobs.dead_letter where id = o.job_id)
     union all
     select 'job_error', count(*) from jobs.job_error o
-    where not exists (select from jobs.ready where id = o.job_id) and not exists (select from jobs.held where id = o.job_id) and not exists (select from jobs.running where id = o.job_id) and not exists (select from jobs.finished where id = o.job_id)
+    where not exists (select from jobs.ready where id = o.job_id) and not exists (select from jobs.held where id = o.job_id) and not exists (select from jobs.running where id = o.job_id) and not exists (select from jobs.finished where id = o.job_id) and not exists (select from jobs.dead_letter where id = o.job_id)
 ) orphans
 where rows > 0
 union all

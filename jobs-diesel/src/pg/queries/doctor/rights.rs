@@ -11,7 +11,7 @@ from (values
     ('held', 'SELECT, INSERT, DELETE'), ('permit', 'SELECT, INSERT, DELETE'), ('nudge', 'SELECT, INSERT, DELETE'), ('admission_floor', 'SELECT, INSERT, DELETE'), ('admission', 'SELECT, INSERT, UPDATE'), ('rate', 'SELECT, INSERT, UPDATE, DELETE'), ('fair_turn', 'SELECT, INSERT, UPDATE, DELETE'), ('admission_failure', 'SELECT, INSERT, UPDATE, DELETE'), ('limit_setting', 'SELECT, INSERT, UPDATE, DELETE'), ('unique_key', 'SELECT, DELETE'), ('expiry', 'SELECT, DELETE'),
     ('payload', 'SELECT, DELETE'), ('job_error', 'SELECT, INSERT, DELETE'), ('output', 'SELECT, INSERT, UPDATE, DELETE'),
     ('on_discarded', 'SELECT, INSERT, UPDATE, DELETE'), ('dead_letter', 'SELECT, INSERT'), ('worker', 'SELECT, INSERT, UPDATE, DELETE'),
-    ('schedule', 'SELECT, INSERT, UPDATE, DELETE'), ('queue', 'SELECT, INSERT, UPDATE, DELETE'), ('kind', 'SELECT, INSERT, UPDATE, DELETE'),
+    ('schedule', 'SELECT, INSERT, UPDATE, DELETE'), ('queue', 'SELECT, INSERT, UPDATE'), ('kind', 'SELECT, INSERT, UPDATE'),
     ('retention', 'SELECT, INSERT, UPDATE, DELETE'), ('history', 'SELECT, INSERT, DELETE'), ('operation', 'SELECT, INSERT, UPDATE'),
     ('audit', 'SELECT, INSERT'), ('sample', 'SELECT, INSERT, UPDATE'), ('installation', 'SELECT'), ('schema_migration', 'SELECT'), ('job', 'SELECT')
 ) needed (name, privileges)

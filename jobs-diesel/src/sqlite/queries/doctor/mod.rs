@@ -7,14 +7,12 @@ mod free_pages;
 mod halted;
 mod integrity;
 mod journal;
-mod kinds;
 mod leases;
-mod oldest;
 mod oldest_held;
 mod orphans;
 mod pruner;
-mod queues;
 pub(crate) mod schema_objects;
+pub(crate) mod waiting;
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;
@@ -36,9 +34,6 @@ pub(crate) const CHECKS: &[Check] = &[
     integrity::CHECK,
     free_pages::CHECK,
     leases::CHECK,
-    queues::CHECK,
-    kinds::CHECK,
-    oldest::CHECK,
     oldest_held::CHECK,
     halted::CHECK,
     admission::CHECK,

@@ -1,0 +1,119 @@
+//! Schedules that do not tick.
+
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+
+use super::servers::{Servers, Whose};
+use crate::record::WorkerRecord;
+use crate::schedule::Schedule;
+use crate::storage::{Finding, Program, StoredSchedule};
+
+/// How late a tick may be. Workers search for due ticks every few seconds.
+const LATE: TimeDelta = TimeDelta::minutes(5);
+
+/// The schedules that cannot tick, those whose kind nobody knows, and those whose ticks are overdue. Each schedule is
+/// named once. `removal` is the statement that removes a schedule.
+pub fn schedules(
+    schedules: &[StoredSchedule],
+    workers: &[WorkerRecord],
+    program: Option<&Program>,
+    now: DateTime<Utc>,
+    removal: impl Fn(&str) -> String,
+) -> Vec<Finding> {
+    let servers = Servers::of(workers, program);
+    let running = schedules.iter().filter(|schedule| !schedule.paused);
+    running.filter_map(|one| examine(one, &servers, now, &removal)).collect()
+}
+
+fn examine(
+    schedule: &StoredSchedule,
+    servers: &Servers<'_>,
+    now: DateTime<Utc>,
+    removal: impl Fn(&str) -> String,
+) -> Option<Finding> {
+    let StoredSchedule { name, kind, expression, timezone, last_tick, .. } = schedule;
+    let ticks = match Schedule::parse(expression, timezone) {
+        Err(problem) => {
+            return Some(Finding::error(
+                "schedule",
+                format!("schedule `{name}` never ticks: {problem}"),
+                removal(name),
+            ));
+        }
+        Ok(ticks) => ticks,
+    };
+    if servers.whose != Whose::Nobody && !servers.know(kind) {
+        let who = match servers.whose {
+            Whose::ProgramAlone => "this program does not know the kind",
+            Whose::ProgramInstead => "neither a live worker nor this program knows the kind",
+            Whose::LiveWorkers | Whose::Nobody => "no live worker knows the kind",
+        };
+        return Some(Finding::warning(
+            "unserved_schedule",
+            format!("schedule `{name}` does not tick: its jobs are of kind `{kind}`, and {who}"),
+            format!("deploy a program with this kind, or remove the schedule: {}", removal(name)),
+        ));
+    }
+    let due = ticks.next_after(*last_tick).filter(|due| *due < now - LATE)?;
+    let due = due.to_rfc3339_opts(SecondsFormat::Secs, true).replacen('T', " ", 1);
+    Some(Finding::warning(
+        "overdue_schedule",
+        format!("schedule `{name}` should have ticked at {due}: no worker that knows its kind is alive"),
+        "worker run",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::CatchUp;
+    use crate::storage::ScheduledJob;
+
+    fn now() -> DateTime<Utc> {
+        DateTime::from_timestamp(1_800_000_000, 0).unwrap()
+    }
+
+    fn nightly(expression: &str, timezone: &str, minutes: i64, paused: bool) -> StoredSchedule {
+        StoredSchedule {
+            name: "nightly".to_owned(),
+            kind: "k".to_owned(),
+            expression: expression.to_owned(),
+            timezone: timezone.to_owned(),
+            catch_up: CatchUp::Last,
+            last_tick: now() - TimeDelta::minutes(minutes),
+            paused,
+            is_added: false,
+            job: ScheduledJob::default(),
+        }
+    }
+
+    #[test]
+    fn schedules_that_cannot_tick_are_errors_and_late_ones_warnings() {
+        let found = |one: StoredSchedule| {
+            schedules(&[one], &[], None, now(), str::to_owned).into_iter().map(|one| one.check).next()
+        };
+        assert_eq!(found(nightly("0 * * * * *", "UTC", 1, false)), None);
+        assert_eq!(found(nightly("0 * * * * *", "UTC", 10, false)), Some("overdue_schedule"));
+        assert_eq!(found(nightly("0 * * * * *", "UTC", 10, true)), None, "paused on purpose");
+        assert_eq!(found(nightly("0 * * * * *", "Mars/Base", 1, false)), Some("schedule"));
+        let bad = schedules(&[nightly("0 0 0 30 2 *", "UTC", 1, false)], &[], None, now(), str::to_owned);
+        assert_eq!(bad[0].repair, "nightly", "the statement that removes it");
+    }
+
+    #[test]
+    fn a_schedule_whose_kind_nobody_knows_is_named_once() {
+        let program = |kind: &str, replaces_workers| Program {
+            kinds: [kind.to_owned()].into(),
+            replaces_workers,
+            ..Program::default()
+        };
+        let late = [nightly("0 * * * * *", "UTC", 10, false)];
+        let found = |program: &Program| schedules(&late, &[], Some(program), now(), str::to_owned);
+        let [one] = &found(&program("other", false))[..] else { panic!("one finding") };
+        assert_eq!(
+            (one.check, one.what.contains("neither a live worker nor this program")),
+            ("unserved_schedule", true)
+        );
+        assert!(found(&program("other", true))[0].what.ends_with("and this program does not know the kind"));
+        assert_eq!(found(&program("k", false))[0].check, "overdue_schedule");
+    }
+}

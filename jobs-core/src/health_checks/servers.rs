@@ -1,0 +1,70 @@
+//! Who serves the waiting jobs: the live workers, or the program that the doctor was given.
+
+use crate::record::WorkerRecord;
+use crate::storage::Program;
+
+/// What waiting jobs and schedules are compared with.
+pub(super) struct Servers<'a> {
+    workers: Vec<&'a WorkerRecord>,
+    program: Option<&'a Program>,
+    /// How the messages name them.
+    pub(super) whose: Whose,
+}
+
+/// With whom jobs are compared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// The workers that claim jobs.
+    LiveWorkers,
+    /// The program, because no worker claims jobs.
+    ProgramInstead,
+    /// The program, as if it had replaced all workers.
+    ProgramAlone,
+    /// Nobody: no worker claims jobs, and no program was given.
+    Nobody,
+}
+
+impl<'a> Servers<'a> {
+    pub(super) fn of(workers: &'a [WorkerRecord], program: Option<&'a Program>) -> Self {
+        let claiming: Vec<&WorkerRecord> = workers.iter().filter(|worker| worker.claims()).collect();
+        match program {
+            Some(one) if one.replaces_workers => Self { workers: Vec::new(), program, whose: Whose::ProgramAlone },
+            Some(_) if claiming.is_empty() => Self { workers: claiming, program, whose: Whose::ProgramInstead },
+            None if claiming.is_empty() => Self { workers: claiming, program, whose: Whose::Nobody },
+            _ => Self { workers: claiming, program: None, whose: Whose::LiveWorkers },
+        }
+    }
+
+    /// Whether one of them serves the queue.
+    pub(super) fn serve(&self, queue: &str) -> bool {
+        self.workers_of(queue).next().is_some() || self.program.is_some_and(|program| program.queues.contains(queue))
+    }
+
+    /// Whether one of them runs jobs of this kind in this queue.
+    pub(super) fn run(&self, kind: &str, queue: &str) -> bool {
+        self.workers_of(queue).any(|worker| knows(worker, kind))
+            || self.program.is_some_and(|one| one.queues.contains(queue) && one.kinds.contains(kind))
+    }
+
+    /// Whether one of them knows the kind.
+    pub(super) fn know(&self, kind: &str) -> bool {
+        self.workers.iter().any(|worker| knows(worker, kind))
+            || self.program.is_some_and(|program| program.kinds.contains(kind))
+    }
+
+    /// The workers that claim jobs of this queue.
+    pub(super) fn workers_of(&self, queue: &str) -> impl Iterator<Item = &'a WorkerRecord> {
+        self.workers.iter().copied().filter(move |worker| worker.queues.iter().any(|served| served == queue))
+    }
+
+    /// All queues that they serve.
+    pub(super) fn queues(&self) -> impl Iterator<Item = &str> {
+        let of_workers = self.workers.iter().flat_map(|worker| &worker.queues);
+        of_workers.chain(self.program.iter().flat_map(|program| &program.queues)).map(String::as_str)
+    }
+}
+
+/// A worker of an earlier version does not say which kinds it knows.
+fn knows(worker: &WorkerRecord, kind: &str) -> bool {
+    worker.kinds.as_ref().is_none_or(|kinds| kinds.iter().any(|known| known == kind))
+}
