@@ -1,7 +1,6 @@
 //! Who gives a command, and why: the options that all changes of settings share.
 
 use clap::Args;
-use diesel_jobs_core::storage::UNNAMED_OPERATOR;
 
 use super::app::App;
 use super::exit::CliError;
@@ -10,7 +9,8 @@ use super::settings;
 /// The option for who makes a change.
 #[derive(Clone, Debug, Args)]
 pub(super) struct Who {
-    /// Who makes the change; the audit has this name [default: JOBS_ACTOR, else the user of this machine]
+    /// Who makes the change; the audit has this name [default: JOBS_ACTOR, else the user of this
+    /// machine, else "an operator"]
     #[arg(long, value_name = "NAME")]
     actor: Option<String>,
 }
@@ -37,14 +37,8 @@ pub(super) struct Named {
 }
 
 impl Who {
-    /// The option, else JOBS_ACTOR, else the user's name.
+    /// The option, else JOBS_ACTOR, else the user's name, else "an operator".
     pub(super) fn name(&self, app: &App<'_>) -> Result<String, CliError> {
-        settings::actor_or_user(self.actor.clone(), app.env)
-    }
-
-    /// The option, else the user's name, else [`UNNAMED_OPERATOR`].
-    pub(super) fn name_if_known(&self, app: &App<'_>) -> Result<String, CliError> {
-        let known = settings::actor_if_known(self.actor.clone(), app.env)?;
-        Ok(known.unwrap_or_else(|| UNNAMED_OPERATOR.to_owned()))
+        settings::actor(self.actor.clone(), app.env)
     }
 }

@@ -58,7 +58,7 @@ pub(super) async fn failures(app: &App<'_>, args: &FailuresArgs) -> Result<Exit,
         fingerprint: Some(group.fingerprint),
         ..JobFilter::default()
     };
-    let plan = Plan { action, filter, actor: group.how.who.name_if_known(app)?, typed: None };
+    let plan = Plan { action, filter, actor: group.how.who.name(app)?, typed: None };
     let database = database::open(app.url()?, database::NO_HANDLERS).await?;
     matching::act(app, &*database.operator, &plan, &group.how).await
 }

@@ -67,7 +67,7 @@ pub(super) async fn operations(app: &App<'_>, args: &OperationsArgs) -> Result<E
         }
         Some(OperationsAction::Resume(args)) => resume(app, operator, args.id).await,
         Some(OperationsAction::Cancel(args)) => {
-            let (id, actor) = (OperationId(args.id), args.who.name_if_known(app)?);
+            let (id, actor) = (OperationId(args.id), args.who.name(app)?);
             let is_cancelled = operator.cancel_operation(id, &actor).await?;
             let record = find(operator, args.id).await?;
             output::print(app.json, &record, || match is_cancelled {

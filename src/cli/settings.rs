@@ -3,6 +3,8 @@
 
 use std::ffi::OsString;
 
+use diesel_jobs_core::storage::UNNAMED_OPERATOR;
+
 use super::exit::CliError;
 use super::global_args::GlobalArgs;
 use super::logging::LogFormat;
@@ -84,22 +86,13 @@ pub(super) fn run(args: &RunArgs, env: Environment<'_>) -> Result<RunArgs, CliEr
 /// counts.
 const ACTOR: [&str; 5] = ["JOBS_ACTOR", "SUDO_USER", "USER", "LOGNAME", "USERNAME"];
 
-/// Returns who runs the command: the option, else the first variable that is set.
-pub(super) fn actor_or_user(actor: Option<String>, env: Environment<'_>) -> Result<String, CliError> {
-    actor_if_known(actor, env)?.ok_or_else(|| {
-        CliError::usage(
-            "who makes this change? The audit names the operator, and none of the variables JOBS_ACTOR, USER and LOGNAME is set: \
-             write --actor NAME, or set JOBS_ACTOR",
-        )
-    })
-}
-
-/// The same. `None`: the environment names no user.
-pub(super) fn actor_if_known(mut actor: Option<String>, env: Environment<'_>) -> Result<Option<String>, CliError> {
+/// Returns who runs the command: the option, else the first variable that is set. In a container there may be none: a
+/// command of an operator is not refused for that.
+pub(super) fn actor(mut actor: Option<String>, env: Environment<'_>) -> Result<String, CliError> {
     for name in ACTOR {
         actor = pick(actor, env, name, |user| Ok(user.to_owned()))?;
     }
-    Ok(actor)
+    Ok(actor.unwrap_or_else(|| UNNAMED_OPERATOR.to_owned()))
 }
 
 fn pick<T>(
@@ -177,13 +170,10 @@ mod tests {
     #[test]
     fn the_option_wins_over_jobs_actor_and_that_over_the_user() {
         let env = with(&[("USER", "root"), ("JOBS_ACTOR", "anna")]);
-        assert_eq!(actor_or_user(Some("bert".to_owned()), &env).unwrap(), "bert");
-        assert_eq!(actor_or_user(None, &env).unwrap(), "anna");
-        assert_eq!(actor_or_user(None, &with(&[("USER", "root"), ("SUDO_USER", "cleo")])).unwrap(), "cleo");
-        let nobody = actor_or_user(None, &with(&[("JOBS_ACTOR", "")])).unwrap_err();
-        assert_eq!(nobody.exit, Exit::Usage);
-        assert!(nobody.to_string().contains("set JOBS_ACTOR"), "{nobody}");
-        assert_eq!(actor_if_known(None, &with(&[])).unwrap(), None);
+        assert_eq!(actor(Some("bert".to_owned()), &env).unwrap(), "bert");
+        assert_eq!(actor(None, &env).unwrap(), "anna");
+        assert_eq!(actor(None, &with(&[("USER", "root"), ("SUDO_USER", "cleo")])).unwrap(), "cleo");
+        assert_eq!(actor(None, &with(&[("JOBS_ACTOR", "")])).unwrap(), "an operator");
     }
 
     #[test]

@@ -77,7 +77,7 @@ mod tests {
         };
         settings::run(&RunArgs::default(), &env).unwrap();
         settings::log_format(&GlobalArgs { database_url: None, log: None, json: false }, &env).unwrap();
-        settings::actor_if_known(None, &env).unwrap();
+        settings::actor(None, &env).unwrap();
         let known = known(&help::command());
         let read = read.into_inner();
         assert!(read.contains("JOBS_SLOTS") && read.contains("JOBS_ACTOR"), "{read:?}");

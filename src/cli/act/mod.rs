@@ -20,7 +20,7 @@ use super::{database, output, wording};
 pub(super) async fn act(app: &App<'_>, action: Action, args: &ActArgs) -> Result<Exit, CliError> {
     action.validate().map_err(|problem| CliError::usage(format!("--to: {problem}")))?;
     let chosen = args.chosen(wording::command(&action))?;
-    let actor = args.how.who.name_if_known(app)?;
+    let actor = args.how.who.name(app)?;
     let database = database::open(app.url()?, database::NO_HANDLERS).await?;
     let operator = &*database.operator;
     let warning = warning(operator, &action).await?;

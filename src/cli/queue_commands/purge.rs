@@ -13,7 +13,7 @@ pub(super) async fn purge(app: &App<'_>, database: &Database, args: &PurgeArgs) 
     let mut filter = JobFilter::of_queue(&args.queue);
     filter.states = JobState::ALL.into_iter().filter(|state| state.is_waiting()).collect();
     filter.validate().map_err(CliError::usage)?;
-    let actor = args.how.who.name_if_known(app)?;
+    let actor = args.how.who.name(app)?;
     let plan = Plan { action: Action::Delete, filter, actor, typed: Some(args.queue.trim().to_owned()) };
     matching::act(app, &*database.operator, &plan, &args.how).await
 }

@@ -19,7 +19,6 @@ use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
 use std::time::Duration;
 
-use diesel_jobs_core::storage::UNNAMED_OPERATOR;
 use diesel_jobs_storage::Database;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use tokio::sync::{Notify, mpsc};
@@ -49,8 +48,7 @@ pub(super) async fn top(app: &App<'_>, args: &TopArgs) -> Result<Exit, CliError>
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         return Err(CliError::usage("`top` needs a terminal; for programs and files there is `stats --json`"));
     }
-    // A user who changes nothing needs no name.
-    let actor = settings::actor_if_known(args.actor.clone(), app.env)?.unwrap_or_else(|| UNNAMED_OPERATOR.to_owned());
+    let actor = settings::actor(args.actor.clone(), app.env)?;
     let database = database::open(app.url()?, database::NO_HANDLERS).await?;
     database.storage.check_schema().await?;
     let mut signals = Signals::install()?;

@@ -80,7 +80,7 @@ impl Batch {
 
 pub(in super::super) async fn import(app: &App<'_>, args: &ImportArgs) -> Result<Exit, CliError> {
     let unreadable = |error| CliError::failed(format!("reading {}: {error}", args.file.display()));
-    let actor = args.who.name_if_known(app)?;
+    let actor = args.who.name(app)?;
     let source = Source::open(&args.file).map_err(unreadable)?;
     let mut imported = check(&source, args)?;
     if !args.dry_run && imported.jobs > 0 {
