@@ -38,7 +38,7 @@ pub(super) enum MigrationsAction {
     ///
     /// Repeating it after an upgrade adds the new versions only; a folder whose files differ is never overwritten.
     Copy {
-        /// Your Diesel migrations directory; it must exist
+        /// Your Diesel migrations directory; it is created if it is missing
         dir: PathBuf,
         #[command(flatten)]
         backend: BackendArgs,

@@ -36,9 +36,10 @@ pub(super) fn migrations(app: &App<'_>, action: &MigrationsAction) -> Result<Exi
     Ok(Exit::Fine)
 }
 
-/// Checks every folder before it writes the first one. So a refusal leaves the directory unchanged.
+/// Checks every folder before it writes the first one. So a refusal leaves the directory unchanged. The directory is
+/// created if it is missing, as `diesel setup` does.
 fn copy(dir: &Path, backend: Backend) -> Result<Vec<Folder>, CliError> {
-    if !dir.is_dir() {
+    if dir.exists() && !dir.is_dir() {
         return Err(CliError::failed(format!(
             "{} is not a directory; name your Diesel migrations directory",
             dir.display()

@@ -55,9 +55,12 @@ fn files_that_differ_are_never_overwritten() {
 }
 
 #[test]
-fn a_directory_that_is_not_there_is_named() {
+fn a_directory_that_is_missing_is_created_and_a_file_in_its_place_is_named() {
     let scratch = Scratch::new();
-    copy(&scratch.path().join("migratons"), &["--backend", "sqlite"])
-        .exited(1)
-        .complained(&["migratons", "not a directory"]);
+    let new = scratch.path().join("db/migrations");
+    assert!(copy(&new, &["--backend", "postgres"]).succeeded().stdout.starts_with("wrote"));
+    first_folder(&new);
+    let file = scratch.path().join("migrations");
+    fs::write(&file, "").unwrap();
+    copy(&file, &["--backend", "sqlite"]).exited(1).complained(&["migrations is not a directory"]);
 }
