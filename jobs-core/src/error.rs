@@ -121,6 +121,11 @@ impl JobError {
         }
     }
 
+    /// The wrapped error, if it is of this type.
+    pub(crate) fn cause<E: std::error::Error + Send + Sync + 'static>(&self) -> Option<&E> {
+        self.source.downcast_ref()
+    }
+
     pub(crate) fn of_kind(kind: FailureKind, source: anyhow::Error) -> Self {
         Self { source, kind, next: Next::Backoff, origin: None }
     }

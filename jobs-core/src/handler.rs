@@ -138,6 +138,8 @@ pub struct Registration {
     pub states: &'static [fn() -> TypeKey],
     /// The type of the connection that a transactional handler takes.
     pub connection: Option<fn() -> TypeKey>,
+    /// Whether the handler could read the arguments of this job.
+    pub decodes: fn(&JobContext) -> Result<(), JobError>,
     /// The version of the arguments, from 1.
     pub version: u16,
     /// The kinds of earlier versions whose stored jobs this handler also runs, oldest first.

@@ -10,6 +10,7 @@ mod attempts;
 mod backtraces;
 mod batch;
 mod batch_handler;
+mod by_hand;
 mod canonical;
 mod context;
 mod crash_point;

@@ -6,23 +6,30 @@ use serde::de::{DeserializeOwned, Deserializer, Error as _, Visitor, value};
 
 use crate::context::JobContext;
 use crate::error::{FailureKind, JobError};
+use crate::job_id::JobId;
 
 impl JobContext {
     #[doc(hidden)]
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, JobError> {
         serde_json::from_slice(&self.claimed().args).map_err(|error| {
             let mismatch = mismatch::<T>(&self.claimed().args, &error);
-            JobError::of_kind(
-                FailureKind::Undecodable,
-                anyhow::Error::msg(format!(
-                    "the stored arguments of job kind `{}` do not fit: {mismatch}; if one was renamed, accept its old name too \
-                     (`#[derive(Job)]` with `#[serde(alias = ..)]`), then `worker retry {}`",
-                    self.kind(),
-                    self.id()
-                )),
-            )
+            let unfit = Unfit { kind: self.kind().to_owned(), job: self.id(), mismatch };
+            JobError::of_kind(FailureKind::Undecodable, anyhow::Error::new(unfit))
         })
     }
+}
+
+/// Stored arguments that cannot be decoded.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the stored arguments of job kind `{kind}` do not fit: {mismatch}; if one was renamed, accept its old name too \
+     (`#[derive(Job)]` with `#[serde(alias = ..)]`), then `worker retry {job}`"
+)]
+pub(crate) struct Unfit {
+    kind: String,
+    job: JobId,
+    /// What does not fit, without the stored value.
+    pub(crate) mismatch: String,
 }
 
 /// Returns the error text for the arguments `args`, which cannot be decoded as a `T`.

@@ -14,6 +14,7 @@ mod database;
 mod enqueue;
 mod enqueue_connection;
 mod enqueue_each;
+mod enqueued_by_operator;
 mod error;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod flags;

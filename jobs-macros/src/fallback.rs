@@ -100,6 +100,7 @@ fn job(private: &TokenStream, name: &syn::Ident, kind: &str) -> TokenStream {
                 schedule: ::core::option::Option::None,
                 states: &[],
                 connection: ::core::option::Option::None,
+                decodes: |_| ::core::result::Result::Ok(()),
                 version: 1,
                 earlier: &[],
                 on_discarded: ::core::option::Option::None,

@@ -11,6 +11,7 @@ use super::command_args::{
 };
 #[cfg(feature = "dashboard")]
 use super::dashboard::args::DashboardArgs;
+use super::enqueue::EnqueueArgs;
 use super::failures::FailuresArgs;
 use super::kinds::KindsAction;
 use super::limits::LimitsAction;
@@ -98,6 +99,11 @@ pub(super) enum Command {
     Operations(OperationsArgs),
     /// Print who has changed what, newest first
     Audit(PageArgs),
+    /// Enqueue a job of one of this program's kinds
+    ///
+    /// The arguments are checked as the handler would read them, and the job gets the options, limits and unique key of
+    /// its kind.
+    Enqueue(EnqueueArgs),
     /// Write jobs as lines of JSON, oldest first
     ///
     /// Values of secret arguments are left out, if this program knows the kind.

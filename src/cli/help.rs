@@ -16,6 +16,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     (
         "Act on jobs",
         &[
+            "enqueue",
             "retry",
             "run-now",
             "cancel",
@@ -138,11 +139,17 @@ mod tests {
     }
 
     /// The words of an example, as a shell reads them.
-    fn words(example: &str) -> Vec<&str> {
+    fn words(example: &str) -> Vec<String> {
         let line = example.split(" > ").next().unwrap();
-        let mut words = Vec::new();
-        for (place, part) in line.split('"').enumerate() {
-            if place % 2 == 1 { words.push(part) } else { words.extend(part.split_whitespace()) }
+        let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
+        for letter in line.chars().chain([' ']) {
+            match (quote, letter) {
+                (Some(open), letter) if open == letter => quote = None,
+                (None, '"' | '\'') => quote = Some(letter),
+                (None, ' ') if word.is_empty() => {}
+                (None, ' ') => words.push(std::mem::take(&mut word)),
+                (_, letter) => word.push(letter),
+            }
         }
         words
     }

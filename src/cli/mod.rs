@@ -36,6 +36,7 @@ mod database;
 mod doctor;
 mod dotenv;
 mod duration;
+mod enqueue;
 mod environment;
 mod exit;
 mod failures;
@@ -244,6 +245,7 @@ async fn execute(command: Command, app: App<'_>) -> Result<Exit, CliError> {
         Command::Failures(args) => failures::failures(&app, &args).await,
         Command::Operations(args) => operations::operations(&app, &args).await,
         Command::Audit(args) => audit::audit(&app, &args).await,
+        Command::Enqueue(args) => enqueue::enqueue(&app, &args).await,
         Command::Export(args) => transfer::export::export(&app, &args).await,
         Command::Import(args) => transfer::import::import(&app, &args).await,
         Command::Completions(args) => completions::completions(&args),

@@ -1,5 +1,6 @@
 //! Parsers for the values of options and variables.
 
+use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
 use diesel_jobs_core::installation::check_words;
 
 /// Parses the name of an environment.
@@ -75,6 +76,15 @@ pub(super) fn socket(text: &str) -> Result<std::net::SocketAddr, String> {
     text.trim().parse().map_err(wrong)
 }
 
+/// Parses an instant: a date, which means midnight UTC, or a time with its zone.
+pub(super) fn instant(text: &str) -> Result<DateTime<Utc>, String> {
+    let text = text.trim();
+    let date = || text.parse::<NaiveDate>().map(|date| date.and_time(NaiveTime::MIN).and_utc());
+    DateTime::parse_from_rfc3339(text).map(|at| at.to_utc()).or_else(|_| date()).map_err(|_| {
+        format!("{text:?} is not a time; write a date such as 2026-01-31, or 2026-01-31T08:00:00Z with its time zone")
+    })
+}
+
 /// Parses the id of a job.
 pub(super) fn id(text: &str) -> Result<i64, String> {
     text.trim().parse().map_err(|_| format!("{text:?} is not the id of a job: it is a whole number, see `worker list`"))
@@ -96,6 +106,16 @@ pub(super) fn positive(text: &str) -> Result<usize, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_are_dates_or_instants_with_a_zone() {
+        let read = |text| instant(text).map(|at| at.to_rfc3339());
+        assert_eq!(read("2026-01-31").unwrap(), "2026-01-31T00:00:00+00:00");
+        assert_eq!(read("2026-01-31T08:00:00+01:00").unwrap(), "2026-01-31T07:00:00+00:00");
+        for wrong in ["", "2026-02-30", "2026-01-31T08:00:00", "yesterday"] {
+            assert!(instant(wrong).unwrap_err().contains("is not a time"), "{wrong}");
+        }
+    }
 
     #[test]
     fn a_wrong_number_is_refused_with_what_was_given_and_what_is_possible() {

@@ -278,14 +278,14 @@ pub(crate) async fn every_attempt_is_returned<F: Fixture>(f: F) {
 
 pub(crate) async fn an_import_enqueues_all_jobs_or_none<F: Fixture>(f: F) {
     let db = f.database();
-    let ids = db.operator.import(&[job(), later(HOUR)], "ann").await.unwrap();
-    assert_eq!(record(db, ids[1]).await.state, JobState::Scheduled);
+    let ids = db.operator.enqueue(&[job(), later(HOUR)], "import", "ann").await.unwrap();
+    assert_eq!(record(db, ids[1].id()).await.state, JobState::Scheduled);
     let entry = db.operator.audit(None, 1).await.unwrap().remove(0);
     assert_eq!(
         (&*entry.action, &*entry.target, entry.detail),
-        ("import", "2 jobs", Some(json!({ "first": ids[0], "last": ids[1] })))
+        ("import", "2 jobs", Some(json!({ "first": ids[0], "last": ids[1], "new": 2 })))
     );
-    let refused = db.operator.import(&[job(), with(|job| job.queue = "".into())], "ann").await;
+    let refused = db.operator.enqueue(&[job(), with(|job| job.queue = "".into())], "import", "ann").await;
     assert!(matches!(refused, Err(StorageError::Config(_))));
     assert_eq!(db.operator.list_all(&JobFilter::default(), 9).await.unwrap().len(), 2);
 }

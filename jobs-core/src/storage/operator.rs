@@ -16,6 +16,7 @@ use super::queue_overview::{QueueOverview, queue_overview};
 use super::why::{Circumstances, Why, why};
 use super::{ActOnce, Doctor, Explain, FlowControl, ReadLimits, RequestKey, RuntimeSettings, StorageResult};
 use crate::attempts::{AttemptRecord, attempts};
+use crate::enqueued::Enqueued;
 use crate::job_id::JobId;
 use crate::lease::WorkerId;
 use crate::new_job::NewJob;
@@ -109,8 +110,9 @@ pub trait Operator:
         Ok(RequestKey::new(self.audit(None, 1).await?.first().map(|newest| newest.id)))
     }
 
-    /// Enqueues all of these jobs in one transaction, or none. Writes one entry to the audit.
-    async fn import(&self, jobs: &[NewJob], actor: &str) -> StorageResult<Vec<JobId>>;
+    /// Enqueues all of these jobs in one transaction, or none. Writes one entry to the audit, with this action:
+    /// `enqueue` or `import`.
+    async fn enqueue(&self, jobs: &[NewJob], action: &'static str, actor: &str) -> StorageResult<Vec<Enqueued>>;
 
     /// The attempts of a job, oldest first. `None` if there is no such job.
     async fn attempts(&self, id: JobId) -> StorageResult<Option<Vec<AttemptRecord>>> {

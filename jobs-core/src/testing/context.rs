@@ -66,7 +66,6 @@ impl TestContext {
     }
 
     /// Sets the stored arguments.
-    #[cfg(feature = "testing")]
     pub(crate) fn args(mut self, stored: Vec<u8>) -> Self {
         self.job.args = stored;
         self

@@ -9,15 +9,14 @@ use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::__private::acted;
 use diesel_jobs_core::installation::check_words;
 use diesel_jobs_core::storage::{
-    ActOnce, Action, AfterKey, AuditEntry, AuditRecord, Count, Explain, Failures, JobFilter, LimitKey, LimitStats,
-    Once, Operated, OperationId, OperationRecord, Operations, Operator, Page, Paging, RateKey, ReadLimits, RequestKey,
-    Scheduled, StorageResult, Surroundings, check_change, filter_for,
+    ActOnce, Action, AfterKey, AuditRecord, Count, Explain, Failures, JobFilter, LimitKey, LimitStats, Once, Operated,
+    OperationId, OperationRecord, Operations, Operator, Page, Paging, RateKey, ReadLimits, RequestKey, Scheduled,
+    StorageResult, Surroundings, check_change, filter_for,
 };
 use diesel_jobs_core::{
-    AttemptError, DeadLetters, JobEnd, JobId, JobRecord, JobState, NewJob, Progress, Retention, StorageError,
+    AttemptError, DeadLetters, Enqueued, JobEnd, JobId, JobRecord, JobState, NewJob, Progress, Retention, StorageError,
     WorkerRecord,
 };
-use serde_json::json;
 
 use super::act::{CHUNK, distinct};
 use super::enqueue_connection::insert_many;
@@ -36,6 +35,7 @@ use super::queries::{
 };
 use super::{PgStorage, native, run};
 use crate::bounded::{FoundRow, Range, StateRow, by_state};
+use crate::enqueued_by_operator;
 use crate::operation::check_number;
 use crate::schedule_checks::check_jobs;
 use crate::stored_progress::{Columns, stored};
@@ -187,12 +187,12 @@ impl Operator for PgStorage {
         run!(self, "audit", conn => audited::audit(conn, before, most(limit)))
     }
 
-    async fn import(&self, jobs: &[NewJob], actor: &str) -> StorageResult<Vec<JobId>> {
+    async fn enqueue(&self, jobs: &[NewJob], action: &'static str, actor: &str) -> StorageResult<Vec<Enqueued>> {
         check_words("the actor", actor).map_err(StorageError::Config)?;
         for job in jobs {
             job.validate().map_err(|problem| StorageError::Config(problem.to_string()))?;
         }
-        run!(self, "import", conn => import(conn, jobs, actor))
+        run!(self, "enqueue", conn => enqueue(conn, jobs, action, actor))
     }
 
     async fn show_many(&self, ids: &[JobId]) -> StorageResult<Vec<(JobRecord, Vec<AttemptError>)>> {
@@ -265,15 +265,17 @@ impl Operator for PgStorage {
 }
 
 /// Enqueues all of these jobs in one transaction.
-async fn import(conn: &mut AsyncPgConnection, jobs: &[NewJob], actor: &str) -> QueryResult<Vec<JobId>> {
+async fn enqueue(
+    conn: &mut AsyncPgConnection,
+    jobs: &[NewJob],
+    action: &'static str,
+    actor: &str,
+) -> QueryResult<Vec<Enqueued>> {
     let (jobs, actor) = (jobs.to_vec(), actor.to_owned());
     conn.transaction(async move |conn| {
-        let inserted = insert_many::<AsyncPgConnection>(conn, jobs).await?;
-        let ids: Vec<JobId> = inserted.into_iter().map(JobId::from).collect();
-        let ends = json!({ "first": ids.as_slice().first(), "last": ids.as_slice().last() });
-        let target = if ids.len() == 1 { "1 job".to_owned() } else { format!("{} jobs", ids.len()) };
-        audited::record(conn, &AuditEntry { actor, action: "import", target, detail: ends }).await?;
-        Ok(ids)
+        let enqueued = insert_many::<AsyncPgConnection>(conn, jobs).await?;
+        audited::record(conn, &enqueued_by_operator::entry(&enqueued, action, actor)).await?;
+        Ok(enqueued)
     })
     .await
 }

@@ -10,16 +10,17 @@ use diesel::{QueryResult, SqliteConnection};
 use diesel_jobs_core::__private::acted;
 use diesel_jobs_core::installation::check_words;
 use diesel_jobs_core::storage::{
-    ActOnce, Action, AfterKey, AuditEntry, AuditRecord, Count, Explain, Failures, JobFilter, LimitKey, LimitStats,
-    Once, Operated, OperationId, OperationRecord, Operations, Operator, Page, Paging, RateKey, ReadLimits, RequestKey,
-    Scheduled, StorageResult, Surroundings, check_change, filter_for,
+    ActOnce, Action, AfterKey, AuditRecord, Count, Explain, Failures, JobFilter, LimitKey, LimitStats, Once, Operated,
+    OperationId, OperationRecord, Operations, Operator, Page, Paging, RateKey, ReadLimits, RequestKey, Scheduled,
+    StorageResult, Surroundings, check_change, filter_for,
 };
 use diesel_jobs_core::{
-    AttemptError, DeadLetters, JobEnd, JobId, JobRecord, JobState, NewJob, Progress, StorageError, WorkerRecord,
+    AttemptError, DeadLetters, Enqueued, JobEnd, JobId, JobRecord, JobState, NewJob, Progress, StorageError,
+    WorkerRecord,
 };
-use serde_json::json;
 
 use crate::bounded::Range;
+use crate::enqueued_by_operator;
 use crate::operation::check_number;
 use crate::schedule_checks::check_jobs;
 use crate::sqlite::queries::{
@@ -84,12 +85,15 @@ pub(super) async fn step(
 }
 
 /// Enqueues all of these jobs in one transaction.
-fn import(conn: &mut SqliteConnection, jobs: &[NewJob], actor: String) -> QueryResult<Vec<JobId>> {
-    let ids: Vec<JobId> = insert_jobs(conn, jobs.to_vec())?.into_iter().map(JobId::from).collect();
-    let detail = json!({ "first": ids.as_slice().first(), "last": ids.as_slice().last() });
-    let target = if ids.len() == 1 { "1 job".to_owned() } else { format!("{} jobs", ids.len()) };
-    audited::record(conn, &AuditEntry { actor, action: "import", target, detail })?;
-    Ok(ids)
+fn enqueue(
+    conn: &mut SqliteConnection,
+    jobs: &[NewJob],
+    action: &'static str,
+    actor: String,
+) -> QueryResult<Vec<Enqueued>> {
+    let enqueued = insert_jobs(conn, jobs.to_vec())?;
+    audited::record(conn, &enqueued_by_operator::entry(&enqueued, action, actor))?;
+    Ok(enqueued)
 }
 
 #[async_trait]
@@ -225,13 +229,13 @@ impl Operator for SqliteOperator {
         self.reader.read(move |conn| audited::audit(conn, before, most(limit))).await
     }
 
-    async fn import(&self, jobs: &[NewJob], actor: &str) -> StorageResult<Vec<JobId>> {
+    async fn enqueue(&self, jobs: &[NewJob], action: &'static str, actor: &str) -> StorageResult<Vec<Enqueued>> {
         check_words("the actor", actor).map_err(StorageError::Config)?;
         for job in jobs {
             job.validate().map_err(|problem| StorageError::Config(problem.to_string()))?;
         }
         let (jobs, actor) = (jobs.to_vec(), actor.to_owned());
-        self.writer.write(move |conn| import(conn, &jobs, actor)).await
+        self.writer.write(move |conn| enqueue(conn, &jobs, action, actor)).await
     }
 
     async fn show_many(&self, ids: &[JobId]) -> StorageResult<Vec<(JobRecord, Vec<AttemptError>)>> {

@@ -43,6 +43,7 @@ pub(crate) fn registered(private: &TokenStream, plan: &Plan, handling: &Handling
                 schedule: #schedule,
                 states: &[#states],
                 connection: #connection,
+                decodes: |ctx: &#private::JobContext| <Self as #private::Registered>::decode(ctx).map(::core::mem::drop),
                 version: #version,
                 earlier: &[#(#earlier),*],
                 on_discarded: #on_discarded,

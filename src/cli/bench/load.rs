@@ -104,6 +104,7 @@ const fn registration<J: Handle + Registered>(type_name: &'static str) -> Regist
         schedule: None,
         states: &[],
         connection: None,
+        decodes: |ctx| J::decode(ctx).map(drop),
         version: 1,
         earlier: &[],
         on_discarded: None,

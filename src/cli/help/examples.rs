@@ -25,6 +25,7 @@ pub(super) const OF_COMMANDS: &[(&str, &str)] = &[
     ("release-key", "worker release-key 42"),
     ("operations", "worker operations resume 7"),
     ("audit", "worker audit --limit 50"),
+    ("enqueue", "worker enqueue charge '{\"order_id\":7}' --in 10m"),
     ("export", "worker export --state discarded > discarded.jsonl"),
     ("import", "worker import discarded.jsonl --others enqueue"),
     ("queues", "worker queues pause mail --reason \"the mail server is down\""),

@@ -1,6 +1,6 @@
 //! The arguments of `schedules`.
 
-use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
+use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand};
 use diesel_jobs_core::CatchUp;
 
@@ -88,10 +88,10 @@ pub(in super::super) struct BackfillArgs {
     /// The schedule
     pub(super) name: String,
     /// The first instant, such as 2026-01-31 (midnight UTC) or 2026-01-31T08:00:00+01:00
-    #[arg(long, value_name = "TIME", value_parser = instant)]
+    #[arg(long, value_name = "TIME", value_parser = parse::instant)]
     pub(super) from: DateTime<Utc>,
     /// The last instant [default: now]
-    #[arg(long, value_name = "TIME", value_parser = instant)]
+    #[arg(long, value_name = "TIME", value_parser = parse::instant)]
     pub(super) to: Option<DateTime<Utc>>,
     /// Only say how many jobs it would enqueue
     #[arg(long)]
@@ -101,27 +101,4 @@ pub(in super::super) struct BackfillArgs {
     pub(super) yes: bool,
     #[command(flatten)]
     pub(super) who: Who,
-}
-
-fn instant(text: &str) -> Result<DateTime<Utc>, String> {
-    let text = text.trim();
-    let date = || text.parse::<NaiveDate>().map(|date| date.and_time(NaiveTime::MIN).and_utc());
-    DateTime::parse_from_rfc3339(text).map(|at| at.to_utc()).or_else(|_| date()).map_err(|_| {
-        format!("{text:?} is not a time; write a date such as 2026-01-31, or 2026-01-31T08:00:00Z with its time zone")
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_dates_or_instants_with_a_zone() {
-        let read = |text| instant(text).map(|at| at.to_rfc3339());
-        assert_eq!(read("2026-01-31").unwrap(), "2026-01-31T00:00:00+00:00");
-        assert_eq!(read("2026-01-31T08:00:00+01:00").unwrap(), "2026-01-31T07:00:00+00:00");
-        for wrong in ["", "2026-02-30", "2026-01-31T08:00:00", "yesterday"] {
-            assert!(instant(wrong).unwrap_err().contains("is not a time"), "{wrong}");
-        }
-    }
 }

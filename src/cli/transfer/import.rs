@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use diesel_jobs_core::storage::{Operator, STEP};
-use diesel_jobs_core::{JobId, NewJob, StorageError};
+use diesel_jobs_core::{Enqueued, JobId, NewJob, StorageError};
 use serde::Serialize;
 
 use super::super::act::interrupt;
@@ -20,6 +20,8 @@ use super::source::{Line, Source};
 
 /// At most this many bytes of arguments in one transaction, apart from the last job.
 const BATCH_BYTES: usize = 8 * 1024 * 1024;
+/// The action in the audit.
+const IMPORT: &str = "import";
 /// How many wrong lines are named.
 const NAMED: usize = 10;
 
@@ -199,14 +201,14 @@ async fn enqueue(
 /// line.
 async fn store(operator: &dyn Operator, batch: &Batch, actor: &str, imported: &mut Imported) -> Result<(), CliError> {
     let (first, last) = (batch.lines.first().copied().unwrap_or(1), batch.lines.last().copied().unwrap_or(1));
-    match operator.import(&batch.jobs, actor).await {
+    match operator.enqueue(&batch.jobs, IMPORT, actor).await {
         Ok(ids) => {
             note(imported, &ids, last);
             Ok(())
         }
         Err(StorageError::Refused(_)) => {
             for (job, line) in batch.jobs.iter().zip(&batch.lines) {
-                let ids = operator.import(std::slice::from_ref(job), actor).await;
+                let ids = operator.enqueue(std::slice::from_ref(job), IMPORT, actor).await;
                 let ids =
                     ids.map_err(|problem| stopped(&output::printable(&format!("line {line}: {problem}")), imported))?;
                 note(imported, &ids, *line);
@@ -220,7 +222,8 @@ async fn store(operator: &dyn Operator, batch: &Batch, actor: &str, imported: &m
     }
 }
 
-fn note(imported: &mut Imported, ids: &[JobId], line: u64) {
+fn note(imported: &mut Imported, jobs: &[Enqueued], line: u64) {
+    let ids: Vec<JobId> = jobs.iter().map(|job| job.id()).collect();
     imported.imported += ids.len() as u64;
     imported.first_id = imported.first_id.or_else(|| ids.iter().min().copied());
     imported.last_id = ids.iter().max().copied().or(imported.last_id);

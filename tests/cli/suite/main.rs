@@ -14,6 +14,7 @@ mod dashboards;
 mod doctor;
 mod dotenv;
 mod down;
+mod enqueue;
 mod flow_control;
 mod freezing;
 mod guide;

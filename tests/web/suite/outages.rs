@@ -49,7 +49,7 @@ async fn while_the_server_is_stopped_the_last_sample_is_shown() {
     database.migrator.up().await.unwrap();
     let mut job = NewJob::raw("send_mail", r#"{"to":"ada"}"#);
     job.queue = "mail".into();
-    database.operator.import(&[job], "ada").await.unwrap();
+    database.operator.enqueue(&[job], "import", "ada").await.unwrap();
     let client = Client::of(&database);
     client.page("").await.shows("mail");
 

@@ -1,0 +1,88 @@
+//! `enqueue`: a job from the command line, with the options and rules of its kind.
+
+use serde_json::{Value, json};
+
+use crate::support::{Db, Run, worker};
+
+fn enqueue(db: &Db, args: &[&str]) -> Run {
+    worker("fixture-worker").args(["enqueue", "--actor", "ada"]).args(args).env("DATABASE_URL", &db.url).run()
+}
+
+fn enqueued(db: &Db, args: &[&str]) -> Value {
+    enqueue(db, &[args, &["--json"]].concat()).succeeded().json()
+}
+
+fn shown(db: &Db, id: &Value) -> Value {
+    db.json(&["show", &id.to_string()])
+}
+
+on_each_database! {
+    fn a_job_gets_the_options_of_its_kind_and_runs(db) {
+        let db = db.migrated();
+        let answer = enqueued(&db, &["greet", r#"{"name":"ada"}"#]);
+        assert_eq!(answer, json!({"id": answer["id"], "kind": "greet", "queue": "mail", "result": "new"}));
+        let audit = db.json(&["audit"])[0].clone();
+        assert_eq!((&audit["action"], &audit["actor"], &audit["target"]), (&json!("enqueue"), &json!("ada"), &json!(format!("job {}", answer["id"]))));
+        let text = enqueue(&db, &["welcome", r#"{"user_id":7}"#]).succeeded().stdout;
+        assert!(text.starts_with("enqueued job ") && text.ends_with(" of kind `welcome` in queue `default`\n"), "{text}");
+        let mut worker = db.start(&[]);
+        db.await_state(answer["id"].as_i64().unwrap(), "completed");
+        worker.kill();
+    }
+
+    fn options_replace_those_of_the_kind(db) {
+        let db = db.migrated();
+        let args = ["greet", r#"{"name":"ada"}"#, "--queue", "bulk", "--priority", "-3", "--max-attempts", "2", "--tag", "vip", "--tag", "eu"];
+        let job = shown(&db, &enqueued(&db, &args)["id"]);
+        assert_eq!((&job["queue"], &job["priority"], &job["max_attempts"], &job["tags"]), (&json!("bulk"), &json!(-3), &json!(2), &json!(["vip", "eu"])));
+        assert_eq!(job["state"], "available");
+        let job = shown(&db, &enqueued(&db, &["greet", r#"{"name":"ada"}"#, "--run-at", "2126-01-31"])["id"]);
+        assert_eq!((&job["state"], &job["run_at"]), (&json!("scheduled"), &json!("2126-01-31T00:00:00Z")));
+        for (delay, state) in [("10h", "scheduled"), ("0s", "available")] {
+            let job = shown(&db, &enqueued(&db, &["greet", r#"{"name":"ada"}"#, "--in", delay])["id"]);
+            assert_eq!(job["state"], state, "{job}");
+        }
+    }
+
+    fn unique_and_limited_kinds_keep_their_rules(db) {
+        let db = db.migrated();
+        let first = enqueued(&db, &["welcome", r#"{"user_id":7}"#]);
+        let again = enqueued(&db, &["welcome", r#"{"user_id":7}"#]);
+        assert_eq!((&again["id"], &again["result"]), (&first["id"], &json!("existing")));
+        let text = enqueue(&db, &["welcome", r#"{"user_id":7}"#]).succeeded().stdout;
+        assert_eq!(text, format!("job {} of kind `welcome` has the same unique key, so nothing was enqueued\n", first["id"]));
+        assert_ne!(enqueued(&db, &["welcome", r#"{"user_id":8}"#])["id"], first["id"]);
+        let refund = enqueued(&db, &["refund", r#"{"file":"x"}"#]);
+        assert!(enqueue(&db, &["refund", r#"{"file":"x"}"#]).succeeded().stdout.starts_with("enqueued job"));
+        let text = db.run(&["show", &refund["id"].to_string()]).succeeded().stdout;
+        assert!(text.contains("`stripe`"), "{text}");
+    }
+
+    fn arguments_that_do_not_fit_are_refused_without_their_values(db) {
+        let db = db.migrated();
+        for (args, part) in [
+            (&["greet"][..], "missing field `name`"),
+            (&["greet", r#"{"name":7654321}"#], "`name`: expected a string"),
+            (&["greet", "7654321"], "expected the arguments of job `greet`"),
+            (&["greet", r#"{"name":"7654321""#], "they are not JSON, from line 1, column 17 on"),
+            (&["wait", r#"{"millis":-7654321}"#], "`millis`: expected u64"),
+            (&["greet", r#"{"name":"x"}"#, "--queue", ""], "is empty"),
+        ] {
+            enqueue(&db, args).exited(2).complained(&["the arguments do not fit a job of kind", part, "nothing was enqueued"]).never_said("7654321");
+        }
+        assert_eq!(db.json(&["list"]), json!([]));
+    }
+
+    fn a_kind_that_this_program_does_not_have_is_refused_with_a_suggestion(db) {
+        let db = db.migrated();
+        enqueue(&db, &["gret", "{}"]).exited(2).complained(&["this program has no job of kind `gret`; did you mean `greet`?"]);
+        enqueue(&db, &["xyzzy", "{}"]).exited(2).complained(&["its kinds are: block, charge"]);
+    }
+
+    fn arguments_are_read_from_standard_input(db) {
+        let db = db.migrated();
+        let command = worker("fixture-worker").args(["enqueue", "greet", "-", "--json"]).env("DATABASE_URL", &db.url);
+        let answer = command.run_with_input("{\"name\": \"ada\"}\n").succeeded().json();
+        assert_eq!(shown(&db, &answer["id"])["args"], json!({"name": "ada"}));
+    }
+}
