@@ -1,16 +1,21 @@
-//! `list`: one row per job, without its arguments.
+//! `list`: one row per job, with the beginnings of its arguments and of its last error.
+
+mod table;
 
 use clap::Args;
 use diesel_jobs_core::storage::{COUNTED, Found, NotCounted, Paging, search};
-use diesel_jobs_core::{JobId, JobRecord};
+use diesel_jobs_core::{JobId, JobRecord, Registry};
 use serde::Serialize;
+use serde_json::value::RawValue;
+
+pub(super) use self::table::table;
 
 use super::app::App;
 use super::exit::{CliError, Exit};
 use super::filter_args::FilterArgs;
-use super::output::{self, Align, Table};
+use super::output;
 use super::parse::{id, positive};
-use super::{database, duration, wording};
+use super::{database, duration, redact, wording};
 
 /// Why a number below [`COUNTED`] is not exact.
 const STOPPED: &str =
@@ -34,7 +39,7 @@ pub(super) struct ListArgs {
     count: bool,
 }
 
-/// A job without its arguments. Only `show` and `export` print them.
+/// A job without its arguments.
 #[derive(Serialize)]
 pub(super) struct Row<'a> {
     id: i64,
@@ -76,6 +81,21 @@ impl<'a> From<&'a JobRecord> for Row<'a> {
     }
 }
 
+/// A job with its arguments, without the values of secret ones.
+#[derive(Serialize)]
+struct Listed<'a> {
+    #[serde(flatten)]
+    job: Row<'a>,
+    args: Option<&'a RawValue>,
+}
+
+impl<'a> From<(&'a JobRecord, &'a String)> for Listed<'a> {
+    fn from((job, args): (&'a JobRecord, &'a String)) -> Self {
+        // A change by hand may have stored what is no JSON.
+        Self { job: Row::from(job), args: serde_json::from_str(args).ok() }
+    }
+}
+
 pub(super) async fn list(app: &App<'_>, args: &ListArgs) -> Result<Exit, CliError> {
     let filter = args.filter.filter()?;
     let database = database::open(app.url()?, database::NO_HANDLERS).await?;
@@ -89,7 +109,9 @@ pub(super) async fn list(app: &App<'_>, args: &ListArgs) -> Result<Exit, CliErro
     }
     let start = Paging { before: args.before.map(JobId), after: args.after.map(JobId), limit: args.limit };
     let found = search(&*database.operator, &filter, start).await?;
-    let rows: Vec<Row<'_>> = found.jobs.iter().map(Row::from).collect();
+    let registry = Registry::linked();
+    let args: Vec<String> = found.jobs.iter().map(|job| redact::arguments(&registry, job).json).collect();
+    let rows: Vec<Listed<'_>> = found.jobs.iter().zip(&args).map(Listed::from).collect();
     output::print(app.json, &rows, || human(&found, start))?;
     Ok(Exit::Fine)
 }
@@ -115,31 +137,4 @@ fn not_counted(NotCounted { searched_to, age }: NotCounted) -> String {
         "\nat the last count of all jobs, {age} ago, there was no job of this kind, so only newer jobs were looked at: \
          --before {searched_to} searches all others\n"
     )
-}
-
-/// The jobs as a table.
-pub(super) fn table(jobs: &[JobRecord]) -> String {
-    let mut table = Table::new(&[
-        ("ID", Align::Right),
-        ("STATE", Align::Left),
-        ("QUEUE", Align::Left),
-        ("KIND", Align::Left),
-        ("PRIORITY", Align::Right),
-        ("ATTEMPT", Align::Right),
-        ("RUN AT", Align::Left),
-        ("FINISHED AT", Align::Left),
-    ]);
-    for job in jobs {
-        table.row([
-            job.id.to_string(),
-            job.state.to_string(),
-            job.queue.clone(),
-            job.kind.clone(),
-            job.priority.to_string(),
-            format!("{}/{}", job.attempt, job.max_attempts),
-            output::time(job.run_at),
-            job.finished_at.map(output::time).unwrap_or_default(),
-        ]);
-    }
-    table.render()
 }

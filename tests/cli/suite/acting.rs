@@ -116,7 +116,7 @@ on_each_database! {
         assert_eq!((&dry["dry_run"], &dry["matched"]["jobs"], &dry["changed"]), (&json!(true), &json!(3), &json!(0)));
         assert_eq!((dry["sample"].as_array().unwrap().len(), &dry["filter"]), (3, &json!("state:available,scheduled,retrying,held,running kind:greet")));
         let text = run(&db, &["cancel", "--kind", "greet", "--dry-run"]).succeeded().stdout;
-        assert!(text.contains("would cancel 3 jobs that match state:") && text.contains("RUN AT") && text.contains(&ids[0]), "{text}");
+        assert!(text.contains("would cancel 3 jobs that match state:") && text.contains("ATTEMPT") && text.contains(&ids[0]), "{text}");
         let dry = run(&db, &["cancel", &ids[0], "999999", "--dry-run", "--json"]).exited(1).json();
         assert_eq!((&dry[0]["result"], &dry[1]["result"]), (&json!("would_be_done"), &json!("not_found")));
     }
@@ -125,7 +125,7 @@ on_each_database! {
         let db = db.migrated();
         three(&db);
         let asked = run(&db, &["cancel", "--kind", "greet"]).exited(1);
-        let asked = asked.complained(&["cancel 3 jobs that match", "Write `yes` to continue", "nothing was changed", "--yes", "RUN AT"]);
+        let asked = asked.complained(&["cancel 3 jobs that match", "Write `yes` to continue", "nothing was changed", "--yes", "ATTEMPT"]);
         assert_eq!(asked.stdout, "");
         for (args, answer) in [(&["cancel", "--kind", "greet"][..], "no\n"), (&["delete", "--kind", "greet"], "yes\n"), (&["queues", "purge", "mail"], "yes\n"), (&["queues", "purge", "mail"], "mai\n")] {
             prepared(&db, args).run_with_input(answer).exited(1).complained(&["nothing was changed", answer.trim()]);

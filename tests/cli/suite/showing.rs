@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::support::{Db, LIMIT, Run};
 
-/// Arguments that only `show` may print.
+/// Arguments that only `list`, `show` and `export` may print.
 const SECRET: &str = "ada@example.org";
 
 /// Enqueues a greeting that waits, one for later, and a charge that is discarded.
@@ -29,11 +29,11 @@ fn ids(run: &Run) -> Vec<i64> {
 }
 
 on_each_database! {
-    fn list_filters_and_hides_arguments(db) {
+    fn list_filters_and_shows_arguments_and_errors(db) {
         let db = db.migrated();
         assert_eq!(db.run(&["list"]).succeeded().stdout, "no job matches\n");
         let [waiting, later, failed] = three_jobs(&db);
-        let list = |args: &[&str]| ids(&db.run(&[&["list", "--json"], args].concat()).succeeded().never_said(SECRET));
+        let list = |args: &[&str]| ids(&db.run(&[&["list", "--json"], args].concat()).succeeded());
         assert_eq!(list(&[]), [failed, later, waiting]);
         assert_eq!(list(&["--state", "discarded"]), [failed]);
         assert_eq!(list(&["--queue", "mail"]), [later, waiting]);
@@ -41,19 +41,32 @@ on_each_database! {
         assert_eq!(list(&["--kind", "charge", "--state", "available"]), [0i64; 0]);
         assert_eq!(list(&["--limit", "1"]), [failed]);
 
-        let table = db.run(&["list", "--limit", "2"]).succeeded().never_said(SECRET).stdout;
+        let table = db.run(&["list", "--limit", "2"]).succeeded().stdout;
         let mut lines = table.lines();
-        assert!(lines.next().unwrap().split_whitespace().eq("ID STATE QUEUE KIND PRIORITY ATTEMPT RUN AT FINISHED AT".split(' ')));
+        assert!(lines.next().unwrap().split_whitespace().eq("ID STATE AT QUEUE KIND PRIORITY ATTEMPT ARGS LAST ERROR".split(' ')));
         let failed = failed.to_string();
-        assert!(lines.next().unwrap().split_whitespace().take(6).eq([&*failed, "discarded", "default", "charge", "0", "1/1"]));
+        let line: Vec<&str> = lines.next().unwrap().split_whitespace().collect();
+        assert_eq!((&line[..2], &line[4..8]), (&[&*failed, "discarded"][..], &["default", "charge", "0", "1/1"][..]));
+        assert_eq!(line[8..].join(" "), format!(r#"{{"card":"{SECRET}"}} the bank is closed"#));
+        let listed = db.json(&["list", "--kind", "charge"]);
+        assert_eq!((&listed[0]["args"]["card"], &listed[0]["last_error"]), (&json!(SECRET), &json!("the bank is closed")));
         let older = format!("there may be older jobs: --limit shows more, --before {later} is the next page\n");
         assert!(table.ends_with(&older), "{table}");
+    }
+
+    fn list_leaves_out_the_values_of_secret_arguments(db) {
+        let db = db.migrated();
+        db.enqueue(LogIn { user: "ada".to_owned(), password: SECRET.to_owned() });
+        let table = db.run(&["list"]).succeeded().never_said(SECRET).stdout;
+        assert!(table.contains(r#"{"password":"[redacted]","user":"ada"}"#), "{table}");
+        let listed = db.run(&["list", "--json"]).succeeded().never_said(SECRET).json();
+        assert_eq!(listed[0]["args"], json!({"user": "ada", "password": "[redacted]"}));
     }
 
     fn list_has_pages_and_every_condition(db) {
         let db = db.migrated();
         let [waiting, later, failed] = three_jobs(&db);
-        let list = |args: &[&str]| ids(&db.run(&[&["list", "--json"], args].concat()).succeeded().never_said(SECRET));
+        let list = |args: &[&str]| ids(&db.run(&[&["list", "--json"], args].concat()).succeeded());
         let [w, l, f] = [waiting, later, failed].map(|id| id.to_string());
         assert_eq!(list(&["--limit", "1", "--before", &f]), [later]);
         assert_eq!(list(&["--before", &l]), [waiting]);
