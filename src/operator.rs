@@ -36,7 +36,7 @@ pub use diesel_jobs_core::storage::{
     ActOnce, Action, AfterKey, ArgIs, AuditEntry, AuditRecord, Count, Doctor, Explain, FailureGroup, Failures, Finding,
     FlowControl, HaltedSequence, HeldBy, History, JobFilter, Keep, KeyOfJob, KindSettings, LimitKey, LimitPermit,
     LimitSetting, LimitStats, Objectives, Once, Operated, OperationId, OperationRecord, Operations, Operator, Page,
-    Paging, Pause, PermitOfJob, Preview, QueueOverview, QueueSettings, RateKey, ReadLimits, RequestKey,
+    Paging, Pause, PermitOfJob, Preview, Program, QueueOverview, QueueSettings, RateKey, ReadLimits, RequestKey,
     RetentionSetting, RunningJob, RuntimeSettings, Severity, Span, StorageResult, Surroundings, When,
 };
 pub use diesel_jobs_core::{

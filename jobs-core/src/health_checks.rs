@@ -7,4 +7,4 @@ mod waiting;
 
 pub use clocks::clocks;
 pub use schedules::schedules;
-pub use waiting::{Waiting, waiting};
+pub use waiting::{Observed, due_jobs, unserved, waiting};

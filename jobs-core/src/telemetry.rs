@@ -16,7 +16,7 @@ use crate::installation::{Freeze, Installation};
 use crate::job_id::JobId;
 use crate::lease::{ClaimedJob, Lease, WorkerId};
 use crate::outcome::Transition;
-use crate::storage::{Rescued, WorkerInfo};
+use crate::storage::{Finding, Rescued, WorkerInfo};
 use crate::storage_error::StorageError;
 use crate::unknown_queue::UnknownQueue;
 
@@ -253,6 +253,11 @@ pub(crate) fn pruned(jobs: usize) {
 
 pub(crate) fn not_counted(reason: &str) {
     debug!(target: "diesel_jobs", "the jobs are not counted at the moment: {reason}");
+}
+
+/// Due jobs whose queue no live worker serves, or whose kind none of those that serve it knows.
+pub(crate) fn unserved(Finding { what, repair, .. }: &Finding) {
+    warn!(target: "diesel_jobs", "{what}. To repair it: {repair}");
 }
 
 pub(crate) fn refused(operation: &str, problem: &StorageError) {

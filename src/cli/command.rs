@@ -121,9 +121,9 @@ pub(super) enum Command {
     /// Report what prevents jobs from running, and what repairs it
     ///
     /// It examines this program, with the options of `run`, and the database: the schema, the settings, queues, kinds
-    /// and schedules that no live worker serves, late jobs, dead workers and old transactions. While no worker is
-    /// alive, it compares the waiting jobs with this program. It fails if it finds an error, and not if it finds only
-    /// warnings. It changes nothing.
+    /// and schedules that no live worker serves, late jobs, dead workers and old transactions. While no worker
+    /// claims jobs, it compares the waiting jobs with this program. It fails if it finds an error, and not if it finds
+    /// only warnings. It changes nothing.
     Doctor(DoctorArgs),
     /// Print the number of jobs of each queue and kind, and the workers
     ///

@@ -444,6 +444,7 @@ pub(crate) async fn a_queue_of_held_jobs_alone_has_a_depth_and_a_diagnosis<F: Fi
             .collect::<Vec<_>>()
     };
     assert_eq!(depths().await, ["mail 0 1"]);
+    worker(db).await;
     assert!(one(db, "unserved_queue").await.what.contains("queue `mail`"));
     let id = WorkerId::generate();
     let serves =

@@ -11,23 +11,25 @@ use crate::storage::{Finding, Program, StoredSchedule};
 const LATE: TimeDelta = TimeDelta::minutes(5);
 
 /// The schedules that cannot tick, those whose kind nobody knows, and those whose ticks are overdue. Each schedule is
-/// named once. `removal` is the statement that removes a schedule.
+/// named once. While the database is frozen, none is overdue. `removal` is the statement that removes a schedule.
 pub fn schedules(
     schedules: &[StoredSchedule],
     workers: &[WorkerRecord],
     program: Option<&Program>,
     now: DateTime<Utc>,
+    is_frozen: bool,
     removal: impl Fn(&str) -> String,
 ) -> Vec<Finding> {
     let servers = Servers::of(workers, program);
     let running = schedules.iter().filter(|schedule| !schedule.paused);
-    running.filter_map(|one| examine(one, &servers, now, &removal)).collect()
+    let late_from = if is_frozen { DateTime::<Utc>::MIN_UTC } else { now - LATE };
+    running.filter_map(|one| examine(one, &servers, late_from, &removal)).collect()
 }
 
 fn examine(
     schedule: &StoredSchedule,
     servers: &Servers<'_>,
-    now: DateTime<Utc>,
+    late_from: DateTime<Utc>,
     removal: impl Fn(&str) -> String,
 ) -> Option<Finding> {
     let StoredSchedule { name, kind, expression, timezone, last_tick, .. } = schedule;
@@ -53,18 +55,22 @@ fn examine(
             format!("deploy a program with this kind, or remove the schedule: {}", removal(name)),
         ));
     }
-    let due = ticks.next_after(*last_tick).filter(|due| *due < now - LATE)?;
+    let due = ticks.next_after(*last_tick).filter(|due| *due < late_from)?;
     let due = due.to_rfc3339_opts(SecondsFormat::Secs, true).replacen('T', " ", 1);
-    Some(Finding::warning(
-        "overdue_schedule",
-        format!("schedule `{name}` should have ticked at {due}: no worker that knows its kind is alive"),
-        "worker run",
-    ))
+    let (why, repair) = match servers.whose {
+        Whose::LiveWorkers => (
+            "a live worker knows its kind and has not ticked it; the code may no longer declare it",
+            format!("read the logs of the workers, or remove the schedule: {}", removal(name)),
+        ),
+        _ => ("no worker that knows its kind is alive", "worker run".to_owned()),
+    };
+    Some(Finding::warning("overdue_schedule", format!("schedule `{name}` should have ticked at {due}: {why}"), repair))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::health_checks::waiting::tests::worker;
     use crate::schedule::CatchUp;
     use crate::storage::ScheduledJob;
 
@@ -89,13 +95,13 @@ mod tests {
     #[test]
     fn schedules_that_cannot_tick_are_errors_and_late_ones_warnings() {
         let found = |one: StoredSchedule| {
-            schedules(&[one], &[], None, now(), str::to_owned).into_iter().map(|one| one.check).next()
+            schedules(&[one], &[], None, now(), false, str::to_owned).into_iter().map(|one| one.check).next()
         };
         assert_eq!(found(nightly("0 * * * * *", "UTC", 1, false)), None);
         assert_eq!(found(nightly("0 * * * * *", "UTC", 10, false)), Some("overdue_schedule"));
         assert_eq!(found(nightly("0 * * * * *", "UTC", 10, true)), None, "paused on purpose");
         assert_eq!(found(nightly("0 * * * * *", "Mars/Base", 1, false)), Some("schedule"));
-        let bad = schedules(&[nightly("0 0 0 30 2 *", "UTC", 1, false)], &[], None, now(), str::to_owned);
+        let bad = schedules(&[nightly("0 0 0 30 2 *", "UTC", 1, false)], &[], None, now(), false, str::to_owned);
         assert_eq!(bad[0].repair, "nightly", "the statement that removes it");
     }
 
@@ -107,7 +113,7 @@ mod tests {
             ..Program::default()
         };
         let late = [nightly("0 * * * * *", "UTC", 10, false)];
-        let found = |program: &Program| schedules(&late, &[], Some(program), now(), str::to_owned);
+        let found = |program: &Program| schedules(&late, &[], Some(program), now(), false, str::to_owned);
         let [one] = &found(&program("other", false))[..] else { panic!("one finding") };
         assert_eq!(
             (one.check, one.what.contains("neither a live worker nor this program")),
@@ -115,5 +121,15 @@ mod tests {
         );
         assert!(found(&program("other", true))[0].what.ends_with("and this program does not know the kind"));
         assert_eq!(found(&program("k", false))[0].check, "overdue_schedule");
+    }
+
+    #[test]
+    fn a_late_schedule_is_not_blamed_on_missing_workers_while_one_is_alive_or_the_database_is_frozen() {
+        let late = [nightly("0 * * * * *", "UTC", 10, false)];
+        let alive = [worker("mail", Some(&["k"]))];
+        let found = |is_frozen| schedules(&late, &alive, None, now(), is_frozen, str::to_owned);
+        let [one] = &found(false)[..] else { panic!("one finding") };
+        assert!(one.what.contains("a live worker knows its kind") && one.repair.ends_with("nightly"), "{one:?}");
+        assert_eq!(found(true), []);
     }
 }

@@ -7,17 +7,22 @@ use std::time::Duration;
 use chrono::{DateTime, SecondsFormat, Utc};
 
 use super::servers::{Servers, Whose};
+use crate::history::OTHER;
 use crate::installation::Freeze;
 use crate::nearest::nearest;
 use crate::record::WorkerRecord;
+use crate::stats::KindStats;
 use crate::storage::{Finding, KindSettings, Program, QueueSettings, Severity, WaitingJobs};
 
 /// At most this many findings of a check are returned: those about the most jobs.
 const MOST: usize = 20;
 
+/// Due jobs that nobody runs are not logged before this many seconds.
+const UNNOTICED: f64 = 10.0;
+
 /// What the database says of the waiting jobs, and of those who may run them.
 #[derive(Clone, Debug, Default)]
-pub struct Waiting {
+pub struct Observed {
     /// The jobs.
     pub jobs: Vec<WaitingJobs>,
     /// All workers.
@@ -39,7 +44,7 @@ struct Queue {
 }
 
 /// Finds the waiting jobs that nobody runs. A due job may wait for `objective`.
-pub fn waiting(found: &Waiting, objective: Duration, program: Option<&Program>, now: DateTime<Utc>) -> Vec<Finding> {
+pub fn waiting(found: &Observed, objective: Duration, program: Option<&Program>, now: DateTime<Utc>) -> Vec<Finding> {
     let servers = Servers::of(&found.workers, program);
     let late = |since: DateTime<Utc>| (now - since).to_std().is_ok_and(|waited| waited > objective);
     let mut findings = stopped(found);
@@ -80,7 +85,30 @@ pub fn waiting(found: &Waiting, objective: Duration, program: Option<&Program>, 
     findings
 }
 
-impl Waiting {
+/// Those of the counted jobs that have been due for so long that the worker which serves them cannot have begun a
+/// moment ago.
+pub fn due_jobs(counted: &[KindStats]) -> Vec<WaitingJobs> {
+    let due = counted
+        .iter()
+        .filter(|kind| kind.queue != OTHER && kind.available > 0 && kind.oldest_wait_seconds >= Some(UNNOTICED));
+    let jobs = |KindStats { queue, kind, available, .. }: &KindStats| WaitingJobs {
+        queue: queue.clone(),
+        kind: kind.clone(),
+        jobs: *available,
+        due: *available,
+        oldest_due: None,
+    };
+    due.map(jobs).collect()
+}
+
+/// Finds those of these jobs whose queue no live worker serves, or whose kind none of those that serve it knows.
+pub fn unserved(found: &Observed) -> Vec<Finding> {
+    let mut findings = waiting(found, Duration::MAX, None, DateTime::UNIX_EPOCH);
+    findings.retain(|finding| matches!(finding.check, "unserved_queue" | "unknown_kind"));
+    findings
+}
+
+impl Observed {
     fn queue_is_paused(&self, name: &str) -> bool {
         self.queues.iter().any(|queue| queue.name == name && queue.paused.is_some())
     }
@@ -101,7 +129,7 @@ impl Waiting {
 }
 
 /// What operators have stopped.
-fn stopped(found: &Waiting) -> Vec<Finding> {
+fn stopped(found: &Observed) -> Vec<Finding> {
     let frozen = found.frozen.iter().map(|freeze| {
         Finding::warning("frozen", format!("the database is {freeze}; nothing is claimed"), "worker thaw")
     });
@@ -119,7 +147,7 @@ fn stopped(found: &Waiting) -> Vec<Finding> {
 }
 
 /// Due jobs without any worker. A deploy may be the reason, so it becomes an error only after the objective.
-fn no_worker(found: &Waiting, servers: &Servers<'_>, late: impl Fn(DateTime<Utc>) -> bool) -> Option<Finding> {
+fn no_worker(found: &Observed, servers: &Servers<'_>, late: impl Fn(DateTime<Utc>) -> bool) -> Option<Finding> {
     if found.frozen.is_some() || matches!(servers.whose, Whose::LiveWorkers | Whose::ProgramAlone) {
         return None;
     }
@@ -170,7 +198,8 @@ fn unknown_kind(jobs: &WaitingJobs, whose: Whose) -> Finding {
         "unknown_kind",
         format!("{} in queue `{queue}`, and {who}", that_wait(*jobs, &format!(" of kind `{kind}`"))),
         format!(
-            "deploy a program with this kind, give a renamed job `kind = \"{kind}\"`, or end the jobs: worker cancel --kind {kind}"
+            "deploy a program with this kind, give a renamed job `kind = \"{kind}\"`, or end the jobs: \
+             worker cancel --queue {queue} --kind {kind}"
         ),
     )
 }
@@ -202,4 +231,4 @@ fn time(at: DateTime<Utc>) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

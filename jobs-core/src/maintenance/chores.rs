@@ -2,11 +2,12 @@
 //! batch which worker does it.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
 use super::pause::pause;
+use super::unserved::Logged;
 use crate::crash_point::crash_point;
 use crate::history::FOLDS;
 use crate::recorder::Event;
@@ -58,6 +59,7 @@ pub(super) fn all(
 async fn run(routine: Routine, shared: Arc<Shared>, stop: CancellationToken) {
     let Routine { chore, first, every, between } = routine;
     let warning = RateLimitedWarning::new(chore.as_str());
+    let mut logged = Logged::default();
     let mut wait = first;
     while pause(wait, &stop).await {
         // While the database is frozen, operators may want to see everything.
@@ -73,6 +75,7 @@ async fn run(routine: Routine, shared: Arc<Shared>, stop: CancellationToken) {
         wait = match done {
             Ok(done) => {
                 tell(&shared, chore, &done);
+                logged.say(&done.unserved, Instant::now());
                 let turn = done.next.map_or(every, |next| next.clamp(TURNS.0, TURNS.1).mul_f64(1.25));
                 if done.more { between } else { turn }
             }

@@ -15,7 +15,7 @@
 //! | history writer | the end of each minute, and the shutdown | stores what this worker did |
 //! | chores | 60 s, the first time after 5 to 10 s | delete finished jobs whose retention is over, join and delete old rows of the history |
 //! | | 5 s; without a pause while there is one | do batches of actions on all jobs that match a filter |
-//! | | 100 times as long as a count takes, at least 15 s | count all jobs, one worker at a time |
+//! | | 100 times as long as a count takes, at least 15 s | count all jobs, one worker at a time; it logs which due jobs no live worker runs |
 
 mod admitter;
 mod chores;
@@ -30,6 +30,7 @@ mod rescanner;
 mod rescuer;
 mod scheduler;
 pub(crate) mod settings_watcher;
+mod unserved;
 
 use std::sync::Arc;
 use std::time::Duration;

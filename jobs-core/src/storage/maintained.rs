@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::doctor::Finding;
 use crate::history::Fold;
 
 /// What is done from time to time. Internal, and exhaustive, so that no code of ours misses a variant.
@@ -43,6 +44,8 @@ pub struct Maintained {
     pub next: Option<Duration>,
     /// Why it has not done what was due.
     pub rested: Option<String>,
+    /// Due jobs that no live worker runs. Only a count of all jobs finds them.
+    pub unserved: Vec<Finding>,
 }
 
 impl Maintained {

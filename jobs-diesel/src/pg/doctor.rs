@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use diesel::sql_types::{Bool, Text};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::Freeze;
-use diesel_jobs_core::health_checks::{self, Waiting};
+use diesel_jobs_core::health_checks::{self, Observed};
 use diesel_jobs_core::storage::{
     Doctor, Finding, Objectives, Operator as _, Program, RuntimeSettings as _, Severity, Storage as _, StorageResult,
     StoredSchedules,
@@ -69,7 +69,7 @@ impl Doctor for PgStorage {
         let mut conn = self.connector.connect().await.map_err(unavailable)?;
         let installation = run!(self, "installation", conn => installation::installation(conn))?;
         findings.extend(installation.standby.then(standby));
-        let limit = self.stopwatch().limit(LIMIT);
+        let (limit, is_frozen) = (self.stopwatch().limit(LIMIT), installation.frozen.is_some());
         match tokio::time::timeout(limit, jobs(self, &mut conn, installation.frozen, objectives, program)).await {
             Ok(Ok(found)) => findings.extend(found),
             Ok(Err(problem)) => findings.push(skipped("unserved_queue", problem)),
@@ -97,7 +97,7 @@ impl Doctor for PgStorage {
             Ok(found) => findings.extend(found),
             Err(problem) => findings.push(skipped("clock_skew", problem)),
         }
-        match schedules(self, program).await {
+        match schedules(self, program, is_frozen).await {
             Ok(found) => findings.extend(found),
             Err(problem) => findings.push(skipped("schedule", problem)),
         }
@@ -139,14 +139,14 @@ async fn jobs(
     let jobs = waiting(conn).await?;
     let now: DateTime<Utc> = diesel::select(clock_timestamp()).get_result(conn).await?;
     let (workers, queues, kinds) = (storage.workers().await?, storage.queues().await?, storage.kinds().await?);
-    let found = Waiting { jobs, workers, queues, kinds, frozen };
+    let found = Observed { jobs, workers, queues, kinds, frozen };
     Ok(health_checks::waiting(&found, objectives.oldest_due, program, now))
 }
 
 /// The schedules that do not tick.
-async fn schedules(storage: &PgStorage, program: Option<&Program>) -> StorageResult<Vec<Finding>> {
+async fn schedules(storage: &PgStorage, program: Option<&Program>, is_frozen: bool) -> StorageResult<Vec<Finding>> {
     let StoredSchedules { all, now, .. } = storage.schedules(&[]).await?;
-    Ok(health_checks::schedules(&all, &storage.workers().await?, program, now, removal))
+    Ok(health_checks::schedules(&all, &storage.workers().await?, program, now, is_frozen, removal))
 }
 
 async fn is_15_or_newer(conn: &mut AsyncPgConnection) -> diesel::QueryResult<bool> {

@@ -11,10 +11,13 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use diesel_async::RunQueryDsl;
+use diesel_jobs_core::health_checks::{self, Observed};
 use diesel_jobs_core::history::{
     HistoryBatch, KindRate, Point, QueueRates, SeriesBounds, WorkFilter, kind_rates, points, queue_rates,
 };
-use diesel_jobs_core::storage::{History, Maintained, StorageResult, rest_after};
+use diesel_jobs_core::storage::{
+    Finding, History, Maintained, Operator as _, RuntimeSettings as _, StorageResult, rest_after,
+};
 use diesel_jobs_core::{DeadRows, Events, EventsSince, KindStats, LeasedJob, LongQueues, Sample, Stats, StorageError};
 
 use super::native::RawJson;
@@ -174,12 +177,23 @@ impl PgStorage {
             }
         }
         let began = Instant::now();
-        let counts = RawJson(json(&self.count_jobs().await?)?);
+        let kinds = self.count_jobs().await?;
+        let counts = RawJson(json(&kinds)?);
         let took = began.elapsed();
         let rest = rest_after(took, SAMPLE_EVERY);
         run!(self, "store_sample", conn => sample::store(conn, took, counts.clone(), rest))?;
-        Ok(Maintained { rows: 1, next: Some(rest), ..none })
+        Ok(Maintained { rows: 1, next: Some(rest), unserved: unserved(self, &kinds).await?, ..none })
     }
+}
+
+/// The due jobs that no live worker runs. While no job is due for long, it sends no statement.
+async fn unserved(storage: &PgStorage, counted: &[KindStats]) -> StorageResult<Vec<Finding>> {
+    let jobs = health_checks::due_jobs(counted);
+    if jobs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (workers, queues, kinds) = (storage.workers().await?, storage.queues().await?, storage.kinds().await?);
+    Ok(health_checks::unserved(&Observed { jobs, workers, queues, kinds, frozen: None }))
 }
 
 fn json(value: &impl serde::Serialize) -> StorageResult<Vec<u8>> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use diesel::connection::Connection as _;
 use diesel::{QueryResult, RunQueryDsl as _, SqliteConnection};
-use diesel_jobs_core::health_checks::{self, Waiting};
+use diesel_jobs_core::health_checks::{self, Observed};
 use diesel_jobs_core::storage::{Doctor, Finding, Objectives, Program, StorageResult};
 
 use crate::sqlite::operator::SqliteOperator;
@@ -52,7 +52,7 @@ fn all(conn: &mut SqliteConnection, file: &str, objectives: Objectives, program:
 
 /// The waiting jobs that nobody runs.
 fn jobs(conn: &mut SqliteConnection, objectives: Objectives, program: Option<&Program>) -> QueryResult<Vec<Finding>> {
-    let found = Waiting {
+    let found = Observed {
         jobs: waiting(conn)?,
         workers: worker::list(conn)?,
         queues: pause::queues(conn)?,
@@ -66,7 +66,8 @@ fn jobs(conn: &mut SqliteConnection, objectives: Objectives, program: Option<&Pr
 /// The schedules that do not tick.
 fn schedules(conn: &mut SqliteConnection, program: Option<&Program>) -> QueryResult<Vec<Finding>> {
     let (all, now) = schedule::schedules(conn)?;
-    Ok(health_checks::schedules(&all, &worker::list(conn)?, program, now, removal))
+    let is_frozen = installation::is_frozen(conn)?;
+    Ok(health_checks::schedules(&all, &worker::list(conn)?, program, now, is_frozen, removal))
 }
 
 /// The statement that removes a schedule.

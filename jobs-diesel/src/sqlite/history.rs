@@ -4,14 +4,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use diesel::SqliteConnection;
+use diesel_jobs_core::health_checks::{self, Observed};
 use diesel_jobs_core::history::{
     KindRate, Point, QueueRates, SeriesBounds, WorkFilter, kind_rates, points, queue_rates,
 };
-use diesel_jobs_core::storage::{History, Maintained, StorageResult, rest_after};
+use diesel_jobs_core::storage::{Finding, History, Maintained, StorageResult, WaitingJobs, rest_after};
 use diesel_jobs_core::{Events, EventsSince, LeasedJob, LongQueues, Sample, Stats};
 
 use crate::sqlite::operator::SqliteOperator;
-use crate::sqlite::queries::{events, history, queue_depths, sample, stats};
+use crate::sqlite::queries::{events, history, pause, queue_depths, sample, stats, worker};
 use crate::sqlite::storage::SqliteStorage;
 use crate::stored_history::JobCounts;
 
@@ -102,9 +104,20 @@ impl SqliteStorage {
                 .await?;
         }
         let kinds = std::mem::take(&mut *counts.lock().unwrap_or_else(PoisonError::into_inner)).into_kinds();
-        let took = began.elapsed();
+        let (took, due) = (began.elapsed(), health_checks::due_jobs(&kinds));
         let rest = rest_after(took, SAMPLE_EVERY);
         self.writer.write_lazily(move |conn| sample::store(conn, took, &kinds, rest)).await?;
-        Ok(Maintained { rows: 1, next: Some(rest), ..Maintained::default() })
+        let unserved = self.unserved(due).await?;
+        Ok(Maintained { rows: 1, next: Some(rest), unserved, ..Maintained::default() })
+    }
+
+    /// Those of these jobs that no live worker runs. Without jobs, it sends no statement.
+    async fn unserved(&self, jobs: Vec<WaitingJobs>) -> StorageResult<Vec<Finding>> {
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let read = |conn: &mut SqliteConnection| Ok((worker::list(conn)?, pause::queues(conn)?, pause::kinds(conn)?));
+        let (workers, queues, kinds) = self.reader.read(read).await?;
+        Ok(health_checks::unserved(&Observed { jobs, workers, queues, kinds, frozen: None }))
     }
 }

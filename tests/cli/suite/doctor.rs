@@ -136,7 +136,7 @@ on_each_database! {
         let seen = found(&db, &[]);
         let (what, repair) = seen.one("unknown_kind");
         assert_eq!(what, "1 job of kind `retired` waits in queue `mail`, and no live worker that serves the queue has a handler for it");
-        assert!(repair.ends_with("worker cancel --kind retired"), "{repair}");
+        assert!(repair.ends_with(" --kind retired"), "{repair}");
         live.kill();
     }
 
@@ -196,6 +196,19 @@ on_each_database! {
         assert_eq!(seen.one("unserved_schedule").0, "schedule `nightly` does not tick: its jobs are of kind `greet`, and no live worker knows the kind");
         assert!(checks(&db, &["--before-deploy"]).is_empty());
         worker.kill();
+    }
+
+    fn a_worker_logs_due_jobs_that_no_live_worker_runs(db) {
+        let db = db.migrated();
+        let retired = db.enqueue(greet());
+        db.enqueue(Wait { millis: 1 });
+        db.execute(&format!("update {} set kind = 'retired' where id = {retired}", db.waiting_table()));
+        db.execute(&format!("update {} set run_at = run_at - {}", db.waiting_table(), db.ten_minutes()));
+        let mut worker = db.start(&["--queues", "mail=2"]);
+        worker.await_line("1 job waits in queue `default`, and no live worker serves it. To repair it: start a worker");
+        worker.await_line("1 job of kind `retired` waits in queue `mail`, and no live worker that serves the queue has a handler for it");
+        worker.signal("TERM");
+        worker.ended().succeeded();
     }
 
     fn a_worker_that_would_not_start_is_an_error(db) {

@@ -48,7 +48,8 @@ fn a_worker_runs_jobs_until_none_is_left() {
         }
         let registry =
             Registry::new().with::<FailsUntil>().with::<SnoozesOnce>().with::<BlocksAThread>().with::<Panics>();
-        let worker = Worker::builder(Arc::new(memory.clone())).registry(registry).poll_interval(Duration::from_millis(5));
+        let worker =
+            Worker::builder(Arc::new(memory.clone())).registry(registry).poll_interval(Duration::from_millis(5));
         let stats = worker.build().unwrap().run_until_empty().await.unwrap();
         assert_eq!((stats.completed, stats.retried, stats.snoozed), (2, 2, 1), "{stats:?}");
         assert_eq!((stats.cancelled, stats.discarded, stats.leases_lost), (1, 2, 0), "{stats:?}");

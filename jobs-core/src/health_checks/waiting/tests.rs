@@ -21,7 +21,7 @@ fn later(queue: &str, kind: &str) -> WaitingJobs {
     WaitingJobs { due: 0, oldest_due: None, ..due(queue, kind, 1, 0) }
 }
 
-fn worker(queue: &str, kinds: Option<&[&str]>) -> WorkerRecord {
+pub(in crate::health_checks) fn worker(queue: &str, kinds: Option<&[&str]>) -> WorkerRecord {
     WorkerRecord {
         id: WorkerId::generate(),
         host: "h".to_owned(),
@@ -44,15 +44,15 @@ fn program(queue: &str, kind: &str) -> Program {
     Program { queues: [queue.to_owned()].into(), kinds: [kind.to_owned()].into(), replaces_workers: false }
 }
 
-fn of(jobs: Vec<WaitingJobs>, workers: Vec<WorkerRecord>) -> Waiting {
-    Waiting { jobs, workers, ..Waiting::default() }
+fn of(jobs: Vec<WaitingJobs>, workers: Vec<WorkerRecord>) -> Observed {
+    Observed { jobs, workers, ..Observed::default() }
 }
 
-fn findings(found: &Waiting, program: Option<&Program>) -> Vec<Finding> {
+fn findings(found: &Observed, program: Option<&Program>) -> Vec<Finding> {
     waiting(found, OBJECTIVE, program, now())
 }
 
-fn checks(found: &Waiting, program: Option<&Program>) -> Vec<&'static str> {
+fn checks(found: &Observed, program: Option<&Program>) -> Vec<&'static str> {
     findings(found, program).iter().map(|finding| finding.check).collect()
 }
 
@@ -121,7 +121,7 @@ fn what_is_paused_is_named_once() {
     let kind = KindSettings { name: "send".to_owned(), paused };
     let jobs = vec![due("mail", "greet", 1, 900), due("slow", "send", 1, 900)];
     for workers in [vec![], vec![worker("slow", None)]] {
-        let found = Waiting { queues: vec![queue.clone()], kinds: vec![kind.clone()], ..of(jobs.clone(), workers) };
+        let found = Observed { queues: vec![queue.clone()], kinds: vec![kind.clone()], ..of(jobs.clone(), workers) };
         let seen = findings(&found, None);
         assert_eq!(seen.iter().map(|one| one.check).collect::<Vec<_>>(), ["queue_paused", "kind_paused"]);
         assert_eq!(seen[0].repair, "worker queues resume mail");
@@ -132,7 +132,7 @@ fn what_is_paused_is_named_once() {
 #[test]
 fn slots_that_are_0_are_named_instead_of_late_jobs() {
     let queue = QueueSettings { name: "mail".to_owned(), paused: None, slots: Some(0) };
-    let found = Waiting { queues: vec![queue], ..of(vec![due("mail", "k", 1, 900)], vec![worker("mail", None)]) };
+    let found = Observed { queues: vec![queue], ..of(vec![due("mail", "k", 1, 900)], vec![worker("mail", None)]) };
     let [one] = &findings(&found, None)[..] else { panic!("one finding") };
     assert_eq!((one.check, &*one.repair), ("no_slots", "worker queues slots mail default"));
 }
@@ -145,7 +145,7 @@ fn a_late_job_is_an_error_unless_the_database_is_frozen() {
     assert!(checks(&of(vec![due("mail", "k", 1, 299)], vec![worker("mail", None)]), None).is_empty());
     let freeze = Freeze { at: now(), by: "ada".to_owned(), reason: "restored".to_owned() };
     for workers in [vec![], vec![worker("mail", None)]] {
-        let frozen = Waiting { frozen: Some(freeze.clone()), ..of(vec![due("mail", "k", 1, 301)], workers) };
+        let frozen = Observed { frozen: Some(freeze.clone()), ..of(vec![due("mail", "k", 1, 301)], workers) };
         assert_eq!(checks(&frozen, None), ["frozen"]);
     }
 }
