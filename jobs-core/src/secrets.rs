@@ -1,7 +1,10 @@
 //! Removes the values of secret arguments from what people read: from the arguments themselves, and from the errors of
 //! handlers.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// Stands for all arguments. No argument has this name.
 pub(crate) const ALL: &[&str] = &["*"];
@@ -9,19 +12,25 @@ pub(crate) const ALL: &[&str] = &["*"];
 /// What stands in the place of a secret.
 pub(crate) const REDACTED: &str = "[redacted]";
 
+/// The arguments by name. Their values are not decoded, because a handler may ignore arguments that are JSON and fit no
+/// type: a number beyond the largest, or half a surrogate.
+type Fields<'a> = BTreeMap<String, &'a RawValue>;
+
+fn is_secret(name: &str, secrets: &[&str]) -> bool {
+    secrets == ALL || secrets.contains(&name)
+}
+
 /// Returns the stored arguments with the values of these arguments replaced. Arguments that are no JSON object are
 /// replaced as a whole, because it is not known where the secret is.
 pub fn redacted(args: &str, secrets: &[&str]) -> String {
     if secrets.is_empty() {
         return args.to_owned();
     }
-    let Ok(Value::Object(mut fields)) = serde_json::from_str(args) else { return format!("\"{REDACTED}\"") };
-    for (name, value) in &mut fields {
-        if secrets == ALL || secrets.contains(&name.as_str()) {
-            *value = Value::String(REDACTED.to_owned());
-        }
-    }
-    Value::Object(fields).to_string()
+    let whole = || format!("\"{REDACTED}\"");
+    let Ok(mut fields) = serde_json::from_str::<Fields<'_>>(args) else { return whole() };
+    let Ok(instead) = RawValue::from_string(whole()) else { return whole() };
+    fields.iter_mut().filter(|(name, _)| is_secret(name, secrets)).for_each(|(_, value)| *value = &instead);
+    serde_json::to_string(&fields).unwrap_or_else(|_| whole())
 }
 
 /// Returns the stored arguments with all values replaced, for kinds whose secret arguments are not known.
@@ -29,15 +38,13 @@ pub fn all_redacted(args: &str) -> String {
     redacted(args, ALL)
 }
 
-/// Removes the values of these arguments from a text. An error of a handler may quote them.
+/// Removes the values of these arguments from a text. An error of a handler may quote them. If a value cannot be read,
+/// the whole text is replaced, because it is not known what to look for.
 pub(crate) fn remove_from(text: &mut String, args: &[u8], secrets: &[&str]) {
-    let Ok(Value::Object(fields)) = serde_json::from_slice(args) else { return };
-    let mut values = Vec::new();
-    for (name, value) in &fields {
-        if secrets == ALL || secrets.contains(&name.as_str()) {
-            collect(value, &mut values);
-        }
+    if secrets.is_empty() {
+        return;
     }
+    let Some(mut values) = secret_texts(args, secrets) else { return REDACTED.clone_into(text) };
     // A value may be a part of another one.
     values.sort_unstable_by_key(|value| std::cmp::Reverse(value.len()));
     for value in values.iter().filter(|value| !value.is_empty()) {
@@ -45,6 +52,21 @@ pub(crate) fn remove_from(text: &mut String, args: &[u8], secrets: &[&str]) {
             *text = text.replace(value, REDACTED);
         }
     }
+}
+
+/// The texts as which the values of these arguments may stand in a message. `None` if one cannot be read.
+fn secret_texts(args: &[u8], secrets: &[&str]) -> Option<Vec<String>> {
+    let fields: Fields<'_> = serde_json::from_slice(args).ok()?;
+    let mut values = Vec::new();
+    for (_, raw) in fields.iter().filter(|(name, _)| is_secret(name, secrets)) {
+        let value: Value = serde_json::from_str(raw.get()).ok()?;
+        collect(&value, &mut values);
+        // A number may stand there as it was written.
+        if value.is_number() {
+            values.push(raw.get().to_owned());
+        }
+    }
+    Some(values)
 }
 
 /// Collects the texts as which a value may stand in a message: a string as it is, as `Debug` prints it, and as JSON.
@@ -90,6 +112,25 @@ mod tests {
             let mut text = text.to_owned();
             remove_from(&mut text, args, &secrets);
             assert_eq!(text, expected);
+        }
+    }
+
+    /// A handler may ignore an argument that no type can hold, so the others are read nevertheless.
+    #[test]
+    fn what_no_type_can_hold_hides_no_secret() {
+        for other in ["1e400", r#""\ud800""#, "123456789012345678901234567890"] {
+            let args = format!(r#"{{"n":{other},"token":"hunter2"}}"#);
+            assert_eq!(redacted(&args, &["token"]), format!(r#"{{"n":{other},"token":"[redacted]"}}"#));
+            let mut text = "hunter2 is wrong".to_owned();
+            remove_from(&mut text, args.as_bytes(), &["token"]);
+            assert_eq!(text, "[redacted] is wrong");
+        }
+        for unreadable in [r#"{"token":"\ud800hunter2"}"#, r#"["hunter2"]"#, "{hunter2"] {
+            let mut text = "hunter2 is wrong".to_owned();
+            remove_from(&mut text, unreadable.as_bytes(), &["token"]);
+            assert_eq!(text, "[redacted]");
+            remove_from(&mut text, unreadable.as_bytes(), &[]);
+            assert!(!redacted(unreadable, &["token"]).contains("hunter2"));
         }
     }
 }
