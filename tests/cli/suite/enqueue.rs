@@ -62,6 +62,7 @@ on_each_database! {
         let db = db.migrated();
         for (args, part) in [
             (&["greet"][..], "missing field `name`"),
+            (&["greet", " "], "they are empty"),
             (&["greet", r#"{"name":7654321}"#], "`name`: expected a string"),
             (&["greet", "7654321"], "expected the arguments of job `greet`"),
             (&["greet", r#"{"name":"7654321""#], "they are not JSON, from line 1, column 17 on"),
@@ -79,10 +80,32 @@ on_each_database! {
         enqueue(&db, &["xyzzy", "{}"]).exited(2).complained(&["its kinds are: block, charge"]);
     }
 
+    fn arguments_on_several_lines_are_one_line_of_an_export(db) {
+        let db = db.migrated();
+        enqueue(&db, &["greet", "{\n\t\"name\":\n\"a b\" }"]).succeeded();
+        let exported = db.run(&["export"]).succeeded().stdout;
+        assert_eq!(exported.lines().count(), 1, "{exported}");
+        assert!(exported.contains(r#""args":{"name":"a b"}"#), "{exported}");
+        assert_eq!(db.run(&["list", "--json"]).succeeded().stdout.lines().count(), 1);
+    }
+
+    fn an_answer_that_cannot_be_written_says_that_the_job_is_stored(db) {
+        let db = db.migrated();
+        let program = env!("CARGO_BIN_EXE_fixture-worker");
+        let command = format!("'{program}' enqueue greet '{{\"name\":\"ada\"}}' > /dev/full");
+        let output = std::process::Command::new("sh").args(["-c", &command]).env("DATABASE_URL", &db.url).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.contains("the job is stored as job ") && text.contains("do not repeat the command"), "{text}");
+        assert_eq!(db.json(&["list"]).as_array().unwrap().len(), 1);
+    }
+
     fn arguments_are_read_from_standard_input(db) {
         let db = db.migrated();
         let command = worker("fixture-worker").args(["enqueue", "greet", "-", "--json"]).env("DATABASE_URL", &db.url);
         let answer = command.run_with_input("{\"name\": \"ada\"}\n").succeeded().json();
         assert_eq!(shown(&db, &answer["id"])["args"], json!({"name": "ada"}));
+        let command = worker("fixture-worker").args(["enqueue", "greet", "-"]).env("DATABASE_URL", &db.url);
+        command.run_with_input(&" ".repeat(525_000)).exited(2).complained(&["more than the 262144 bytes", "nothing was enqueued"]);
     }
 }
