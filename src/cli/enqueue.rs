@@ -80,16 +80,16 @@ pub(super) async fn enqueue(app: &App<'_>, args: &EnqueueArgs) -> Result<Exit, C
 fn job(registration: &Registration, given: &EnqueueArgs) -> Result<NewJob, CliError> {
     let args = arguments(&given.args)?;
     let wrong = |problem: String| {
-        let text = format!("the arguments do not fit a job of kind `{}`: {problem}; nothing was enqueued", given.kind);
+        let text = format!("no job of kind `{}` can be made of this: {problem}; nothing was enqueued", given.kind);
         CliError::usage(output::printable(&text))
     };
     if args.trim().is_empty() {
-        return Err(wrong("they are empty; a kind without arguments takes `{}`".to_owned()));
+        return Err(wrong("the arguments are empty; a kind without arguments takes `{}`".to_owned()));
     }
     // Two messages would be given for text that is no JSON. This one says where it ends.
     if let Err(problem) = serde_json::from_str::<serde::de::IgnoredAny>(&args) {
         let (line, column) = (problem.line(), problem.column());
-        return Err(wrong(format!("they are not JSON, from line {line}, column {column} on")));
+        return Err(wrong(format!("the arguments are not JSON, from line {line}, column {column} on")));
     }
     let job = registration.job_by_hand(&args, |job| {
         job.queue = given.queue.clone().map_or_else(|| job.queue.clone(), Into::into);

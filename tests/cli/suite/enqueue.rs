@@ -62,14 +62,14 @@ on_each_database! {
         let db = db.migrated();
         for (args, part) in [
             (&["greet"][..], "missing field `name`"),
-            (&["greet", " "], "they are empty"),
+            (&["greet", " "], "the arguments are empty"),
             (&["greet", r#"{"name":7654321}"#], "`name`: expected a string"),
             (&["greet", "7654321"], "expected the arguments of job `greet`"),
-            (&["greet", r#"{"name":"7654321""#], "they are not JSON, from line 1, column 17 on"),
+            (&["greet", r#"{"name":"7654321""#], "the arguments are not JSON, from line 1, column 17 on"),
             (&["wait", r#"{"millis":-7654321}"#], "`millis`: expected u64"),
             (&["greet", r#"{"name":"x"}"#, "--queue", ""], "is empty"),
         ] {
-            enqueue(&db, args).exited(2).complained(&["the arguments do not fit a job of kind", part, "nothing was enqueued"]).never_said("7654321");
+            enqueue(&db, args).exited(2).complained(&["no job of kind `", part, "nothing was enqueued"]).never_said("7654321");
         }
         assert_eq!(db.json(&["list"]), json!([]));
     }
