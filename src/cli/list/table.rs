@@ -20,6 +20,7 @@ pub(in crate::cli) fn table(jobs: &[JobRecord]) -> String {
 
 fn of_width(jobs: &[JobRecord], registry: &Registry, width: usize) -> String {
     let has_errors = jobs.iter().any(|job| error(job).is_some());
+    let arguments: Vec<String> = jobs.iter().map(|job| printable(&redact::arguments(registry, job).json)).collect();
     let of_widths = |args: usize, errors: usize| {
         let mut columns = vec![
             ("ID", Align::Right),
@@ -33,7 +34,7 @@ fn of_width(jobs: &[JobRecord], registry: &Registry, width: usize) -> String {
         ];
         columns.extend(has_errors.then_some(("LAST ERROR", Align::Left)));
         let mut table = Table::new(&columns);
-        for job in jobs {
+        for (job, arguments) in jobs.iter().zip(&arguments) {
             let cells = [
                 job.id.to_string(),
                 job.state.to_string(),
@@ -42,7 +43,7 @@ fn of_width(jobs: &[JobRecord], registry: &Registry, width: usize) -> String {
                 job.kind.clone(),
                 job.priority.to_string(),
                 format!("{}/{}", job.attempt, job.max_attempts),
-                start_of(&printable(&redact::arguments(registry, job).json), args),
+                start_of(arguments, args),
             ];
             let error = has_errors.then(|| start_of(&printable(error(job).unwrap_or_default()), errors));
             table.row(cells.into_iter().chain(error));
