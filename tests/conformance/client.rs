@@ -35,6 +35,14 @@ pub(crate) fn ids(enqueued: Vec<Enqueued>) -> Vec<JobId> {
     enqueued.into_iter().map(JobId::from).collect()
 }
 
+/// Enqueues the jobs, a single one as an application enqueues one.
+pub(crate) async fn insert(client: &mut dyn Client, jobs: Vec<NewJob>) -> Vec<JobId> {
+    match <[NewJob; 1]>::try_from(jobs) {
+        Ok([job]) => vec![client.enqueue(job).await.unwrap()],
+        Err(jobs) => client.enqueue_all(jobs).await.unwrap(),
+    }
+}
+
 /// Implements [`Client`] for a connection of Diesel.
 macro_rules! sync_client {
     ($conn:ty) => {

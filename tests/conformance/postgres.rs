@@ -45,7 +45,7 @@ use diesel_jobs_storage::Database;
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
-use crate::client::{Client, async_client};
+use crate::client::{Client, async_client, insert};
 use crate::fixture::{Act, Fixture, Port, Provided, open};
 
 type Pooled = Object<AsyncPgConnection>;
@@ -157,11 +157,7 @@ impl Port for Postgres {
     }
 
     async fn insert(&self, jobs: Vec<NewJob>) -> Vec<JobId> {
-        let mut client = self.client().await;
-        match <[NewJob; 1]>::try_from(jobs) {
-            Ok([job]) => vec![client.enqueue(job).await.unwrap()],
-            Err(jobs) => client.enqueue_all(jobs).await.unwrap(),
-        }
+        insert(&mut *self.client().await, jobs).await
     }
 
     async fn pass(&self, time: Duration) {

@@ -27,7 +27,7 @@ use diesel_jobs_core::{JobId, NewJob};
 use diesel_jobs_storage::Database;
 use uuid::Uuid;
 
-use crate::client::{Client, async_client, sync_client};
+use crate::client::{Client, async_client, insert, sync_client};
 use crate::fixture::{Act, Fixture, Port, Provided, open};
 
 type Wrapped = SyncConnectionWrapper<SqliteConnection>;
@@ -74,11 +74,7 @@ impl Port for Sqlite {
     }
 
     async fn insert(&self, jobs: Vec<NewJob>) -> Vec<JobId> {
-        let mut client = self.client().await;
-        match <[NewJob; 1]>::try_from(jobs) {
-            Ok([job]) => vec![client.enqueue(job).await.unwrap()],
-            Err(jobs) => client.enqueue_all(jobs).await.unwrap(),
-        }
+        insert(&mut *self.client().await, jobs).await
     }
 
     async fn pass(&self, time: Duration) {
