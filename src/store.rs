@@ -10,7 +10,7 @@
 //!
 //! // Deletes ended jobs whose retention is over, as every worker does once a minute.
 //! async fn prune(storage: &dyn Storage) -> Result<(), diesel_jobs::StorageError> {
-//!     while storage.maintain(Chore::PruneJobs, 1000).await?.more {}
+//!     while storage.maintain(Chore::Prune, 1000).await?.more {}
 //!     Ok(())
 //! }
 //! ```

@@ -132,7 +132,7 @@ pub trait Storage: Send + Sync {
     /// Returns the environment of the database, and whether the database is frozen.
     ///
     /// While the database is frozen, [`claim`](Self::claim), [`next_due`](Self::next_due), [`tick`](Self::tick) and
-    /// [`Chore::PruneJobs`] find nothing to do. All other operations work as usual.
+    /// [`Chore::Prune`] find nothing to do. All other operations work as usual.
     async fn check_schema(&self) -> StorageResult<Installation>;
 
     /// Registers the worker. The time of its first heartbeat is now. It also stores the

@@ -105,7 +105,7 @@ impl StorageExt for dyn Storage + '_ {
     }
 
     async fn prune(&self, limit: usize) -> StorageResult<usize> {
-        Ok(self.maintain(Chore::PruneJobs, limit).await?.rows)
+        Ok(self.maintain(Chore::Prune, limit).await?.rows)
     }
 
     async fn fold_history(&self, fold: Fold, limit: usize) -> StorageResult<usize> {
@@ -117,7 +117,7 @@ impl StorageExt for dyn Storage + '_ {
     }
 
     async fn count_jobs(&self) -> StorageResult<Maintained> {
-        self.maintain(Chore::CountJobs, 1).await
+        self.maintain(Chore::SampleJobs, 1).await
     }
 }
 

@@ -85,7 +85,7 @@ async fn sampler(bench: &Bench, ended: u64, waiting: u64) -> Result<Run> {
     };
     let pids = pids().await?;
     let (before, begun) = (proc::cpu_seconds(&pids), Instant::now());
-    let counted = jobs.storage.maintain(Chore::CountJobs, 1).await?;
+    let counted = jobs.storage.maintain(Chore::SampleJobs, 1).await?;
     let took = begun.elapsed();
     ensure!(counted.rows == 1, "the jobs were not counted: {counted:?}");
     let rest = counted.next.context("a count says when the next one is due")?;

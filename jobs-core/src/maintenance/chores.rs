@@ -46,9 +46,9 @@ pub(super) fn all(
 ) -> impl Iterator<Item = impl Future<Output = ()> + use<>> {
     let keep_history = shared.settings.keep_history;
     let routines = [
-        Routine::new(Chore::PruneJobs, 5, 60),
+        Routine::new(Chore::Prune, 5, 60),
         Routine::new(Chore::PruneHistory(keep_history), 10, 60),
-        Routine::new(Chore::CountJobs, 2, 30),
+        Routine::new(Chore::SampleJobs, 2, 30),
         Routine { between: BETWEEN_STEPS, ..Routine::new(Chore::StepOperation, 5, 5) },
     ];
     let folds = FOLDS.into_iter().map(|fold| Routine::new(Chore::FoldHistory(fold), 10, 60));
@@ -69,7 +69,7 @@ async fn run(routine: Routine, shared: Arc<Shared>, stop: CancellationToken) {
         }
         crash_point(chore.as_str());
         let done = shared.storage.maintain(chore, BATCH).await;
-        if chore == Chore::PruneJobs {
+        if chore == Chore::Prune {
             crash_point("pruned");
         }
         wait = match done {
@@ -91,7 +91,7 @@ fn tell(shared: &Shared, chore: Chore, done: &Maintained) {
     if let Some(reason) = &done.rested {
         telemetry::not_counted(reason);
     }
-    if chore == Chore::PruneJobs && done.rows > 0 {
+    if chore == Chore::Prune && done.rows > 0 {
         telemetry::pruned(done.rows);
         shared.settings.recorders.record(|| Event::Pruned { jobs: done.rows });
     }

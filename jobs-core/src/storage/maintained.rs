@@ -9,13 +9,13 @@ use crate::history::Fold;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chore {
     /// Delete ended jobs whose retention is over.
-    PruneJobs,
+    Prune,
     /// Join old rows of the history.
     FoldHistory(Fold),
     /// Delete rows of the history that are older than this.
     PruneHistory(Duration),
     /// Count all jobs. One worker at a time does it, and the storage says when it is the next one's turn.
-    CountJobs,
+    SampleJobs,
     /// Do a batch of an open [operation](super::OperationRecord) that no other session works on, of the oldest one.
     StepOperation,
 }
@@ -24,10 +24,10 @@ impl Chore {
     /// The name of the operation, as metrics and logs show it.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::PruneJobs => "prune",
+            Self::Prune => "prune",
             Self::FoldHistory(_) => "fold_history",
             Self::PruneHistory(_) => "prune_history",
-            Self::CountJobs => "sample_jobs",
+            Self::SampleJobs => "sample_jobs",
             Self::StepOperation => "step_operation",
         }
     }

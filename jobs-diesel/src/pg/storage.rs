@@ -220,7 +220,7 @@ impl Storage for PgStorage {
     async fn maintain(&self, chore: Chore, limit: usize) -> StorageResult<Maintained> {
         let most = i64::try_from(limit).unwrap_or(i64::MAX);
         match chore {
-            Chore::PruneJobs => Ok(Maintained::batch(self.prune(most).await?, limit)),
+            Chore::Prune => Ok(Maintained::batch(self.prune(most).await?, limit)),
             Chore::FoldHistory(fold) => {
                 let rows = run!(self, "fold_history", conn => fold_history::fold_history(conn, fold, most))?;
                 Ok(Maintained { rows, more: rows > 0, ..Maintained::default() })
@@ -229,7 +229,7 @@ impl Storage for PgStorage {
                 let rows = run!(self, "prune_history", conn => fold_history::prune_history(conn, keep, most))?;
                 Ok(Maintained::batch(rows, limit))
             }
-            Chore::CountJobs => self.sample_jobs().await,
+            Chore::SampleJobs => self.sample_jobs().await,
             Chore::StepOperation => {
                 let stepped = self.step(None, limit).await?;
                 Ok(Maintained { rows: stepped.iter().count(), more: stepped.is_some(), ..Maintained::default() })

@@ -147,7 +147,7 @@ impl Storage for SqliteStorage {
         let none = Maintained::default();
         // Reading takes no lock, so a chore without work blocks no other session.
         match chore {
-            Chore::PruneJobs => {
+            Chore::Prune => {
                 if !self.reader.read(prune::is_needed).await? {
                     return Ok(none);
                 }
@@ -166,7 +166,7 @@ impl Storage for SqliteStorage {
                 }
                 Ok(Maintained::batch(self.writer.write(move |conn| history::prune(conn, keep, most)).await?, limit))
             }
-            Chore::CountJobs => self.sample_jobs().await,
+            Chore::SampleJobs => self.sample_jobs().await,
             Chore::StepOperation => {
                 let stepped = operator::step(&self.reader, &self.writer, None, limit).await?;
                 Ok(Maintained { rows: stepped.iter().count(), more: stepped.is_some(), ..none })

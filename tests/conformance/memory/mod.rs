@@ -200,7 +200,7 @@ impl Storage for Memory {
     }
 
     async fn maintain(&self, chore: Chore, limit: usize) -> StorageResult<Maintained> {
-        let Chore::PruneJobs = chore else { return Ok(Maintained::default()) };
+        let Chore::Prune = chore else { return Ok(Maintained::default()) };
         let mut tables = self.tables();
         let now = tables.now();
         let over = tables.jobs.values().filter(|row| row.delete_at.is_some_and(|at| at < now)).take(limit);

@@ -90,7 +90,7 @@ async fn shrinks(db: Db) {
     .await;
     conn_number_is(&mut conn, 0, "select count(*) as number from jobs.running").await;
     tokio::time::sleep(Duration::from_secs(2)).await;
-    while db.storage().maintain(Chore::PruneJobs, 10_000).await.unwrap().more {}
+    while db.storage().maintain(Chore::Prune, 10_000).await.unwrap().more {}
 
     // Enqueues continue all the time, one by one, as from a web application.
     let stop = Arc::new(AtomicBool::new(false));
