@@ -19,7 +19,7 @@
 //! # Ok::<_, diesel_jobs::enqueue::InvalidJob>(())
 //! ```
 
-pub use diesel_jobs_core::{IntoInstant, IntoNewJob, InvalidJob, KeyProblem, RunAt};
+pub use diesel_jobs_core::{IntoInstant, IntoNewJob, InvalidJob, KeyProblem, RunAt, Selection};
 pub use diesel_jobs_storage::{
     ColumnArgument, EnqueueConnection, EnqueueEach, InsertEach, IntoColumn, JobColumns, TransactionConnection,
 };

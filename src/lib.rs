@@ -64,13 +64,14 @@ pub mod worker;
 // At most 50 names; `cargo xtask tidy` counts them. What most applications never write belongs in a module.
 pub use diesel_jobs_core::{
     Enqueued, Job, JobBuilder, JobContext, JobEnd, JobError, JobId, JobState, NewJob, Outcome, State, StorageError,
-    WaitError, Worker, WorkerBuilder, WorkerError,
+    Tagged, WaitError, Worker, WorkerBuilder, WorkerError,
 };
 #[cfg(all(feature = "testing", any(feature = "postgres", feature = "sqlite")))]
 pub use diesel_jobs_macros::test;
 pub use diesel_jobs_macros::{Job, job};
 pub use diesel_jobs_storage::{
-    Backend, Database, Enqueue, EnqueueError, MigrateError, OutputError, enqueue_all, migrate, migrations, output,
+    Backend, Change, ChangeError, Database, Enqueue, EnqueueError, MigrateError, OutputError, enqueue_all, migrate,
+    migrations, output,
 };
 
 /// Items for the code that the macros generate. Do not use them yourself: they change without notice.

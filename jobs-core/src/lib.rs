@@ -58,6 +58,7 @@ mod returned;
 mod rules;
 mod schedule;
 pub mod secrets;
+mod selection;
 mod sending;
 mod state;
 mod states;
@@ -118,6 +119,7 @@ pub use rules::{
     Rules, Sequence, StoredRules, period_text,
 };
 pub use schedule::{CatchUp, Due, InvalidSchedule, Schedule, ScheduleSpec};
+pub use selection::{Selected, Selection, Tagged};
 pub use sending::record_enqueues;
 pub use state::{JobState, UnknownState};
 pub use states::{State, States, TypeKey};

@@ -8,6 +8,7 @@ use diesel_jobs_core::{Enqueued, InvalidJob, JobContext, JobId, NewJob};
 use serde::de::DeserializeOwned;
 
 use crate::error::{CompleteError, EnqueueError, MigrateError};
+use crate::job_change::{ChangeError, JobChange};
 use crate::stored_output::OutputError;
 
 /// Marks diesel-async connections to PostgreSQL.
@@ -54,6 +55,9 @@ pub trait EnqueueConnection<M> {
 
     /// Inserts all of these jobs or none of them. Returns one [`Enqueued`] per job, in the order of the jobs.
     fn insert_all(&mut self, jobs: Result<Vec<NewJob>, InvalidJob>) -> Self::Output<'_, Vec<Enqueued>, EnqueueError>;
+
+    /// Cancels, retries or reschedules jobs, and returns how many it has changed.
+    fn change(&mut self, change: Result<JobChange, ChangeError>) -> Self::Output<'_, usize, ChangeError>;
 
     /// Reads the output of a job.
     fn output<T>(&mut self, id: JobId) -> Self::Output<'_, Option<T>, OutputError>

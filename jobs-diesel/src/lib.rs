@@ -5,6 +5,7 @@ mod backend;
 pub mod bench;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod bounded;
+mod change;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod changed_schedule;
 #[cfg(any(feature = "sqlite", feature = "postgres-sync"))]
@@ -18,6 +19,7 @@ mod enqueued_by_operator;
 mod error;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod flags;
+mod job_change;
 mod job_view;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod kind_stats;
@@ -48,6 +50,7 @@ mod stored_progress;
 pub mod testing;
 
 pub use backend::Backend;
+pub use change::Change;
 pub use connection::{AsyncJobConnection, BlockingJobConnection};
 pub use database::Database;
 #[doc(hidden)]
@@ -56,6 +59,7 @@ pub use enqueue::{CompleteIn, Enqueue, enqueue_all, migrate};
 pub use enqueue_connection::{EnqueueConnection, TransactionConnection};
 pub use enqueue_each::{ColumnArgument, EnqueueEach, InsertEach, IntoColumn, JobColumns};
 pub use error::{CompleteError, EnqueueError, MigrateError};
+pub use job_change::{ChangeError, JobChange};
 pub use output::output;
 #[doc(hidden)]
 pub use row::{

@@ -88,6 +88,7 @@ pub static POSTGRES: &[Migration] = &[migration!(
         "13_admit",
         "14_sweep",
         "15_full",
+        "16_change",
     ]
 )];
 

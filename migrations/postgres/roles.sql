@@ -1,9 +1,10 @@
 -- Creates two roles with only the privileges that they need. The owner of the schema `jobs`, not one of these roles,
 -- runs the migrations.
 --
---   jobs_enqueuer  adds jobs, from Rust or with jobs.enqueue(..). It reads the columns that a status page shows: kind,
---                  queue, state, attempts and times. It cannot read arguments, tags, errors and outputs, because
---                  they may contain data that is not meant for it. It cannot cancel or change a job.
+--   jobs_enqueuer  adds jobs, from Rust or with jobs.enqueue(..), and cancels, retries and reschedules them with
+--                  jobs.cancel(..), jobs.retry(..) and jobs.reschedule(..), each of which writes to the audit. It reads
+--                  the columns that a status page shows: kind, queue, state, attempts and times. It cannot read
+--                  arguments, tags, errors and outputs, because they may contain data that is not meant for it.
 --   jobs_worker    runs and operates jobs: `run`, and all commands of operators, such as `retry`, `queues pause` and
 --                  `freeze`. It cannot run DDL, and it cannot change or delete what the audit says.
 --
@@ -41,6 +42,7 @@ revoke all on schema jobs from jobs_enqueuer, jobs_worker;
 revoke all on function jobs.enqueue_unique_one(text, text, json, text, text, smallint, timestamptz, smallint, text[], json, text, json) from jobs_enqueuer, jobs_worker;
 revoke all on function jobs.enqueue_unique_free(text, text, boolean, float8, text, text, text, smallint, timestamptz, smallint, text[], json, text) from jobs_enqueuer, jobs_worker;
 revoke all on function jobs.enqueue_unique_alike(text, text[], boolean, float8, text, text, text, smallint, timestamptz, smallint, text[], json[], text) from jobs_enqueuer, jobs_worker;
+revoke all on function jobs.act(text, bigint[], text, text, text, timestamptz) from jobs_enqueuer, jobs_worker;
 revoke all on function jobs.enqueue_unique(text[], text[], boolean[], float8[], json[], text[], text[], smallint[], interval[], timestamptz[], smallint[], text[], json[], text[], json[], interval[]) from jobs_enqueuer, jobs_worker;
 
 -- The insert reads `id` and `queue` in its `returning` clause. The role cannot set the columns of a new job that are
@@ -53,6 +55,8 @@ grant execute on function jobs.enqueue_unique_one(text, text, json, text, text, 
 grant execute on function jobs.enqueue_unique_free(text, text, boolean, float8, text, text, text, smallint, timestamptz, smallint, text[], json, text) to jobs_enqueuer, jobs_worker;
 grant execute on function jobs.enqueue_unique_alike(text, text[], boolean, float8, text, text, text, smallint, timestamptz, smallint, text[], json[], text) to jobs_enqueuer, jobs_worker;
 grant execute on function jobs.enqueue_unique(text[], text[], boolean[], float8[], json[], text[], text[], smallint[], interval[], timestamptz[], smallint[], text[], json[], text[], json[], interval[]) to jobs_enqueuer, jobs_worker;
+-- jobs.cancel, jobs.retry and jobs.reschedule call this function.
+grant execute on function jobs.act(text, bigint[], text, text, text, timestamptz) to jobs_enqueuer, jobs_worker;
 -- A job with a limit is held at first.
 grant insert (kind, queue, priority, run_at, max_attempts, tags, args, traceparent, rules, limit_name, limit_key, most, flags, later), select (id)
     on jobs.held to jobs_enqueuer;

@@ -21,7 +21,7 @@ fn all_actions() -> [Action; 8] {
 }
 
 /// Returns one job in each state.
-async fn every_state<F: Fixture>(f: &F) -> Vec<(JobId, JobState)> {
+pub(crate) async fn every_state<F: Fixture>(f: &F) -> Vec<(JobId, JobState)> {
     let db = f.database();
     let waiting = [JobState::Available, JobState::Scheduled, JobState::Retrying];
     let earlier = JobFilter { states: waiting.to_vec(), ..JobFilter::default() };

@@ -1,8 +1,9 @@
 //! A connection of the application, of any type.
 
 use async_trait::async_trait;
-use diesel_jobs_core::{Enqueued, JobContext, JobId, NewJob};
-use diesel_jobs_storage::{CompleteError, EnqueueError, MigrateError};
+use chrono::{DateTime, Utc};
+use diesel_jobs_core::{Enqueued, InvalidJob, JobContext, JobId, NewJob, Selected, Selection, Tagged};
+use diesel_jobs_storage::{ChangeError, CompleteError, EnqueueError, MigrateError};
 
 /// What the tests do on a connection of the application.
 #[async_trait]
@@ -19,8 +20,31 @@ pub(crate) trait Client: Send {
     /// The whole answer to an enqueue.
     async fn answer(&mut self, job: NewJob) -> Result<Enqueued, EnqueueError>;
     async fn answers(&mut self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, EnqueueError>;
+    async fn cancel(&mut self, which: Which) -> Result<usize, ChangeError>;
+    async fn retry(&mut self, which: Which) -> Result<usize, ChangeError>;
+    async fn reschedule(&mut self, which: Which, at: DateTime<Utc>) -> Result<usize, ChangeError>;
     async fn complete_in(&mut self, ctx: &JobContext) -> Result<(), CompleteError>;
     async fn migrate(&mut self) -> Result<(), MigrateError>;
+}
+
+/// The jobs that a client changes.
+#[derive(Clone, Debug)]
+pub(crate) enum Which {
+    One(JobId),
+    Some(Vec<JobId>),
+    Tag(&'static str),
+    Like(NewJob),
+}
+
+impl Selection for Which {
+    fn selected(self) -> Result<Selected, InvalidJob> {
+        match self {
+            Self::One(id) => id.selected(),
+            Self::Some(ids) => ids.as_slice().selected(),
+            Self::Tag(tag) => Tagged(tag).selected(),
+            Self::Like(job) => job.selected(),
+        }
+    }
 }
 
 /// The row that [`Client::number`] reads.
@@ -91,6 +115,19 @@ macro_rules! sync_client {
             ) -> Result<Vec<diesel_jobs_core::Enqueued>, diesel_jobs_storage::EnqueueError> {
                 diesel_jobs_storage::enqueue_all(self, jobs)
             }
+            async fn cancel(&mut self, which: crate::client::Which) -> Result<usize, diesel_jobs_storage::ChangeError> {
+                diesel_jobs_storage::Change::cancel(which, self)
+            }
+            async fn retry(&mut self, which: crate::client::Which) -> Result<usize, diesel_jobs_storage::ChangeError> {
+                diesel_jobs_storage::Change::retry(which, self)
+            }
+            async fn reschedule(
+                &mut self,
+                which: crate::client::Which,
+                at: chrono::DateTime<chrono::Utc>,
+            ) -> Result<usize, diesel_jobs_storage::ChangeError> {
+                diesel_jobs_storage::Change::reschedule(which, self, at)
+            }
             async fn complete_in(
                 &mut self,
                 ctx: &diesel_jobs_core::JobContext,
@@ -152,6 +189,19 @@ macro_rules! async_client {
                 jobs: Vec<diesel_jobs_core::NewJob>,
             ) -> Result<Vec<diesel_jobs_core::Enqueued>, diesel_jobs_storage::EnqueueError> {
                 diesel_jobs_storage::enqueue_all(self, jobs).await
+            }
+            async fn cancel(&mut self, which: crate::client::Which) -> Result<usize, diesel_jobs_storage::ChangeError> {
+                diesel_jobs_storage::Change::cancel(which, self).await
+            }
+            async fn retry(&mut self, which: crate::client::Which) -> Result<usize, diesel_jobs_storage::ChangeError> {
+                diesel_jobs_storage::Change::retry(which, self).await
+            }
+            async fn reschedule(
+                &mut self,
+                which: crate::client::Which,
+                at: chrono::DateTime<chrono::Utc>,
+            ) -> Result<usize, diesel_jobs_storage::ChangeError> {
+                diesel_jobs_storage::Change::reschedule(which, self, at).await
             }
             async fn complete_in(
                 &mut self,

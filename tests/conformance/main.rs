@@ -9,6 +9,7 @@ mod bench;
 mod client;
 mod fixture;
 
+mod changing;
 mod claiming;
 mod completing_in;
 mod discarding;
@@ -422,6 +423,19 @@ conformance! {
         a_search_ends_after_a_bounded_number_of_rows,
         a_kind_that_was_not_counted_is_searched_among_newer_jobs_only,
         a_filter_that_no_database_can_look_for_is_refused,
+    }
+    changing {
+        every_type_of_connection_changes_jobs,
+        a_rollback_undoes_a_change,
+        an_application_changes_what_an_operator_changes,
+        jobs_of_all_sorts_are_retried_together,
+        jobs_are_found_by_their_tag,
+        a_job_is_found_by_its_unique_key,
+        a_cancelled_job_that_runs_loses_its_lease,
+        permits_are_given_back,
+        a_sequence_goes_on_after_a_cancelled_job,
+        a_change_respects_retention_and_expiry,
+        impossible_times_are_refused,
     }
     acting {
         every_action_in_every_state,

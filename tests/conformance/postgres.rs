@@ -3,6 +3,7 @@
 
 mod admission_failing;
 mod atomic;
+mod changing;
 mod collation;
 mod doctor;
 mod encoding;

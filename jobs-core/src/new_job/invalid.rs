@@ -93,6 +93,14 @@ pub enum InvalidJob {
         /// What is wrong with it.
         problem: UniqueProblem,
     },
+    /// It has no unique key, by which a job could be found.
+    #[error(
+        "job `{kind}` has no unique key, by which a job could be found: give it one with `unique(..)`, or give the id or a tag of the job"
+    )]
+    NotUnique {
+        /// The kind of the job.
+        kind: String,
+    },
 }
 
 crate::debug_as_display!(InvalidJob);

@@ -41,7 +41,7 @@ pub(super) async fn change(
     let kept = Retention::default();
     let changed: Vec<i64> = match action {
         Action::Retry => RetryQuery::new(ids, actor).load(conn).await?,
-        Action::Cancel => CancelQuery::new(ids, native::seconds(kept.cancelled), actor).load(conn).await?,
+        Action::Cancel => CancelQuery::new(ids, actor).load(conn).await?,
         Action::Discard => DiscardQuery::new(ids, native::seconds(kept.discarded), actor).load(conn).await?,
         Action::Delete => DeleteJobsQuery::new(ids, actor).load(conn).await?,
         Action::Rerun => {

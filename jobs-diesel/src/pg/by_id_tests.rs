@@ -97,7 +97,7 @@ impl World {
         let ids: Vec<i64> = self.ids().await.iter().flat_map(|id| (id - 9..=*id).collect::<Vec<_>>()).collect();
         assert_eq!(ids.len(), 200);
         let most = FEW_FOR_A_MOVE * 200;
-        let cancel = buffers(&mut self.own, CancelQuery::new(ids.clone(), 60.0, ACTOR)).await;
+        let cancel = buffers(&mut self.own, CancelQuery::new(ids.clone(), ACTOR)).await;
         assert!(cancel <= most, "{when}: {cancel} buffers to cancel");
         let retry = buffers(&mut self.own, RetryQuery::new(ids.clone(), ACTOR)).await;
         assert!(retry <= most, "{when}: {retry} buffers to retry");
@@ -169,8 +169,6 @@ async fn wrong_statistics_spoil_no_look_by_id() {
         for lines in [
             plan(&mut own, "costs off", by_id(&ids, inspect::one())).await,
             plan(&mut own, "costs off", by_id(&ids[..1], inspect::one())).await,
-            plan(&mut own, "costs off", CancelQuery::new(ids.clone(), 60.0, ACTOR)).await,
-            plan(&mut own, "costs off", RetryQuery::new(ids.clone(), ACTOR)).await,
         ] {
             let is_by_id = lines.iter().any(|line| line.contains("Index Scan using ready_id on ready"));
             assert!(is_by_id, "after {statistics}: {lines:#?}");

@@ -13,12 +13,14 @@ use tracing::Instrument as _;
 
 use super::insert_chunk::insert_chunk;
 use super::migrate;
+use super::queries::act::{self, ActQuery};
 use super::queries::enqueue::{CHUNK, EnqueueQuery};
 use super::queries::finish::FinishQuery;
 use super::queries::finish_variants::LimitedQuery;
 use super::queries::output::{OutputRow, one_output};
 use crate::enqueue_connection::{EnqueueConnection, PgAsync, TransactionConnection};
 use crate::error::{CompleteError, EnqueueError, MigrateError};
+use crate::job_change::{ChangeError, JobChange};
 use crate::stored_output::{OutputError, read_output};
 
 /// The answer for an inserted row.
@@ -107,6 +109,16 @@ where
         jobs: Result<Vec<NewJob>, InvalidJob>,
     ) -> BoxFuture<'_, Result<Vec<Enqueued>, EnqueueError>> {
         Box::pin(async move { insert_many(self, jobs?).await }.in_current_span())
+    }
+
+    fn change(&mut self, change: Result<JobChange, ChangeError>) -> BoxFuture<'_, Result<usize, ChangeError>> {
+        Box::pin(
+            async move {
+                let rows: Vec<i32> = diesel_async::RunQueryDsl::load(ActQuery::new(change?), self).await?;
+                Ok(act::changed(&rows))
+            }
+            .in_current_span(),
+        )
     }
 
     fn output<T>(&mut self, id: JobId) -> BoxFuture<'_, Result<Option<T>, OutputError>>

@@ -14,7 +14,7 @@ use diesel_jobs_core::storage::{
     StorageResult, Surroundings, check_change, filter_for,
 };
 use diesel_jobs_core::{
-    AttemptError, DeadLetters, Enqueued, JobEnd, JobId, JobRecord, JobState, NewJob, Progress, Retention, StorageError,
+    AttemptError, DeadLetters, Enqueued, JobEnd, JobId, JobRecord, JobState, NewJob, Progress, StorageError,
     WorkerRecord,
 };
 
@@ -33,7 +33,7 @@ use super::queries::thaw::ThawQuery;
 use super::queries::{
     audited, change_schedule, dead_letter, failures, inspect, installation, limit_keys, operation, rate_keys, why,
 };
-use super::{PgStorage, native, run};
+use super::{PgStorage, run};
 use crate::bounded::{FoundRow, Range, StateRow, by_state};
 use crate::enqueued_by_operator;
 use crate::operation::check_number;
@@ -245,9 +245,8 @@ impl Operator for PgStorage {
     async fn cancel_enqueued_before(&self, time: DateTime<Utc>, limit: usize, actor: &str) -> StorageResult<usize> {
         check_words("the actor", actor).map_err(StorageError::Config)?;
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let keep_seconds = native::seconds(Retention::default().cancelled);
         let cancelled: Vec<i64> = run!(self, "cancel_enqueued_before", conn =>
-            CancelManyQuery::new(time, limit, keep_seconds, Actor { name: actor, is_audited: true }).load(conn))?;
+            CancelManyQuery::new(time, limit, Actor { name: actor, is_audited: true }).load(conn))?;
         let cancelled = cancelled.into_iter().map(|rows| usize::try_from(rows).unwrap_or_default()).sum();
         acted(Action::Cancel.as_str(), cancelled);
         Ok(cancelled)

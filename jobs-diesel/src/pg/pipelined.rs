@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use tracing::Instrument as _;
 
 use super::enqueue_connection::{Inserted, inserted};
+use super::queries::act::{self, ActQuery};
 use super::queries::enqueue::EnqueueQuery;
 use super::queries::enqueue_held::{self, EnqueueHeldQuery};
 use super::queries::enqueue_many::EnqueueManyQuery;
@@ -17,6 +18,7 @@ use super::queries::enqueue_unique_one::EnqueueUniqueFreeQuery;
 use super::queries::output::{OutputRow, one_output};
 use crate::enqueue_connection::{EnqueueConnection, PgPipelined};
 use crate::error::EnqueueError;
+use crate::job_change::{ChangeError, JobChange};
 use crate::stored_output::{OutputError, read_output};
 
 impl EnqueueConnection<PgPipelined> for &AsyncPgConnection {
@@ -57,6 +59,16 @@ impl EnqueueConnection<PgPipelined> for &AsyncPgConnection {
                 let merged = merged(jobs)?;
                 let enqueued = insert(self, &merged.jobs).await?;
                 Ok(merged.answers(&enqueued))
+            }
+            .in_current_span(),
+        )
+    }
+
+    fn change(&mut self, change: Result<JobChange, ChangeError>) -> BoxFuture<'_, Result<usize, ChangeError>> {
+        Box::pin(
+            async move {
+                let rows: Vec<i32> = ActQuery::new(change?).load(self).await?;
+                Ok(act::changed(&rows))
             }
             .in_current_span(),
         )

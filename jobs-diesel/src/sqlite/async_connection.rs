@@ -10,8 +10,10 @@ use tracing::Instrument as _;
 
 use crate::enqueue_connection::{EnqueueConnection, SqliteAsync, TransactionConnection};
 use crate::error::{CompleteError, EnqueueError, MigrateError};
+use crate::job_change::{ChangeError, JobChange};
 use crate::ledger::Applied;
 use crate::migrations::Migration;
+use crate::sqlite::queries::change::{self, Found};
 use crate::sqlite::queries::complete_in::{self, Row};
 use crate::sqlite::queries::enqueue::Insert;
 use crate::sqlite::queries::ledger;
@@ -60,6 +62,18 @@ impl<C: AsyncConnection<Backend = Sqlite>> EnqueueConnection<SqliteAsync> for C 
                 let enqueued = self.transaction(async |conn| insert_all(conn, &merged.jobs).await).await?;
                 hint::enqueued();
                 Ok(merged.answers(&enqueued))
+            }
+            .in_current_span(),
+        )
+    }
+
+    fn change(&mut self, change: Result<JobChange, ChangeError>) -> BoxFuture<'_, Result<usize, ChangeError>> {
+        Box::pin(
+            async move {
+                let change = change?;
+                let changed = self.transaction(async |conn| change_jobs(conn, &change).await).await?;
+                hint::enqueued();
+                Ok(changed)
             }
             .in_current_span(),
         )
@@ -127,6 +141,18 @@ where
         enqueued.push(insert_unique(conn, job).await?);
     }
     Ok(enqueued)
+}
+
+async fn change_jobs<C>(conn: &mut C, change: &JobChange) -> Result<usize, ChangeError>
+where
+    C: AsyncConnection<Backend = Sqlite>,
+{
+    let found: Vec<Found> = change::begin(change).load(conn).await?;
+    let [found] = found.as_slice() else { return Ok(0) };
+    for statement in change::statements(change.verb, &found.ids) {
+        conn.execute_returning_count(statement).await?;
+    }
+    Ok(found.number())
 }
 
 async fn insert_unique<C>(conn: &mut C, job: &NewJob) -> Result<Enqueued, EnqueueError>

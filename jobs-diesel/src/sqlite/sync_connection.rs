@@ -9,6 +9,8 @@ use serde::de::DeserializeOwned;
 
 use crate::enqueue_connection::{EnqueueConnection, SqliteSync, TransactionConnection};
 use crate::error::{CompleteError, EnqueueError, MigrateError};
+use crate::job_change::{ChangeError, JobChange};
+use crate::sqlite::queries::change::{self, Found};
 use crate::sqlite::queries::complete_in::{self, Row};
 use crate::sqlite::queries::enqueue::Insert;
 use crate::sqlite::queries::output::one_output;
@@ -43,6 +45,20 @@ impl<C: LoadConnection<Backend = Sqlite>> EnqueueConnection<SqliteSync> for C {
         let enqueued = self.transaction(|conn| insert_jobs(conn, jobs))?;
         hint::enqueued();
         Ok(enqueued)
+    }
+
+    fn change(&mut self, change: Result<JobChange, ChangeError>) -> Result<usize, ChangeError> {
+        let change = change?;
+        let changed = self.transaction(|conn| {
+            let found: Vec<Found> = change::begin(&change).load(conn)?;
+            let [found] = found.as_slice() else { return Ok(0) };
+            for statement in change::statements(change.verb, &found.ids) {
+                ExecuteDsl::execute(statement, conn)?;
+            }
+            Ok::<_, ChangeError>(found.number())
+        })?;
+        hint::enqueued();
+        Ok(changed)
     }
 
     fn output<T>(&mut self, id: JobId) -> Result<Option<T>, OutputError>

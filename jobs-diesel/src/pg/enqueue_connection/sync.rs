@@ -9,8 +9,10 @@ use serde::de::DeserializeOwned;
 use super::Inserted;
 use crate::enqueue_connection::{EnqueueConnection, PgSync, TransactionConnection};
 use crate::error::{CompleteError, EnqueueError, MigrateError};
+use crate::job_change::{ChangeError, JobChange};
 use crate::pg::insert_chunk::insert_chunk;
 use crate::pg::migrate;
+use crate::pg::queries::act::{self, ActQuery};
 use crate::pg::queries::enqueue::{CHUNK, EnqueueQuery};
 use crate::pg::queries::finish::FinishQuery;
 use crate::pg::queries::finish_variants::LimitedQuery;
@@ -73,6 +75,11 @@ where
             return Ok(merged.answers(&enqueued));
         }
         insert_all(self, &jobs)
+    }
+
+    fn change(&mut self, change: Result<JobChange, ChangeError>) -> Result<usize, ChangeError> {
+        let rows: Vec<i32> = ActQuery::new(change?).load(self)?;
+        Ok(act::changed(&rows))
     }
 
     fn output<T>(&mut self, id: JobId) -> Result<Option<T>, OutputError>

@@ -1,4 +1,5 @@
-//! The column lists that several statements share. A new stored column is added here.
+//! The column lists that several statements share. A new stored column is added here, and to the functions in
+//! `migrations/postgres/0001_jobs/up/16_change.sql`.
 
 /// Those of [`CARRIED`] that no operator changes.
 macro_rules! unchanged {
@@ -11,10 +12,6 @@ pub(super) const UNCHANGED: &str = unchanged!();
 
 /// The columns that every move of a job copies unchanged.
 pub(super) const CARRIED: &str = concat!("enqueued_at, flags, priority, kind, queue, ", unchanged!());
-
-/// The same for an ended job that runs again. It does not expire any more, so the flag 32 is removed.
-pub(super) const CARRIED_ANEW: &str =
-    concat!("enqueued_at, flags & ~32 as flags, priority, kind, queue, ", unchanged!());
 
 /// The same for jobs that a finish moves: a job that snoozes has started, so it does not expire any more.
 pub(super) const CARRIED_ON: &str =

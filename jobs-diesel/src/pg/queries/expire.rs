@@ -7,25 +7,22 @@ use chrono::{DateTime, Utc};
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
-use diesel::sql_types::{Array, BigInt, Text, Timestamptz};
+use diesel::sql_types::{Array, BigInt, Double, Text, Timestamptz};
 use diesel_jobs_core::__private::expired;
 use diesel_jobs_core::storage::MOST_ENDED;
-use diesel_jobs_core::{ClaimedJob, Finish, Transition};
+use diesel_jobs_core::{ClaimedJob, Failure, Finish, Transition};
 
-use super::columns::{CARRIED, READY};
-use super::operate::IntoCancelled;
-use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};
 
 pub(crate) struct ExpireQuery {
     limit: i64,
-    into_cancelled: IntoCancelled,
+    reason: Failure,
+    keep_seconds: f64,
 }
 
 impl ExpireQuery {
     pub(crate) fn new(keep_seconds: f64) -> Self {
-        let limit = i64::try_from(MOST_ENDED).unwrap_or(i64::MAX);
-        Self { limit, into_cancelled: IntoCancelled::because_of(&expired(), keep_seconds) }
+        Self { limit: i64::try_from(MOST_ENDED).unwrap_or(i64::MAX), reason: expired(), keep_seconds }
     }
 }
 
@@ -36,31 +33,18 @@ impl QueryFragment<Pg> for ExpireQuery {
             "with due as materialized (
     select ctid, job_id from jobs.expiry where start_by <= clock_timestamp() order by start_by limit " [self.limit => BigInt] "
     for update skip locked
-), waiting as (
-    delete from jobs.ready where ctid = any(array(
-        select found.ctid from due cross join lateral (
-            select ctid from jobs.ready where id = due.job_id and flags & 32 <> 0 and attempt = 0 and " {FlagsKnown("ready")} " for update skip locked
-        ) found
-    ))
-    returning " READY ", null::timestamptz as claimed_at, null::uuid as worker, " CARRIED "
-), held as (
-    delete from jobs.held where ctid = any(array(
-        select found.ctid from due cross join lateral (
-            select ctid from jobs.held where id = due.job_id and flags & 32 <> 0 and attempt = 0 and " {FlagsKnown("held")} " for update skip locked
-        ) found
-    ))
-    returning " READY ", null::timestamptz as claimed_at, null::uuid as worker, " CARRIED "
+), ended as materialized (
+    select id, queue, kind from jobs.cancel_jobs(array(select job_id from due), " [self.reason.message => Text] ", null,
+        " [self.reason.fingerprint => BigInt] ", " [self.keep_seconds => Double] ", 32)
 ), forgotten as (
     delete from jobs.expiry where ctid = any(array(
         select due.ctid from due
-        where due.job_id = any(array(select id from waiting union all select id from held))
+        where due.job_id = any(array(select id from ended))
            or not exists (select from jobs.ready r where r.id = due.job_id and r.flags & 32 <> 0 and r.attempt = 0 offset 0)
           and not exists (select from jobs.held h where h.id = due.job_id and h.flags & 32 <> 0 and h.attempt = 0 offset 0)
     ))
-), running as (
-    select " READY ", claimed_at, worker, " CARRIED " from jobs.running limit 0
-" {self.into_cancelled} "
-select queue, kind from waiting union all select queue, kind from held"
+)
+select queue, kind from ended"
         )
     }
 }

@@ -7,14 +7,13 @@ use std::collections::BTreeMap;
 use diesel::QueryResult;
 use diesel::pg::Pg;
 use diesel::query_builder::{AstPass, QueryFragment};
-use diesel::sql_types::{Array, BigInt, Integer, Text};
+use diesel::sql_types::{Array, BigInt, Double, Integer, Text};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::storage::{EndedWaiting, MOST_ENDED};
 use diesel_jobs_core::{Failure, JobState, OnFull, Retention};
 
 use super::columns::{CARRIED, READY};
 use super::discard::IntoDiscarded;
-use super::operate::IntoCancelled;
 use crate::flags::FlagsKnown;
 use crate::pg::native::{self, native_query, sql};
 
@@ -54,7 +53,7 @@ pub(crate) async fn end_full(conn: &mut AsyncPgConnection, retention: Retention)
                 (JobState::Discarded, query.load(conn).await?)
             }
             _ => {
-                let query = CancelFullQuery::new(ids, &reason, native::seconds(retention.cancelled));
+                let query = CancelFullQuery { ids, reason, keep_seconds: native::seconds(retention.cancelled) };
                 (JobState::Cancelled, query.load(conn).await?)
             }
         };
@@ -99,42 +98,16 @@ native_query!(DiscardFullQuery -> (Text, Text));
 /// Cancels these jobs, waiting or running.
 struct CancelFullQuery {
     ids: Vec<i64>,
-    into_cancelled: IntoCancelled,
-}
-
-impl CancelFullQuery {
-    fn new(ids: Vec<i64>, reason: &Failure, keep_seconds: f64) -> Self {
-        Self { ids, into_cancelled: IntoCancelled::because_of(reason, keep_seconds) }
-    }
+    reason: Failure,
+    keep_seconds: f64,
 }
 
 impl QueryFragment<Pg> for CancelFullQuery {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         sql!(
             out,
-            "with waiting as (
-    delete from jobs.ready where ctid = any(array(
-        select found.ctid from unnest(" [self.ids => Array<BigInt>] ") as wanted(id) cross join lateral (
-            select ctid from jobs.ready where id = wanted.id and flags & 64 <> 0 and " {FlagsKnown("ready")} " for update skip locked
-        ) found
-    ))
-    returning " READY ", null::timestamptz as claimed_at, null::uuid as worker, " CARRIED "
-), held as (
-    delete from jobs.held where ctid = any(array(
-        select found.ctid from unnest(" [self.ids => Array<BigInt>] ") as wanted(id) cross join lateral (
-            select ctid from jobs.held where id = wanted.id and flags & 64 <> 0 and " {FlagsKnown("held")} " for update skip locked
-        ) found
-    ))
-    returning " READY ", null::timestamptz as claimed_at, null::uuid as worker, " CARRIED "
-), running as (
-    delete from jobs.running where ctid = any(array(
-        select found.ctid from unnest(" [self.ids => Array<BigInt>] ") as wanted(id) cross join lateral (
-            select ctid from jobs.running where id = wanted.id and flags & 64 <> 0 and " {FlagsKnown("running")} " for update skip locked
-        ) found
-    ))
-    returning " READY ", claimed_at, worker, " CARRIED "
-" {self.into_cancelled} "
-select queue, kind from (select * from waiting union all select * from held union all select * from running) job"
+            "select queue, kind from jobs.cancel_jobs(" [self.ids => Array<BigInt>] ", " [self.reason.message => Text] ", null,
+        " [self.reason.fingerprint => BigInt] ", " [self.keep_seconds => Double] ", 64)"
         )
     }
 }

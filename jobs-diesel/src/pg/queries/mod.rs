@@ -1,5 +1,6 @@
 //! One statement per file. The file has the name of its operation.
 
+pub(crate) mod act;
 pub(crate) mod admit;
 pub(crate) mod ask_worker;
 pub(crate) mod audit;

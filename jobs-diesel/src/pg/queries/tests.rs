@@ -112,12 +112,12 @@ fn the_native_statements_are_the_reviewed_ones() {
     insta::assert_snapshot!("store_outputs", text(&StoreOutputsQuery::default()));
     insta::assert_snapshot!("prune", text(&PruneQuery { limit: 1, after: 1 }));
     insta::assert_snapshot!("retry", text(&RetryQuery::new(vec![1], ACTOR)));
-    insta::assert_snapshot!("cancel", text(&CancelQuery::new(vec![1], 1.0, ACTOR)));
+    insta::assert_snapshot!("cancel", text(&CancelQuery::new(vec![1], ACTOR)));
     insta::assert_snapshot!("set_waiting_apart", text(&SetWaitingApart::new(&claim, &plan)));
     insta::assert_snapshot!("set_quarantined_apart", text(&SetQuarantinedApart::new(&claim)));
     insta::assert_snapshot!("set_running_apart", text(&SetRunningApart));
     insta::assert_snapshot!("set_finished_apart", text(&SetFinishedApart));
-    let cancel_many = CancelManyQuery::new(DateTime::UNIX_EPOCH, 1, 1.0, ACTOR);
+    let cancel_many = CancelManyQuery::new(DateTime::UNIX_EPOCH, 1, ACTOR);
     insta::assert_snapshot!("cancel_many", text(&cancel_many));
     insta::assert_snapshot!("thaw", text(&ThawQuery { actor: ACTOR.name.to_owned() }));
 }

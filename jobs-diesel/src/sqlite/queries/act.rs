@@ -75,10 +75,10 @@ pub(crate) fn one(conn: &mut SqliteConnection, action: &Action, id: JobId, actor
         return Ok(Operated::Refused(state));
     }
     match action {
-        Action::Retry => retry(conn, id)?,
+        Action::Retry => retry(conn, id.0)?,
         Action::RunNow if job_flags & flags::HELD != 0 => limits::hold_until_now(conn, id)?,
         Action::RunNow => drop(diesel::update(row).set(jobs_job::run_at.eq(Now)).execute(conn)?),
-        Action::Cancel => end_as_cancelled(conn, id, &format!("cancelled by {actor}"), named(actor))?,
+        Action::Cancel => end_as_cancelled(conn, &[id.0], &format!("cancelled by {actor}"), named(actor))?,
         Action::Delete => delete(conn, id)?,
         Action::Discard => discard(conn, id, actor)?,
         Action::Reprioritise(priority) => drop(diesel::update(row).set(jobs_job::priority.eq(priority)).execute(conn)?),

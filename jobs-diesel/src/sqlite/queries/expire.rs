@@ -7,9 +7,9 @@ use diesel::prelude::*;
 use diesel::sql_query;
 use diesel::sql_types::{BigInt, Text};
 use diesel_jobs_core::__private::expired;
+use diesel_jobs_core::JobState;
 use diesel_jobs_core::flags::{EXPIRES, KNOWN};
 use diesel_jobs_core::storage::{EndedWaiting, MOST_ENDED};
-use diesel_jobs_core::{JobId, JobState};
 
 use crate::sqlite::queries::keys::yes;
 use crate::sqlite::queries::operate::end_because;
@@ -42,7 +42,7 @@ pub(crate) fn expire(conn: &mut SqliteConnection, keep: Duration) -> QueryResult
     ))
     .load(conn)?;
     for job in &waiting {
-        end_because(conn, JobId(job.id), &expired(), None, keep)?;
+        end_because(conn, &[job.id], &expired(), None, keep)?;
     }
     let forget = format!(
         "update jobs_job set start_by = null where id in (

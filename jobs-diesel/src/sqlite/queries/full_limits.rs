@@ -78,7 +78,7 @@ pub(crate) fn end_full(conn: &mut SqliteConnection, retention: Retention) -> Que
         let oldest = if others.is_empty() { Vec::new() } else { oldest(conn, &key, free)? };
         for job in oldest {
             let Some(reason) = OnFull::CancelOldest.failure(&key.limit_name) else { continue };
-            end_because(conn, JobId(job.id), &reason, None, retention.cancelled)?;
+            end_because(conn, &[job.id], &reason, None, retention.cancelled)?;
             ended.push(of(job, JobState::Cancelled));
         }
         if ended.len() >= MOST_ENDED {

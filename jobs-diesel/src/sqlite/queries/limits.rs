@@ -5,7 +5,7 @@ use std::time::Duration;
 use diesel::SqliteConnection;
 use diesel::prelude::*;
 use diesel::sql_query;
-use diesel::sql_types::{BigInt, Bool, Nullable, Text};
+use diesel::sql_types::{BigInt, Nullable, Text};
 use diesel_jobs_core::flags::{FAIR, HELD, LIMITED, RATE, SEQUENCE};
 use diesel_jobs_core::storage::{Claim, HeldBy, LimitSetting, MOST_AHEAD, MOST_SHOWN, Tokens};
 use diesel_jobs_core::{JobId, JobRule, Rules};
@@ -16,12 +16,6 @@ use crate::sqlite::queries::sequence::NEXT;
 use crate::sqlite::queries::{fair, limit_setting};
 use crate::sqlite::time::{FAR, NOW};
 use crate::sqlite::types::Instant;
-
-#[derive(QueryableByName)]
-struct Yes {
-    #[diesel(sql_type = Bool)]
-    yes: bool,
-}
 
 #[derive(QueryableByName)]
 struct Number {
@@ -53,16 +47,6 @@ pub(crate) fn unhold(conn: &mut SqliteConnection, job: JobId) -> QueryResult<()>
         lanes::free_of_lane()
     );
     sql_query(free).bind::<BigInt, _>(job.0).execute(conn).map(drop)
-}
-
-/// Whether a job with a limit has no permit, because it is held or has ended.
-pub(crate) fn needs_permit(conn: &mut SqliteConnection, job: JobId) -> QueryResult<bool> {
-    let needs = format!(
-        "select exists (select 1 from jobs_job where id = ?1 and flags & {LIMITED}
-                        and (flags & {HELD} or state not in ('available', 'running'))) as yes"
-    );
-    let found: Yes = sql_query(needs).bind::<BigInt, _>(job.0).get_result(conn)?;
-    Ok(found.yes)
 }
 
 #[derive(QueryableByName)]

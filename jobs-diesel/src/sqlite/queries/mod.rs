@@ -8,6 +8,7 @@ pub(super) mod ask_worker;
 pub(super) mod audit;
 pub(crate) mod audited;
 pub(super) mod bench;
+pub(crate) mod change;
 pub(super) mod change_schedule;
 pub(crate) mod claim;
 mod claim_level;

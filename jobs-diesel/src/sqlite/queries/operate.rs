@@ -1,5 +1,5 @@
-//! The parts of the commands of operators, job by job in one transaction. The caller's transaction holds the
-//! write lock, so the state cannot change between the read and the write.
+//! The parts of the commands of operators. The caller's transaction holds the write lock, so the state cannot change
+//! between the read and the write.
 
 use std::time::Duration;
 
@@ -9,42 +9,15 @@ use diesel::dsl::{min, sql};
 use diesel::prelude::*;
 use diesel::sql_types::BigInt;
 use diesel_jobs_core::storage::{Action, CANCELLED, CANCELLED_WITH_ALL, UNNAMED_OPERATOR, cancel_fingerprint};
-use diesel_jobs_core::{Failure, FailureKind, JobId, JobState, Retention};
+use diesel_jobs_core::{Failure, FailureKind, Retention};
 
 use crate::flags::FlagsKnown;
-use crate::sqlite::literal::{AVAILABLE, RUNNING, literal};
+use crate::sqlite::literal::{AVAILABLE, RUNNING};
 use crate::sqlite::queries::audited::record_action;
-use crate::sqlite::queries::{expiry, failures, limits, rate, retention};
+use crate::sqlite::queries::{change, expiry, rate};
 use crate::sqlite::schema::jobs_job;
-use crate::sqlite::time::{NOW, Now};
-use crate::sqlite::types::{Instant, State, Worker};
-
-/// Makes a job available now, with at least one attempt left. Its crashes become 0, because an operator has examined
-/// the job. If it has ended, it does not expire any more. Its lease number becomes at least 1, because the job may have
-/// failures: see `complete`.
-pub(crate) fn retry(conn: &mut SqliteConnection, id: JobId) -> QueryResult<()> {
-    let job = jobs_job::table.find(id.0);
-    let (attempt, max_attempts, lease, State(state)): (i32, i32, i32, State) =
-        job.select((jobs_job::attempt, jobs_job::max_attempts, jobs_job::lease, jobs_job::state)).first(conn)?;
-    let needs_permit = limits::needs_permit(conn, id)?;
-    diesel::update(job)
-        .set((
-            jobs_job::state.eq(AVAILABLE),
-            jobs_job::run_at.eq(Now),
-            jobs_job::lease.eq(lease.max(1)),
-            jobs_job::max_attempts.eq(max_attempts.max(attempt + 1)),
-            jobs_job::crashes.eq(0),
-            jobs_job::worker.eq(None::<Worker>),
-            jobs_job::claimed_at.eq(None::<i64>),
-            jobs_job::finished_at.eq(None::<i64>),
-            jobs_job::expires_at.eq(None::<i64>),
-        ))
-        .execute(conn)?;
-    if state != JobState::Available {
-        expiry::no_more(conn, id)?;
-    }
-    if needs_permit { limits::hold(conn, id) } else { Ok(()) }
-}
+use crate::sqlite::time::{NOW, micros};
+use crate::sqlite::types::Instant;
 
 /// Moves the waiting jobs of these queues and kinds to an earlier time, all by the same span. The first of them is then
 /// due now. Returns the span. For tests that skip time.
@@ -96,45 +69,43 @@ pub(crate) fn cancel_enqueued_before(
         .select(jobs_job::id)
         .load(conn)?;
     let named = (actor != UNNAMED_OPERATOR).then_some(actor);
-    for id in &ids {
-        end_as_cancelled(conn, JobId(*id), CANCELLED_WITH_ALL, named)?;
-    }
+    end_as_cancelled(conn, &ids, CANCELLED_WITH_ALL, named)?;
     let cancelled = ids.len();
     record_action(conn, &Action::Cancel, ids, actor)?;
     Ok(cancelled)
 }
 
-/// Ends a waiting or running job as cancelled. The lease of a running job is then lost, and the worker needs no other
-/// message.
+/// Ends waiting and running jobs as cancelled by an operator.
 pub(crate) fn end_as_cancelled(
     conn: &mut SqliteConnection,
-    id: JobId,
+    ids: &[i64],
     why: &str,
     actor: Option<&str>,
 ) -> QueryResult<()> {
     let mut failure = Failure::new(FailureKind::Cancelled, why);
     failure.fingerprint = cancel_fingerprint(CANCELLED);
-    end_because(conn, id, &failure, actor, Retention::default().cancelled)
+    end_because(conn, ids, &failure, actor, Retention::default().cancelled)
 }
 
-/// The same with this reason. The job is kept for this time, unless an operator has set another one.
+/// The same with this reason. The jobs are kept for this time, unless an operator has set another one.
 pub(super) fn end_because(
     conn: &mut SqliteConnection,
-    id: JobId,
+    ids: &[i64],
     failure: &Failure,
     actor: Option<&str>,
     keep: Duration,
 ) -> QueryResult<()> {
-    failures::record_by(conn, id, failure, actor)?;
-    let row = jobs_job::table.find(id.0);
-    let kind: String = row.select(jobs_job::kind).first(conn)?;
-    let expiry = retention::expiry(conn, &kind, JobState::Cancelled, keep)?;
-    diesel::update(row)
-        .set((
-            jobs_job::state.eq(literal(JobState::Cancelled)),
-            jobs_job::finished_at.eq(Now.nullable()),
-            expiry.map(|at| jobs_job::expires_at.eq(at.nullable())),
-        ))
-        .execute(conn)
-        .map(drop)
+    for statement in change::cancel(&json(ids), failure, actor, micros(keep)) {
+        statement.execute(conn)?;
+    }
+    Ok(())
+}
+
+/// Makes a job available now.
+pub(crate) fn retry(conn: &mut SqliteConnection, id: i64) -> QueryResult<()> {
+    change::retry(&json(&[id])).execute(conn).map(drop)
+}
+
+fn json(ids: &[i64]) -> String {
+    serde_json::json!(ids).to_string()
 }

@@ -119,5 +119,3 @@ begin
     (select o.id, o.name, 'cancel_oldest' from oldest o limit most_jobs);
 end
 $$;
-
-insert into jobs.schema_migration (version, name, oldest_program) values (1, 'jobs', 1);

@@ -15,7 +15,7 @@ use diesel_jobs_storage::Database;
 
 use super::Roles;
 use crate::bench::*;
-use crate::client::Client;
+use crate::client::{Client, Which};
 use crate::fixture::{Act, Fixture, Port as _};
 use crate::postgres::Postgres;
 use crate::transacting::transaction;
@@ -72,6 +72,14 @@ pub(super) async fn enqueueing(roles: &Roles, clients: &mut Clients) -> Option<S
         step!(name, client.enqueue(with(|job| job.expires = Some(HOUR))));
         step!(name, client.execute("select jobs.enqueue('a', expires => '1 hour')"));
         step!(name, client.execute("select jobs.enqueue('a')"));
+        let id = step!(name, client.enqueue(job()));
+        step!(name, client.reschedule(Which::One(id), chrono::Utc::now() + HOUR));
+        step!(name, client.cancel(Which::One(id)));
+        step!(name, client.retry(Which::One(id)));
+        step!(
+            name,
+            client.execute(&format!("select jobs.reschedule({id}, now()), jobs.cancel({id}), jobs.retry({id})"))
+        );
         step!(
             name,
             client.execute(
