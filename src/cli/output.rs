@@ -10,7 +10,7 @@ use serde::Serialize;
 /// Prints one answer: `value` as one line of JSON, or the text of `human`. A closed pipe (`| head`) is not an error.
 pub(super) fn print(json: bool, value: &impl Serialize, human: impl FnOnce() -> String) -> io::Result<()> {
     let text = if json {
-        let mut text = serde_json::to_string(value)?;
+        let mut text = as_json(value)?;
         text.push('\n');
         text
     } else {
@@ -110,12 +110,32 @@ pub(super) fn depth(depth: Depth, noun: &str) -> String {
     if depth.is_exact { count(depth.jobs, noun) } else { format!("{depth} {noun}s") }
 }
 
-/// Escapes control characters and those that change the direction of writing. So the text stays on one line and in its
-/// order, and cannot move the cursor. Kinds, queues and messages may come from plain SQL.
+/// Escapes control characters, and those that change the direction of writing, break the line or cannot be seen. So the
+/// text stays on one line and in its order, and cannot move the cursor. Kinds, queues and messages may come from plain
+/// SQL.
 pub(super) fn printable(text: &str) -> String {
-    let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let escaped = |c: char| if c.is_control() || turns(c) { c.escape_default().collect() } else { vec![c] };
+    let escaped = |c: char| if is_hidden(c) { c.escape_default().collect() } else { vec![c] };
     text.chars().flat_map(escaped).collect()
+}
+
+/// JSON on one line, in which such characters are escaped: JSON itself escapes only the first thirty-two.
+pub(super) fn as_json(value: &impl Serialize) -> serde_json::Result<String> {
+    let text = serde_json::to_string(value)?;
+    if !text.contains(is_hidden) {
+        return Ok(text);
+    }
+    // In strings, each of them has at most four digits. Stored JSON may have line breaks between its parts.
+    let escaped = |c: char| match c {
+        '\n' | '\r' | '\t' => " ".to_owned(),
+        c if is_hidden(c) => format!("\\u{:04x}", u32::from(c)),
+        c => c.to_string(),
+    };
+    Ok(text.chars().map(escaped).collect())
+}
+
+fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 #[cfg(test)]
@@ -140,6 +160,20 @@ mod tests {
     #[test]
     fn control_characters_are_escaped() {
         assert_eq!(printable("a\u{1b}[2Jb\nc"), "a\\u{1b}[2Jb\\nc");
+    }
+
+    #[test]
+    fn what_cannot_be_seen_is_escaped() {
+        for c in ['\u{7f}', '\u{85}', '\u{9b}', '\u{61c}', '\u{200b}', '\u{202e}', '\u{2028}', '\u{2066}', '\u{feff}'] {
+            let text = format!("a{c}b\n\"é");
+            assert!(!printable(&text).contains(c), "{c:?}");
+            let json = as_json(&text).unwrap();
+            assert!(!json.contains(c), "{json}");
+            assert_eq!(serde_json::from_str::<String>(&json).unwrap(), text);
+        }
+        let stored = serde_json::value::RawValue::from_string("{\n\t\"a\": \"\u{9b}\"\r\n}".to_owned()).unwrap();
+        assert_eq!(as_json(&stored).unwrap(), "{  \"a\": \"\\u009b\"  }");
+        assert_eq!(as_json(&"größer 👩\u{200d}💻").unwrap(), "\"größer 👩\u{200d}💻\"");
     }
 
     #[test]

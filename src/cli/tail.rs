@@ -90,7 +90,7 @@ pub(super) async fn tail(app: &App<'_>, args: &TailArgs) -> Result<Exit, CliErro
 
 /// Prints one event. Returns `false` if the reader has closed the output.
 fn print(json: bool, event: &JobEvent) -> io::Result<bool> {
-    let line = if json { serde_json::to_string(event)? } else { line(event) };
+    let line = if json { output::as_json(event)? } else { line(event) };
     let mut out = io::stdout().lock();
     match writeln!(out, "{line}").and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
