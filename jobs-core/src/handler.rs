@@ -144,8 +144,19 @@ pub struct Registration {
     pub version: u16,
     /// The kinds of earlier versions whose stored jobs this handler also runs, oldest first.
     pub earlier: &'static [&'static str],
+    /// For each alias, the kinds under which its jobs are stored, in the order of the versions: one for each of
+    /// [`earlier`](Self::earlier), and then that of the current version.
+    pub aliases: &'static [&'static [&'static str]],
     /// Creates the job that is enqueued when a job of this kind is discarded.
     pub on_discarded: Option<OnDiscarded>,
+}
+
+impl Registration {
+    /// All kinds whose stored jobs the handler runs: its own, those of earlier versions, and those of aliases.
+    pub fn kinds(&self) -> impl Iterator<Item = &'static str> {
+        let of_aliases = self.aliases.iter().flat_map(|kinds| kinds.iter());
+        [self.kind].into_iter().chain(self.earlier.iter().chain(of_aliases).copied())
+    }
 }
 
 /// A job type with a handler. The macros implement it.

@@ -38,8 +38,9 @@ use crate::unique::Unique;
     note = "write `#[job]` above a function and name the type that it makes, or write `#[derive(Job)]` above a struct with serde's derives"
 )]
 pub trait Job: Serialize + DeserializeOwned + Send + 'static {
-    /// The name that is stored with every job of this kind. If you change it, workers of the new program do not run
-    /// jobs that are already stored under the old name.
+    /// The name that is stored with every job of this kind. If you change it, add the old name to the
+    /// [aliases](JobOptions::aliases): otherwise workers of the new program do not run jobs that are already stored
+    /// under it.
     const KIND: &'static str;
 
     /// The options of all jobs of this kind. A single job can override some of them.

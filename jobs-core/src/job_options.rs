@@ -1,5 +1,6 @@
 //! The options of a kind.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use crate::retry::Backoff;
@@ -10,6 +11,9 @@ use crate::unique::Unique;
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct JobOptions {
+    /// The names that the kind had before, without a version, the oldest first. Workers run jobs that are stored under
+    /// these names, too. Default: none.
+    pub aliases: &'static [&'static str],
     /// The queue. Default: `default`.
     pub queue: &'static str,
     /// The priority. Jobs with a higher priority run first. Default: 0.
@@ -39,6 +43,7 @@ impl JobOptions {
     /// The defaults.
     pub const fn new() -> Self {
         Self {
+            aliases: &[],
             queue: "default",
             priority: 0,
             max_attempts: 25,
@@ -50,6 +55,17 @@ impl JobOptions {
             expires: None,
             unique: None,
         }
+    }
+
+    /// Names the names that the kind had before, without a version, the oldest first.
+    pub const fn aliases(mut self, aliases: &'static [&'static str]) -> Self {
+        self.aliases = aliases;
+        self
+    }
+
+    /// The name of the unique keys of this kind: its oldest name, so that old and new programs share the keys.
+    pub(crate) fn key_name(&self, kind: Cow<'static, str>) -> Cow<'static, str> {
+        self.aliases.first().map_or(kind, |oldest| Cow::Borrowed(oldest))
     }
 
     /// Sets the queue.

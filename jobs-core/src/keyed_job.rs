@@ -13,7 +13,8 @@ pub(crate) fn keyed(
     unique: Option<&Unique>,
 ) -> Result<NewJob, InvalidJob> {
     if let Some(rule) = unique {
-        job = job.unique(*rule)?;
+        let name = options.key_name(job.kind.clone());
+        job = job.unique_under(name, *rule)?;
     }
     // Those of the enqueue replace those of the kind of the same sort.
     let of_kind = options.rules.iter().filter(|of_kind| !rules.iter().any(|own| own.is_same_sort(of_kind)));

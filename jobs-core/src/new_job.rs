@@ -139,10 +139,16 @@ impl NewJob {
         }
     }
 
-    /// The same job with a unique key.
-    pub fn unique(mut self, rule: Unique) -> Result<Self, InvalidJob> {
+    /// The same job with a unique key, which is named after its kind.
+    pub fn unique(self, rule: Unique) -> Result<Self, InvalidJob> {
+        let name = self.kind.clone();
+        self.unique_under(name, rule)
+    }
+
+    /// The same job with a unique key of this name.
+    pub(crate) fn unique_under(mut self, name: Cow<'static, str>, rule: Unique) -> Result<Self, InvalidJob> {
         self.refuse_deep_args()?;
-        let key = rule.of(self.kind.clone(), &self.args);
+        let key = rule.of(name, &self.args);
         let key = key.map_err(|problem| InvalidJob::Unique { kind: self.kind.to_string(), problem })?;
         if self.runs_again() {
             self.rules = Rules::default();

@@ -9,12 +9,15 @@ use crate::missing_state;
 use crate::schedule::{InvalidSchedule, Schedule};
 use crate::secrets;
 use crate::states::States;
+use crate::unique::without_version;
 
 /// The kinds that a worker can run.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     kinds: BTreeMap<&'static str, Registration>,
     duplicates: Vec<(Registration, Registration)>,
+    /// Each kind that is stored under an alias, with its present name.
+    renamed: BTreeMap<&'static str, &'static str>,
     discard_rules: Vec<DiscardRule>,
     invalid_rules: Vec<(Registration, Arc<InvalidDiscardRule>)>,
     has_batches: bool,
@@ -40,6 +43,19 @@ pub enum RegistryError {
         first: String,
         /// The second handler, with its location.
         second: String,
+    },
+    /// A job has an alias that is also the kind or an alias of another job.
+    #[error(
+        "`{kind}` is an alias of job {renamed}, and also {other}, so it is not clear which of them runs its stored jobs; remove the alias, \
+         or give the other job another name"
+    )]
+    Alias {
+        /// The alias, with the version of the arguments.
+        kind: &'static str,
+        /// The handler that has it as an alias, with its location.
+        renamed: String,
+        /// The other handler, with its location, and what the name is there.
+        other: String,
     },
     /// A handler takes a state that the worker does not have.
     #[error("job `{kind}` ({location}) takes State<{state}>, which this worker was not given ({given}); {}", missing_state::advice(.state, .near.as_deref()))]
@@ -129,18 +145,29 @@ impl Registry {
         self
     }
 
-    /// Adds a registration, for its kind and for the kinds of the earlier versions that its handler runs. If a kind is
-    /// registered twice, [`check`](Self::check) returns an error.
+    /// Adds a registration, for its kind, for the kinds of the earlier versions that its handler runs, and for all of
+    /// these under its aliases. If a kind is registered twice, [`check`](Self::check) returns an error.
     pub fn insert(&mut self, registration: Registration) {
-        let mut options = registration.options;
-        if !options.secrets.is_empty() {
-            // The names of the secret arguments of earlier versions are not known.
-            options = options.secrets(secrets::ALL);
+        let Registration { kind, earlier, aliases, schedule, .. } = registration;
+        let own: Vec<&'static str> = earlier.iter().copied().chain([kind]).collect();
+        // Programs in which the kind still has its oldest name declare the schedule under that name. It stays one
+        // schedule, with one row, so that no tick runs twice while old and new programs run side by side.
+        let scheduled = aliases.first().and_then(|kinds| kinds.last()).copied().unwrap_or(kind);
+        for kinds in [&*own].into_iter().chain(aliases.iter().copied()) {
+            for (&stored, &present) in kinds.iter().zip(&own) {
+                let mut options = registration.options;
+                if present != kind && !options.secrets.is_empty() {
+                    // The names of the secret arguments of earlier versions are not known.
+                    options = options.secrets(secrets::ALL);
+                }
+                if stored != present {
+                    self.renamed.insert(stored, present);
+                }
+                let schedule = schedule.filter(|_| stored == scheduled);
+                let one = Registration { kind: stored, earlier: &[], aliases: &[], options, schedule, ..registration };
+                self.insert_kind(one);
+            }
         }
-        for &kind in registration.earlier {
-            self.insert_kind(Registration { kind, earlier: &[], options, ..registration });
-        }
-        self.insert_kind(Registration { earlier: &[], ..registration });
     }
 
     fn insert_kind(&mut self, registration: Registration) {
@@ -158,6 +185,19 @@ impl Registry {
     /// The registration of a kind.
     pub fn get(&self, kind: &str) -> Option<&Registration> {
         self.kinds.get(kind)
+    }
+
+    /// The names under which jobs of this kind are stored: its present one, and then its aliases. A kind that is not
+    /// registered has only the given name. A pause or a retention of a kind concerns all of its names.
+    pub fn names<'a>(&self, kind: &'a str) -> Vec<&'a str> {
+        let present = self.present_name(kind);
+        let aliases = self.renamed.iter().filter(|(_, of)| **of == present).map(|(alias, _)| *alias);
+        [present].into_iter().chain(aliases).collect()
+    }
+
+    /// The present name of a kind that is stored under an alias. That of any other kind is the given name.
+    pub fn present_name<'a>(&self, kind: &'a str) -> &'a str {
+        self.renamed.get(kind).copied().unwrap_or(kind)
     }
 
     /// All registrations, by kind.
@@ -214,8 +254,7 @@ impl Registry {
             return Err(RegistryError::Empty);
         }
         if let Some((first, second)) = self.duplicates.first() {
-            let place = |r: &Registration| format!("`{}` ({})", r.type_name, r.location);
-            return Err(RegistryError::Duplicate { kind: first.kind, first: place(first), second: place(second) });
+            return Err(twice(first, second));
         }
         if let Some((Registration { kind, location, .. }, problem)) = self.invalid_rules.first() {
             return Err(RegistryError::OnDiscarded { kind, location, problem: problem.clone() });
@@ -243,4 +282,17 @@ impl Registry {
         }
         Ok(())
     }
+}
+
+/// The error about a kind that two handlers have.
+fn twice(first: &Registration, second: &Registration) -> RegistryError {
+    let kind = first.kind;
+    let place = |r: &Registration| format!("`{}` ({})", r.type_name, r.location);
+    let is_alias = |r: &Registration| r.options.aliases.contains(&without_version(kind));
+    let (renamed, other) = if is_alias(first) { (first, second) } else { (second, first) };
+    if !is_alias(renamed) {
+        return RegistryError::Duplicate { kind, first: place(first), second: place(second) };
+    }
+    let what = if is_alias(other) { "an alias" } else { "the kind" };
+    RegistryError::Alias { kind, renamed: place(renamed), other: format!("{what} of {}", place(other)) }
 }

@@ -150,7 +150,7 @@ impl Unique {
         self
     }
 
-    /// The key of a job of this kind with these arguments.
+    /// The key of a job with these arguments. `kind` is the job's, or the oldest name of its kind.
     pub(crate) fn of(self, kind: Cow<'static, str>, args: &str) -> Result<UniqueKey, UniqueProblem> {
         self.check()?;
         let key = if self.by.is_empty() {
@@ -203,7 +203,8 @@ impl Default for Unique {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UniqueKey {
-    /// The kind, without the version of its arguments. Keys of different names never conflict.
+    /// The kind, or the oldest of its aliases, without the version of its arguments. Keys of different names never
+    /// conflict.
     pub name: Cow<'static, str>,
     /// The values of the key as JSON, or their hash.
     pub key: String,
@@ -263,7 +264,7 @@ struct Rule {
 }
 
 /// The kind without the version of its arguments: `charge` of `charge.v2`.
-fn without_version(kind: &str) -> &str {
+pub(crate) fn without_version(kind: &str) -> &str {
     match kind.rsplit_once(".v") {
         Some((name, version)) if !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => kind,

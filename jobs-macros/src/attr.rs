@@ -1,5 +1,6 @@
-//! Parses the list inside `#[job(..)]` as `name = value` pairs. `batch(..)`, `concurrency(..)`, `sequence(..)`,
-//! `rate(..)`, `fair(..)`, `unique(..)` and `debounce(..)` are lists of their own. `options` interprets the values.
+//! Parses the list inside `#[job(..)]` as `name = value` pairs. `aliases(..)`, `batch(..)`, `concurrency(..)`,
+//! `sequence(..)`, `rate(..)`, `fair(..)`, `unique(..)` and `debounce(..)` are lists of their own. `options` interprets
+//! the values.
 
 use proc_macro2::TokenStream;
 use syn::ext::IdentExt;
@@ -9,6 +10,9 @@ use syn::token::Paren;
 use syn::{Attribute, Expr, ExprTuple, Ident, Meta, Token, parenthesized};
 
 use crate::errors::Errors;
+
+/// The options that are written as lists.
+const LISTS: [&str; 8] = ["aliases", "batch", "concurrency", "sequence", "rate", "fair", "unique", "debounce"];
 
 /// One `name = value`, or `name(..)` with a tuple as the value.
 pub(crate) struct Entry {
@@ -22,8 +26,7 @@ impl Parse for Entry {
             return Err(input.error("expected an option, such as `queue = \"mail\"`"));
         }
         let name = input.call(Ident::parse_any)?;
-        let is_list =
-            ["batch", "concurrency", "sequence", "rate", "fair", "unique", "debounce"].iter().any(|list| name == list);
+        let is_list = LISTS.iter().any(|list| name == list);
         if is_list && input.peek(Paren) {
             let list;
             let paren_token = parenthesized!(list in input);

@@ -103,6 +103,7 @@ fn job(private: &TokenStream, name: &syn::Ident, kind: &str) -> TokenStream {
                 decodes: |_| ::core::result::Result::Ok(()),
                 version: 1,
                 earlier: &[],
+                aliases: &[],
                 on_discarded: ::core::option::Option::None,
             };
         }

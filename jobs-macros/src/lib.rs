@@ -97,7 +97,8 @@ use proc_macro::TokenStream;
 /// | option | value | default |
 /// |---|---|---|
 /// | `name` | the name of the struct | the function's name in UpperCamelCase |
-/// | `kind` | the name that is stored with each job, 1 to 200 bytes. If you change it, workers of the new program do not run jobs that are already stored under the old name | the function's name |
+/// | `kind` | the name that is stored with each job, 1 to 200 bytes. If you change it, add the old name to `aliases` | the function's name |
+/// | `aliases` | the names that the kind had before, the oldest first: `aliases("send_welcome")`. Workers also run jobs that are stored under these names. The unique keys, the limits without a name and the schedule of the job keep the oldest name, so that programs with the old and the new name share them | none |
 /// | `queue` | the name of the queue, 1 to 200 bytes | `"default"` |
 /// | `priority` | -32768 to 32767. Jobs with a higher priority run first | `0` |
 /// | `max_attempts` | 1 to 32767, including the first attempt | `25` |

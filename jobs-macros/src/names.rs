@@ -1,4 +1,4 @@
-//! Converts names between UpperCamelCase and snake_case.
+//! Converts names between UpperCamelCase and snake_case, and takes the version off a kind.
 
 /// `send_welcome` → `SendWelcome`.
 pub(crate) fn upper_camel(snake: &str) -> String {
@@ -28,6 +28,12 @@ pub(crate) fn snake(camel: &str) -> String {
         snake.extend(letter.to_lowercase());
     }
     snake
+}
+
+/// The kind without its version, if it has one: `pay` of `pay.v2`.
+pub(crate) fn without_version(kind: &str) -> Option<&str> {
+    let (name, version) = kind.rsplit_once(".v")?;
+    (!version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit())).then_some(name)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Reads the options, and checks each value by itself. `validate` checks how they fit together.
 
+mod aliases;
 mod batch;
 mod concurrency;
 mod fair;
@@ -32,9 +33,10 @@ use values::{
 /// The most bytes of a kind or a queue. `diesel_jobs_core` has the same limit at run time.
 pub(crate) const MAX_NAME_BYTES: usize = 200;
 
-const KNOWN: [&str; 24] = [
+const KNOWN: [&str; 25] = [
     "name",
     "kind",
+    "aliases",
     "queue",
     "priority",
     "max_attempts",
@@ -64,6 +66,8 @@ const KNOWN: [&str; 24] = [
 pub(crate) struct Options {
     pub(crate) name: Option<Ident>,
     pub(crate) kind: Option<LitStr>,
+    /// The earlier names of the kind, the oldest first.
+    pub(crate) aliases: Vec<LitStr>,
     pub(crate) queue: Option<LitStr>,
     pub(crate) priority: Option<i16>,
     pub(crate) max_attempts: Option<u16>,
@@ -171,6 +175,7 @@ impl Options {
                 "on_discarded" => on_discarded(value).map(|v| options.on_discarded = Some(v)),
                 "name" => struct_name(&value).map(|v| options.name = Some(v)),
                 "kind" => stored_name(&word, &value).map(|v| options.kind = Some(v)),
+                "aliases" => aliases::aliases(value).map(|v| options.aliases = v),
                 "queue" => stored_name(&word, &value).map(|v| options.queue = Some(v)),
                 "priority" => priority(&value).map(|v| options.priority = Some(v)),
                 "max_attempts" => max_attempts(&value).map(|v| options.max_attempts = Some(v)),

@@ -15,7 +15,7 @@ const MOST_RULES: usize = 4;
 
 /// A rule of a kind.
 pub(crate) struct Rule {
-    /// The name: the one that is given, or that of the kind without its version.
+    /// The name: the one that is given, or the oldest name of the kind without its version.
     pub(crate) name: String,
     pub(crate) sort: Sort,
     /// The arguments whose values are the key.
@@ -36,11 +36,11 @@ pub(crate) enum Sort {
     Rate { limit: u32, per: Duration, burst: Option<u32> },
 }
 
-/// The rules that the options set. `kind` is the default kind. The values of the keys are found by the names of the
-/// arguments in the stored JSON object, and they are shown to operators.
+/// The rules that the options set. A rule without a name is called `own`. The values of the keys are found by the names
+/// of the arguments in the stored JSON object, and they are shown to operators.
 pub(crate) fn checked(
     options: &Options,
-    kind: String,
+    own: &str,
     arguments: &[String],
     secrets: &[String],
     errors: &mut Errors,
@@ -50,8 +50,7 @@ pub(crate) fn checked(
         errors.push(syn::Error::new(place(options, "sequence"), message));
         return Vec::new();
     }
-    let own = options.kind.as_ref().map_or(kind, LitStr::value);
-    let named = |name: &Option<LitStr>| name.as_ref().map_or_else(|| own.clone(), LitStr::value);
+    let named = |name: &Option<LitStr>| name.as_ref().map_or_else(|| own.to_owned(), LitStr::value);
     let texts = |by: &[Ident]| by.iter().map(ToString::to_string).collect();
     let mut rules: Vec<(Span, Rule)> = Vec::new();
     if let Some(Sequence { name, by, on_discard }) = &options.sequence {
@@ -71,7 +70,7 @@ pub(crate) fn checked(
         let (sort, on_full) = (Sort::Rate { limit: *most, per: *per, burst: *burst }, *on_full);
         rules.push((*span, Rule { name: named(name), sort, by: texts(by), on_full, fair: Vec::new() }));
     }
-    check_several(&rules, &own, errors);
+    check_several(&rules, own, errors);
     check_fair(options, arguments, secrets, errors);
     rules.into_iter().map(|(_, rule)| rule).collect()
 }

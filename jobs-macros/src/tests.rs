@@ -58,6 +58,17 @@ fn a_job_with_rows_and_versions() {
 }
 
 #[test]
+fn a_renamed_job_with_versions() {
+    let item = quote! {
+        fn greet(user_id: i64) {}
+    };
+    let options = quote! {
+        aliases("send_welcome", "hail"), version = 2, upgrade = from_v1, concurrency(limit = 1), rate("mail", limit = 5, per = "1s")
+    };
+    insta::assert_snapshot!(pretty(expand::job(options, item)));
+}
+
+#[test]
 fn a_job_with_rows_and_no_connection() {
     let item = quote! {
         fn remind(user: Ref<User>, text: &str, #[arg(gone = "none")] coupon: Option<Ref<Coupon>>, ctx: &JobContext) {}

@@ -21,6 +21,8 @@ pub(crate) struct Plan {
     pub(crate) kind: String,
     /// The earlier versions whose stored jobs are upgraded, the oldest first.
     pub(crate) earlier: Vec<Earlier>,
+    /// For each alias, its stored kinds in the order of the versions.
+    pub(crate) aliases: Vec<Vec<String>>,
     /// The options, checked together.
     pub(crate) options: Options,
     /// The stored names of the secret arguments.
@@ -89,7 +91,8 @@ pub(crate) fn function(function: &mut Function, options: Options, errors: &mut E
     }
     schedule(&options, errors);
     on_discarded(&options, &name, errors);
-    let Kinds { kind, earlier } = version::kinds(&options, ident.unraw().to_string(), &ident, errors);
+    let Kinds { kind, earlier, aliases, oldest_name } =
+        version::kinds(&options, ident.unraw().to_string(), &ident, errors);
     let secrets = function.params.iter().filter_map(|param| match param {
         Param::Argument(argument) if argument.options.secret => Some(argument.name.unraw().to_string()),
         _ => None,
@@ -100,9 +103,9 @@ pub(crate) fn function(function: &mut Function, options: Options, errors: &mut E
         _ => None,
     });
     let arguments = arguments.collect::<Vec<_>>();
-    let rules = rules::checked(&options, ident.unraw().to_string(), &arguments, &secrets, errors);
+    let rules = rules::checked(&options, &oldest_name, &arguments, &secrets, errors);
     rules::check_unique(&options, &arguments, &secrets, errors);
-    Some(Plan { name, kind, earlier, secrets, rules, shared: shared(&function.attrs), options })
+    Some(Plan { name, kind, earlier, aliases, secrets, rules, shared: shared(&function.attrs), options })
 }
 
 /// Checks a type. The plan is valid only if no error was added.
@@ -136,14 +139,15 @@ pub(crate) fn declaration(declaration: &Declaration, options: Options, errors: &
     schedule(&options, errors);
     let name = declaration.ident.clone();
     on_discarded(&options, &name, errors);
-    let Kinds { kind, earlier } = version::kinds(&options, names::snake(&name.unraw().to_string()), &name, errors);
+    let Kinds { kind, earlier, aliases, oldest_name } =
+        version::kinds(&options, names::snake(&name.unraw().to_string()), &name, errors);
     let secrets = secrets(declaration, errors);
     let fields: Vec<String> =
         plain_fields(declaration).filter_map(|field| Some(field.ident.as_ref()?.unraw().to_string())).collect();
     batch(&options, &fields, errors);
-    let rules = rules::checked(&options, names::snake(&name.unraw().to_string()), &fields, &secrets, errors);
+    let rules = rules::checked(&options, &oldest_name, &fields, &secrets, errors);
     rules::check_unique(&options, &fields, &secrets, errors);
-    Plan { name, kind, earlier, secrets, rules, shared: shared(&declaration.attrs), options }
+    Plan { name, kind, earlier, aliases, secrets, rules, shared: shared(&declaration.attrs), options }
 }
 
 /// A batch handler that takes no connection is an `async fn`.

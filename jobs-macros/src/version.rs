@@ -2,6 +2,9 @@
 //!
 //! Jobs of version 1 are stored under the kind, and jobs of version 2 under `<kind>.v2`. A program runs only kinds that
 //! it knows. So a program of version 1 leaves jobs of version 2 to others, and no table needs a column for the version.
+//!
+//! An alias is an earlier name of the kind without a version. It stands for the same versions as the kind: a job of
+//! version 2 whose alias is `pay` also runs jobs of the kind `pay.v2`, and those of `pay` if it upgrades version 1.
 
 use syn::{ExprPath, Ident, LitStr};
 
@@ -14,6 +17,10 @@ pub(crate) struct Kinds {
     pub(crate) kind: String,
     /// The earlier versions whose stored jobs are upgraded, the oldest first.
     pub(crate) earlier: Vec<Earlier>,
+    /// For each alias, its stored kinds in the order of the versions: those of `earlier`, and that of the current one.
+    pub(crate) aliases: Vec<Vec<String>>,
+    /// The oldest name. Whatever old and new programs share is called so: keys, limits without a name and the schedule.
+    pub(crate) oldest_name: String,
 }
 
 /// An earlier version.
@@ -39,7 +46,19 @@ pub(crate) fn kinds(options: &Options, default: String, ident: &Ident, errors: &
     let oldest = version.saturating_sub(u16::try_from(upgrades.len()).unwrap_or(u16::MAX)).max(1);
     let earlier =
         upgrades.into_iter().zip(oldest..).map(|(upgrade, version)| Earlier { kind: stored(&base, version), upgrade });
-    Kinds { kind, earlier: earlier.collect() }
+    let earlier = earlier.collect();
+    let aliases = options.aliases.iter().map(|alias| {
+        let name = alias.value();
+        if name == base {
+            errors.at(alias, format!("`{name}` is the kind itself: an alias is a name that the kind had before"));
+        } else if stored(&name, version).len() > MAX_NAME_BYTES {
+            errors.at(alias, format!("with its version, `.v{version}`, this alias is longer than 200 bytes"));
+        }
+        (oldest..=version).map(|version| stored(&name, version)).collect()
+    });
+    let aliases = aliases.collect();
+    let oldest_name = options.aliases.first().map_or(base, LitStr::value);
+    Kinds { kind, earlier, aliases, oldest_name }
 }
 
 fn stored(base: &str, version: u16) -> String {

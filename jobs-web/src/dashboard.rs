@@ -86,7 +86,7 @@ impl Dashboard {
         self
     }
 
-    /// The jobs whose secret arguments are known. Default: those that are linked into this program.
+    /// The jobs whose secret arguments and aliases are known. Default: those that are linked into this program.
     #[must_use]
     pub fn registry(mut self, registry: Registry) -> Self {
         self.redactor.with_registry(registry);

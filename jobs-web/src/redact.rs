@@ -77,6 +77,11 @@ impl Redactor {
         self.registry.get(kind).map(|registration| registration.options)
     }
 
+    /// The names under which jobs of the kind are stored, the present one first.
+    pub(crate) fn names<'a>(&self, kind: &'a str) -> Vec<&'a str> {
+        self.registry.names(kind)
+    }
+
     /// Returns the filter, unless a user could guess hidden values with it. Then returns why it is refused.
     pub(crate) fn searchable(&self, filter: &JobFilter) -> Result<JobFilter, String> {
         searchable(filter, self.registry.secrets(), self.shows_unknown)

@@ -1,8 +1,8 @@
 //! `retention`: how long ended jobs are kept, instead of what the workers were started with.
 
 use clap::{Args, Subcommand};
-use diesel_jobs_core::JobState;
 use diesel_jobs_core::storage::{Keep, RetentionSetting};
+use diesel_jobs_core::{JobState, Registry};
 use serde::Serialize;
 
 use super::actor_args::Who;
@@ -32,7 +32,8 @@ pub(super) struct SetArgs {
     /// A time such as 7d or 12h; `none`: not at all; `forever`: until an operator deletes them
     #[arg(value_name = "TIME", value_parser = keep)]
     keep: Keep,
-    /// Only jobs of this kind [default: all kinds that have no setting of their own]
+    /// Only jobs of this kind, under all names that it has in this program [default: all kinds that have no setting of
+    /// their own]
     #[arg(long)]
     kind: Option<String>,
     #[command(flatten)]
@@ -44,7 +45,7 @@ pub(super) struct UnsetArgs {
     /// completed, cancelled or discarded
     #[arg(value_parser = ended)]
     state: JobState,
-    /// Only the setting of this kind [default: the one for all kinds]
+    /// Only the setting of this kind and its other names [default: the one for all kinds]
     #[arg(long)]
     kind: Option<String>,
     #[command(flatten)]
@@ -89,13 +90,21 @@ pub(super) async fn retention(app: &App<'_>, action: &RetentionAction) -> Result
             return Ok(Exit::Fine);
         }
         RetentionAction::Set(args) => {
-            let setting = RetentionSetting { kind: args.kind.clone(), state: args.state, keep: args.keep };
-            let changed = operator.set_retention(&setting, &args.who.name(app)?).await?;
+            let who = args.who.name(app)?;
+            let mut changed = false;
+            for kind in names(args.kind.as_deref()) {
+                let setting = RetentionSetting { kind, state: args.state, keep: args.keep };
+                changed |= operator.set_retention(&setting, &who).await?;
+            }
             let already = if changed { "" } else { " already" };
             (changed, format!("{} {} jobs are{already} kept {}", whose(&args.kind), args.state, how_long(args.keep)))
         }
         RetentionAction::Unset(args) => {
-            let changed = operator.unset_retention(args.kind.as_deref(), args.state, &args.who.name(app)?).await?;
+            let who = args.who.name(app)?;
+            let mut changed = false;
+            for kind in names(args.kind.as_deref()) {
+                changed |= operator.unset_retention(kind.as_deref(), args.state, &who).await?;
+            }
             let was = if changed { "is removed" } else { "did not exist" };
             (changed, format!("the setting for {} {} jobs {was}", whose(&args.kind), args.state))
         }
@@ -105,8 +114,16 @@ pub(super) async fn retention(app: &App<'_>, action: &RetentionAction) -> Result
     Ok(Exit::Fine)
 }
 
+/// The kinds that have the setting: all names of the kind in this program. `None` stands for all kinds.
+fn names(kind: Option<&str>) -> Vec<Option<String>> {
+    let Some(kind) = kind else { return vec![None] };
+    Registry::linked().names(kind).into_iter().map(|name| Some(name.to_owned())).collect()
+}
+
 fn whose(kind: &Option<String>) -> String {
-    kind.as_ref().map_or_else(|| "all".to_owned(), |kind| format!("`{kind}`"))
+    let names = names(kind.as_deref()).into_iter().flatten().map(|name| format!("`{name}`"));
+    let names: Vec<String> = names.collect();
+    if names.is_empty() { "all".to_owned() } else { names.join(" and ") }
 }
 
 fn how_long(keep: Keep) -> String {

@@ -108,3 +108,31 @@ fn every_job_of_the_program_is_registered_once() {
         .expect_err("a job takes a state that is not given");
     assert!(linked.get("with_options").is_none(), "`kind` replaces the function's name");
 }
+
+#[job(kind = "greet", aliases("hail", "send_welcome"), concurrency(limit = 2, by(user_id)), unique(by(user_id)))]
+fn with_aliases(user_id: i64) {
+    let _ = user_id;
+}
+
+#[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize, Job)]
+#[job(aliases("before"), cron = "@daily")]
+struct Derived;
+
+impl diesel_jobs::handler::Handle for Derived {
+    async fn handle(self, _: diesel_jobs::JobContext) -> Result<diesel_jobs::Outcome, diesel_jobs::JobError> {
+        Ok(diesel_jobs::Outcome::Complete)
+    }
+}
+
+#[test]
+fn what_programs_share_has_the_oldest_name() {
+    let registration = WithAliases::REGISTRATION;
+    assert_eq!((registration.kind, registration.options.aliases), ("greet", &["hail", "send_welcome"][..]));
+    assert_eq!(registration.aliases, [["hail"], ["send_welcome"]]);
+    let job = WithAliases::new(7).into_new_job().unwrap();
+    assert_eq!((&*job.kind, &*job.unique.as_ref().unwrap().name), ("greet", "hail"));
+    assert_eq!(job.rules.iter().map(|rule| &*rule.name).collect::<Vec<_>>(), ["hail"]);
+    let registry = Registry::new().with::<Derived>();
+    let scheduled = registry.iter().filter(|registration| registration.schedule.is_some());
+    assert_eq!(scheduled.map(|registration| registration.kind).collect::<Vec<_>>(), ["before"]);
+}

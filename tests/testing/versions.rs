@@ -244,6 +244,36 @@ fn the_golden_files_of_earlier_versions_must_be_there_and_decode() {
     check_golden(package.path(), &job).unwrap();
 }
 
+mod renamed {
+    use super::{FirstArguments, from_v1};
+    use diesel_jobs::prelude::*;
+
+    fn order(first: FirstArguments) -> Invoice {
+        let second = from_v1(first);
+        Invoice::new(second.order, second.cents)
+    }
+
+    #[job(aliases("bill"), version = 2, upgrade = order)]
+    pub(super) fn invoice(order: i64, cents: i64) {
+        let _ = (order, cents);
+    }
+}
+
+#[test]
+fn the_golden_files_of_an_alias_stand_for_those_of_the_kind() {
+    let package = package();
+    fs::create_dir_all(golden(package.path(), "")).unwrap();
+    let job = renamed::Invoice::new(3, 50);
+    fs::write(golden(package.path(), "invoice.v2.json"), serde_json::to_string(&job).unwrap()).unwrap();
+    let error = check_golden(package.path(), &job).unwrap_err();
+    assert!(error.contains("invoice.v1.json is missing"), "{error}");
+    fs::write(golden(package.path(), "bill.v1.json"), r#"{"order": 2}"#).unwrap();
+    check_golden(package.path(), &job).unwrap();
+    fs::write(golden(package.path(), "bill.v2.json"), r#"{"order": 2}"#).unwrap();
+    let error = check_golden(package.path(), &job).unwrap_err();
+    assert!(error.contains("bill.v2.json") && error.contains("`cents`"), "{error}");
+}
+
 #[test]
 fn the_golden_file_of_this_package_still_decodes() {
     assert_golden!(Archive { paths: vec!["orders.csv".to_owned()] });

@@ -13,6 +13,7 @@ use crate::nearest::nearest;
 use crate::record::WorkerRecord;
 use crate::stats::KindStats;
 use crate::storage::{Finding, KindSettings, Program, QueueSettings, Severity, WaitingJobs};
+use crate::unique::without_version;
 
 /// At most this many findings of a check are returned: those about the most jobs.
 const MOST: usize = 20;
@@ -198,8 +199,9 @@ fn unknown_kind(jobs: &WaitingJobs, whose: Whose) -> Finding {
         "unknown_kind",
         format!("{} in queue `{queue}`, and {who}", that_wait(*jobs, &format!(" of kind `{kind}`"))),
         format!(
-            "deploy a program with this kind, give a renamed job `kind = \"{kind}\"`, or end the jobs: \
-             worker cancel --queue {queue} --kind {kind}"
+            "deploy a program with this kind, give a renamed job `aliases(\"{name}\")`, or end the jobs: \
+             worker cancel --queue {queue} --kind {kind}",
+            name = without_version(kind),
         ),
     )
 }

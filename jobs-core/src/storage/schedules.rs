@@ -57,7 +57,8 @@ impl ScheduledJob {
         // The attribute has refused rules that do not fit together.
         job.rules =
             Rules::of(options.rules.iter().filter_map(|rule| rule.of_any(&job.args)).map(Ok)).unwrap_or_default();
-        job.unique = options.unique.and_then(|rule| rule.of_tick(job.kind.clone(), &job.args)).map(Box::new);
+        let name = options.key_name(job.kind.clone());
+        job.unique = options.unique.and_then(|rule| rule.of_tick(name, &job.args)).map(Box::new);
         if let Some(sequence) = job.unique.as_ref().and_then(|unique| unique.sequence()) {
             job.rules = sequence;
         }

@@ -16,21 +16,28 @@ use crate::testing::TestContext;
 ///
 /// A file is missing, cannot be read or written, cannot be decoded, or holds another job.
 pub fn check_golden<J: Registered + PartialEq + Debug>(root: &Path, job: &J) -> Result<(), String> {
-    let registration = J::REGISTRATION;
-    for &kind in registration.earlier {
-        let path = path(root, &registration, kind);
-        let stored = read(&path)?.ok_or_else(|| {
-            format!(
+    let Registration { earlier, aliases, version, .. } = J::REGISTRATION;
+    let oldest = version.saturating_sub(u16::try_from(earlier.len()).unwrap_or(u16::MAX)).max(1);
+    for (place, (&kind, version)) in earlier.iter().zip(oldest..).enumerate() {
+        let own = path(root, kind, version);
+        let mut found = decode_if_there::<J>(&own, kind)?.is_some();
+        // Its file was written when the job had its earlier name.
+        for &alias in aliases.iter().filter_map(|kinds| kinds.get(place)) {
+            found |= decode_if_there::<J>(&path(root, alias, version), alias)?.is_some();
+        }
+        if !found {
+            return Err(format!(
                 "{} is missing. It holds arguments of an earlier version as they are stored, and this program takes them too. Commit the \
                  file that this test wrote before the version was raised, or write one with the `args` of a stored job",
-                path.display()
-            )
-        })?;
-        decode::<J>(&path, kind, stored)?;
+                own.display()
+            ));
+        }
     }
-    let path = path(root, &registration, J::KIND);
-    let Some(stored) = read(&path)? else { return write(&path, job) };
-    let decoded = decode::<J>(&path, J::KIND, stored)?;
+    for &alias in aliases.iter().filter_map(|kinds| kinds.last()) {
+        decode_if_there::<J>(&path(root, alias, version), alias)?;
+    }
+    let path = path(root, J::KIND, version);
+    let Some(decoded) = decode_if_there::<J>(&path, J::KIND)? else { return write(&path, job) };
     if decoded == *job {
         return Ok(());
     }
@@ -43,12 +50,7 @@ pub fn check_golden<J: Registered + PartialEq + Debug>(root: &Path, job: &J) -> 
 
 /// Returns the file of a version: `jobs/golden/<kind>.v<version>.json`. Characters that a file system may not take are
 /// replaced by `%` and their number.
-fn path(root: &Path, registration: &Registration, kind: &str) -> PathBuf {
-    let current = format!(".v{}", registration.version);
-    let first = match registration.version {
-        1 => registration.kind,
-        _ => registration.kind.strip_suffix(&current).unwrap_or(registration.kind),
-    };
+fn path(root: &Path, kind: &str, version: u16) -> PathBuf {
     let mut name = String::new();
     for byte in kind.bytes() {
         match byte {
@@ -56,7 +58,8 @@ fn path(root: &Path, registration: &Registration, kind: &str) -> PathBuf {
             _ => name.push_str(&format!("%{byte:02x}")),
         }
     }
-    let version = if kind == first { ".v1" } else { "" };
+    // The stored kind contains every version but the first.
+    let version = if version == 1 { ".v1" } else { "" };
     root.join("jobs/golden").join(name + version + ".json")
 }
 
@@ -66,6 +69,11 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>, String> {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(format!("{} cannot be read: {error}", path.display())),
     }
+}
+
+/// Decodes the file. `None` if it does not exist.
+fn decode_if_there<J: Registered>(path: &Path, kind: &str) -> Result<Option<J>, String> {
+    read(path)?.map(|stored| decode::<J>(path, kind, stored)).transpose()
 }
 
 fn decode<J: Registered>(path: &Path, kind: &str, stored: Vec<u8>) -> Result<J, String> {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use diesel_jobs_core::flags::JobFlags;
 use diesel_jobs_core::{ClaimedJob, JobContext, JobError, JobRecord, Lease, Registered, States, WorkerId};
 
-/// Whether this is the kind of `J`, or of an earlier version of it.
+/// Whether this is the kind of `J`, or that of an earlier version or of an alias of it.
 pub(super) fn is_of<J: Registered>(kind: &str) -> bool {
-    kind == J::KIND || J::REGISTRATION.earlier.contains(&kind)
+    kind == J::KIND || J::REGISTRATION.kinds().any(|one| one == kind)
 }
 
 /// The arguments, as the job's handler would get them.

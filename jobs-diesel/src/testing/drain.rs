@@ -86,10 +86,9 @@ impl<'c, C: TestConnection> Drain<'c, C> {
         self
     }
 
-    /// Runs only jobs of this kind, including those of its earlier versions. Several calls add kinds.
+    /// Runs only jobs of this kind, including those of its earlier versions and its aliases. Several calls add kinds.
     pub fn only<J: Registered>(mut self) -> Self {
-        self.plan.kinds.push(J::KIND);
-        self.plan.kinds.extend(J::REGISTRATION.earlier);
+        self.plan.kinds.extend(J::REGISTRATION.kinds());
         self
     }
 

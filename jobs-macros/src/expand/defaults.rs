@@ -54,6 +54,9 @@ fn rule(private: &TokenStream, Rule { name, sort, by, on_full, fair }: &Rule) ->
 
 fn defaults(private: &TokenStream, options: &Options) -> TokenStream {
     let mut calls = TokenStream::new();
+    if let aliases @ [_, ..] = &*options.aliases {
+        calls.extend(quote!(.aliases(&[#(#aliases),*])));
+    }
     if let Some(queue) = &options.queue {
         calls.extend(quote!(.queue(#queue)));
     }

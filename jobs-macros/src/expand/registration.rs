@@ -1,7 +1,7 @@
 //! Generates `impl Registered`, and the entry in the program's list of all jobs.
 
 use proc_macro2::{Span, TokenStream};
-use quote::quote_spanned;
+use quote::{quote, quote_spanned};
 use syn::spanned::Spanned as _;
 
 use super::defaults;
@@ -23,11 +23,12 @@ pub(crate) struct Handling {
 
 /// Generates `impl Registered`.
 pub(crate) fn registered(private: &TokenStream, plan: &Plan, handling: &Handling) -> TokenStream {
-    let Plan { name, options, earlier, .. } = plan;
+    let Plan { name, options, earlier, aliases, .. } = plan;
     let Handling { handler, states, connection, decode } = handling;
     let decode = decoding(private, plan, decode.as_ref());
     let version = options.version.unwrap_or(1);
     let earlier = earlier.iter().map(|earlier| &earlier.kind);
+    let aliases = aliases.iter().map(|kinds| quote!(&[#(#kinds),*]));
     let schedule = defaults::schedule(private, options);
     let on_discarded = on_discarded(private, options);
     let type_name = format!("::{name}");
@@ -46,6 +47,7 @@ pub(crate) fn registered(private: &TokenStream, plan: &Plan, handling: &Handling
                 decodes: |ctx: &#private::JobContext| <Self as #private::Registered>::decode(ctx).map(::core::mem::drop),
                 version: #version,
                 earlier: &[#(#earlier),*],
+                aliases: &[#(#aliases),*],
                 on_discarded: #on_discarded,
             };
             #decode
@@ -78,7 +80,8 @@ fn decoding(private: &TokenStream, plan: &Plan, current: Option<&TokenStream>) -
         let upgraded = plan.earlier[oldest..].iter().fold(stored, |arguments, Earlier { upgrade, .. }| {
             quote_spanned!(upgrade.span().resolved_at(here)=> #upgrade(#arguments))
         });
-        quote_spanned!(here=> #kind => ::core::result::Result::Ok(#upgraded),)
+        let aliases = plan.aliases.iter().map(|kinds| &kinds[oldest]);
+        quote_spanned!(here=> #kind #(| #aliases)* => ::core::result::Result::Ok(#upgraded),)
     });
     let decoded = match plan.earlier.is_empty() {
         true => current,

@@ -50,6 +50,12 @@ pub(super) fn struct_name(value: &Expr) -> syn::Result<Ident> {
 
 pub(super) fn stored_name(option: &str, value: &Expr) -> syn::Result<LitStr> {
     let text = text(value, &format!("`{option}` takes a string, such as `{option} = \"mail\"`"))?;
+    storable(&format!("`{option}`"), &text)?;
+    Ok(text)
+}
+
+/// Refuses a name that no database could store.
+pub(super) fn storable(what: &str, text: &LitStr) -> syn::Result<()> {
     let name = text.value();
     let problem = if name.is_empty() {
         "must not be empty"
@@ -58,9 +64,9 @@ pub(super) fn stored_name(option: &str, value: &Expr) -> syn::Result<LitStr> {
     } else if name.contains('\0') {
         "must not contain a NUL character, which databases do not store"
     } else {
-        return Ok(text);
+        return Ok(());
     };
-    Err(syn::Error::new(text.span(), format!("`{option}` {problem}")))
+    Err(syn::Error::new(text.span(), format!("{what} {problem}")))
 }
 
 pub(super) fn priority(value: &Expr) -> syn::Result<i16> {

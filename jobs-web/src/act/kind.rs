@@ -49,7 +49,11 @@ impl Act for OnKind {
         let name = &self.name;
         let settings = site.operator().kinds().await?.into_iter().find(|kind| kind.name == *name);
         let paused = settings.and_then(|settings| settings.paused);
-        let notes: Vec<_> = paused.iter().map(|pause| format!("It is {pause}.")).collect();
+        let names = site.redactor.names(name);
+        let others: Vec<&str> = names.into_iter().filter(|other| other != name).collect();
+        let others = (!others.is_empty())
+            .then(|| format!("Its jobs are also stored under {}, which is treated alike.", others.join(" and ")));
+        let notes: Vec<_> = paused.iter().map(|pause| format!("It is {pause}.")).chain(others).collect();
         let preview = Preview { notes, back: site.base.to("/kinds"), ..Preview::default() };
         Ok(match self.verb {
             Verb::Pause => Preview {
@@ -69,10 +73,12 @@ impl Act for OnKind {
     }
 
     async fn perform(&self, site: &Site, actor: &str) -> Result<Done, Failure> {
-        match self.verb {
-            Verb::Pause => site.operator().pause_kind(&self.name, actor, self.reason.as_deref()).await?,
-            Verb::Resume => site.operator().resume_kind(&self.name, actor).await?,
-        };
+        for name in site.redactor.names(&self.name) {
+            match self.verb {
+                Verb::Pause => site.operator().pause_kind(name, actor, self.reason.as_deref()).await?,
+                Verb::Resume => site.operator().resume_kind(name, actor).await?,
+            };
+        }
         Ok(Done::Page("/kinds".to_owned()))
     }
 }

@@ -107,6 +107,7 @@ const fn registration<J: Handle + Registered>(type_name: &'static str) -> Regist
         decodes: |ctx| J::decode(ctx).map(drop),
         version: 1,
         earlier: &[],
+        aliases: &[],
         on_discarded: None,
     }
 }

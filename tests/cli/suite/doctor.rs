@@ -118,6 +118,7 @@ on_each_database! {
         let seen = found(&db, &["--before-deploy"]);
         assert_eq!(seen.checks(), ["error:unknown_kind"]);
         assert_eq!(seen.one("unknown_kind").0, "1 job of kind `retired` waits in queue `mail`, and this program has no handler for it");
+        assert!(seen.one("unknown_kind").1.contains("give a renamed job `aliases(\"retired\")`"));
         assert_eq!(checks(&db, &["--before-deploy", "--queues", "default"]), ["error:unserved_queue"]);
         worker.kill();
     }

@@ -141,6 +141,33 @@ on_each_database! {
         assert!(unknown.contains("has no job of kind `chagre`"), "{unknown}");
     }
 
+    fn a_setting_of_a_renamed_kind_applies_to_all_of_its_names(db) {
+        let db = db.migrated();
+        let run = |args: &[&str]| worker("renamed-worker").args(args).env("DATABASE_URL", &db.url).env("JOBS_ACTOR", "ada").run();
+        let paused = run(&["kinds", "pause", "greet"]).succeeded().stdout;
+        assert!(paused.starts_with("kind `greet` and its other name `hail`: paused "), "{paused}");
+        let listed = run(&["kinds"]).succeeded().stdout;
+        let rows: Vec<Vec<&str>> = listed.lines().map(|line| line.split_whitespace().take(4).collect()).collect();
+        assert_eq!(rows[1..], [vec!["greet", "alias", "of", "hail"], vec!["hail", "yes", "paused", "since"]], "{listed}");
+        let again = run(&["kinds", "pause", "hail", "--json"]).succeeded().json();
+        assert_eq!((&again["changed"], &again["other_names"]), (&false.into(), &Value::from(vec!["greet"])));
+        // The jobs of the old program wait, too.
+        let waiting = db.enqueue(greet());
+        let mut old = db.start(&[]);
+        let other = db.enqueue(Wait { millis: 0 });
+        db.await_state(other, "completed");
+        assert_eq!(state(&db, waiting), "available");
+        let resumed = run(&["kinds", "resume", "hail"]).succeeded().stdout;
+        assert_eq!(resumed, "kind `hail` and its other name `greet`: not paused\n");
+        db.await_state(waiting, "completed");
+        old.kill();
+        let set = run(&["retention", "set", "completed", "7d", "--kind", "hail"]).succeeded().stdout;
+        assert_eq!(set, "`hail` and `greet` completed jobs are kept for 7 d 0 h\n");
+        assert_eq!(json(&db, &["retention"]).as_array().unwrap().len(), 2);
+        run(&["retention", "unset", "completed", "--kind", "greet"]).succeeded();
+        assert!(json(&db, &["retention"]).as_array().unwrap().is_empty());
+    }
+
     fn a_worker_is_asked_to_be_quiet_and_to_stop(db) {
         let db = db.migrated();
         let mut worker = db.start(&["--queues", "default=2", "--lease", "10s"]);

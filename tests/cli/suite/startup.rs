@@ -68,6 +68,13 @@ fn a_missing_state_is_named_with_the_job_that_takes_it() {
 }
 
 #[test]
+fn an_alias_of_two_jobs_is_refused_with_both_places() {
+    let said =
+        ["`greet` is an alias of job `ambiguous_worker::", "also an alias of `ambiguous_worker::", "remove the alias"];
+    refused("ambiguous-worker", &said);
+}
+
+#[test]
 fn a_set_up_that_fails_says_so_in_its_own_words() {
     refused("broken-worker", &["set-up failed", "certificate is missing"]);
 }

@@ -6,6 +6,7 @@
 #[macro_use]
 mod each_connection;
 
+mod aliases;
 mod bad_input;
 mod batch_transactions;
 mod batches;

@@ -60,6 +60,8 @@ pub(crate) struct Prepared(Command);
 pub(crate) fn worker(binary: &str) -> Prepared {
     let path = match binary {
         "fixture-worker" => env!("CARGO_BIN_EXE_fixture-worker"),
+        "ambiguous-worker" => env!("CARGO_BIN_EXE_ambiguous-worker"),
+        "renamed-worker" => env!("CARGO_BIN_EXE_renamed-worker"),
         "bare-worker" => env!("CARGO_BIN_EXE_bare-worker"),
         "stateless-worker" => env!("CARGO_BIN_EXE_stateless-worker"),
         "broken-worker" => env!("CARGO_BIN_EXE_broken-worker"),
