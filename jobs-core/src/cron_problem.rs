@@ -50,6 +50,9 @@ fn problem(expression: &str) -> Option<String> {
     match expression.split_whitespace().count() {
         5..=7 => in_fields(expression, Field::objection),
         0 => Some("it is empty".to_owned()),
+        2 if expression.trim_start().starts_with("@every") => {
+            Some("an interval is no cron expression; write it as `every`".to_owned())
+        }
         1 if expression.contains('@') => {
             Some(format!("{expression:?} is not one of @hourly, @daily, @weekly, @monthly and @yearly"))
         }

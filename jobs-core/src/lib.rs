@@ -19,6 +19,7 @@ mod decision;
 mod discarded;
 mod enqueued;
 mod error;
+mod every;
 mod expiry;
 mod failure;
 pub mod flags;
@@ -145,6 +146,7 @@ pub mod __private {
     pub use crate::crash_point::{crash_point, crash_soon};
     pub use crate::expiry::{EXPIRED, expired, is_expired};
     pub use crate::jobs_of_rows::JobsOfRows;
+    pub use crate::schedule::every;
     pub use crate::sending::{sending, sending_all, sending_each, sent_each};
     pub use futures_util::future::BoxFuture;
     pub use inventory;

@@ -1,7 +1,9 @@
-//! Cron schedules: which ticks are due, and which missed ticks are enqueued. The functions are pure: `now` is an
-//! argument.
+//! Schedules: which ticks are due, and which missed ticks are enqueued. The functions are pure: `now` is an argument.
 //!
-//! Daylight saving, by the clock of the schedule's time zone:
+//! The ticks of an interval (`@every 90m`) are its multiples since 1970-01-01 00:00 UTC. So they do not depend on who
+//! started when, and a restart moves none of them.
+//!
+//! Daylight saving of cron expressions, by the clock of the schedule's time zone:
 //!
 //! - A schedule with fixed times ticks once if its time does not exist on a day, at the first instant after the gap.
 //! - It also ticks once if its time exists twice, at the first of the two.
@@ -17,7 +19,7 @@ use chrono_tz::Tz;
 use croner::Cron;
 use serde::{Deserialize, Serialize};
 
-use crate::cron_problem;
+use crate::{cron_problem, every};
 
 /// With `catch_up = "all"`, one check of a schedule enqueues at most this many ticks. The next check continues.
 const MAX_TICKS_PER_CHECK: usize = 1000;
@@ -70,7 +72,8 @@ impl FromStr for CatchUp {
 /// A schedule as code declares it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScheduleSpec {
-    /// Five fields, or six with seconds first, or seven with a year: `0 0 2 * * *` is every night at two.
+    /// Five fields, or six with seconds first, or seven with a year: `0 0 2 * * *` is every night at two. Or an
+    /// interval: `@every 90m`.
     pub expression: &'static str,
     /// An IANA name. Default: `UTC`.
     pub timezone: &'static str,
@@ -90,6 +93,9 @@ pub enum InvalidSchedule {
         /// Which field, and what is wrong with it.
         problem: String,
     },
+    /// It is an interval that cannot be used.
+    #[error("{0}")]
+    Interval(String),
     /// The expression parses, but no point in time matches it.
     #[error("cron expression {0:?} never fires")]
     NeverFires(String),
@@ -106,8 +112,15 @@ crate::debug_as_display!(InvalidSchedule);
 /// A parsed schedule that has at least one tick.
 #[derive(Clone, Debug)]
 pub struct Schedule {
-    cron: Cron,
+    ticks: Ticks,
     zone: Tz,
+}
+
+#[derive(Clone, Debug)]
+enum Ticks {
+    Cron(Box<Cron>),
+    /// Multiples of this many seconds.
+    Every(i64),
 }
 
 /// The result of one check of a schedule.
@@ -122,7 +135,9 @@ pub struct Due {
 
 impl Schedule {
     /// Parses a cron expression and the IANA name of a time zone. The expression has five fields, six with seconds
-    /// first, or seven with a year last. Fails if one of them is invalid, or if the schedule never fires.
+    /// first, or seven with a year last. It may also be an interval from a second to 366 days, whose ticks are its
+    /// multiples since 1970-01-01 00:00 UTC: `@every 90m`. Fails if the expression or the zone is invalid, or if the
+    /// schedule never fires.
     ///
     /// ```
     /// # use diesel_jobs_core::{Schedule, InvalidSchedule};
@@ -134,9 +149,13 @@ impl Schedule {
     /// ```
     pub fn parse(expression: &str, timezone: &str) -> Result<Self, InvalidSchedule> {
         let zone = timezone.parse().map_err(|_| InvalidSchedule::Timezone(timezone.to_owned()))?;
+        if let Some(interval) = interval(expression) {
+            let seconds = every::seconds(interval).map_err(InvalidSchedule::Interval)?;
+            return Ok(Self { ticks: Ticks::Every(seconds), zone });
+        }
         let cron = cron_problem::parse(expression)
             .map_err(|problem| InvalidSchedule::Expression { expression: expression.to_owned(), problem })?;
-        let schedule = Self { cron, zone };
+        let schedule = Self { ticks: Ticks::Cron(Box::new(cron)), zone };
         // The start is fixed, so that the result does not depend on the time of the check.
         match schedule.next_after(DateTime::UNIX_EPOCH) {
             Some(_) => Ok(schedule),
@@ -146,8 +165,16 @@ impl Schedule {
 
     /// The first tick after `instant`, or `None` if there is none.
     pub fn next_after(&self, instant: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        let next = self.cron.find_next_occurrence(&instant.with_timezone(&self.zone), false).ok()?;
-        Some(next.with_timezone(&Utc))
+        match &self.ticks {
+            Ticks::Cron(cron) => {
+                let next = cron.find_next_occurrence(&instant.with_timezone(&self.zone), false).ok()?;
+                Some(next.with_timezone(&Utc))
+            }
+            Ticks::Every(seconds) => {
+                let last = multiple_up_to(instant, *seconds);
+                DateTime::from_timestamp(last.checked_add(*seconds)?, 0)
+            }
+        }
     }
 
     /// Formats an instant for display, in the time zone of the schedule: `2026-03-28 02:30:00 CET`.
@@ -184,7 +211,68 @@ impl Schedule {
     }
 
     fn newest_up_to(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        let newest = self.cron.find_previous_occurrence(&now.with_timezone(&self.zone), true).ok()?;
-        Some(newest.with_timezone(&Utc))
+        match &self.ticks {
+            Ticks::Cron(cron) => {
+                let newest = cron.find_previous_occurrence(&now.with_timezone(&self.zone), true).ok()?;
+                Some(newest.with_timezone(&Utc))
+            }
+            Ticks::Every(seconds) => DateTime::from_timestamp(multiple_up_to(now, *seconds), 0),
+        }
+    }
+}
+
+/// The interval that a stored expression contains. `None` if it is a cron expression.
+fn interval(expression: &str) -> Option<&str> {
+    let rest = expression.trim().strip_prefix(every::SIGN)?;
+    (rest.is_empty() || rest.starts_with(char::is_whitespace)).then(|| rest.trim())
+}
+
+/// The newest multiple of this many seconds that is not after the instant.
+fn multiple_up_to(instant: DateTime<Utc>, seconds: i64) -> i64 {
+    let second = instant.timestamp();
+    second - second.rem_euclid(seconds)
+}
+
+/// The expression of an interval, as it is stored: `@every 90m` for `90m` and for `1h 30m`.
+pub fn every(interval: &str) -> Result<String, InvalidSchedule> {
+    every::stored(interval).map_err(InvalidSchedule::Interval)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> DateTime<Utc> {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn an_interval_ticks_at_its_multiples_whoever_asks_when() {
+        let schedule = Schedule::parse("@every 90m", "UTC").unwrap();
+        for (after, next) in [
+            ("1970-01-01T00:00:00Z", "1970-01-01T01:30:00Z"),
+            ("2026-01-10T12:00:00Z", "2026-01-10T13:30:00Z"),
+            ("2026-01-10T13:29:59.999Z", "2026-01-10T13:30:00Z"),
+            ("2026-01-10T13:30:00Z", "2026-01-10T15:00:00Z"),
+            ("2026-01-10T22:31:00Z", "2026-01-11T00:00:00Z"),
+            ("1969-12-31T23:59:59Z", "1970-01-01T00:00:00Z"),
+        ] {
+            assert_eq!(schedule.next_after(at(after)), Some(at(next)), "{after}");
+        }
+        let due = |catch_up| schedule.due(at("2026-01-10T12:00:00Z"), at("2026-01-10T18:00:30Z"), catch_up).ticks;
+        let all = ["13:30", "15:00", "16:30", "18:00"].map(|time| at(&format!("2026-01-10T{time}:00Z")));
+        assert_eq!(due(CatchUp::All), all);
+        assert_eq!((due(CatchUp::Last), due(CatchUp::Skip)), (vec![all[3]], vec![all[3]]));
+        let late = schedule.due(at("2026-01-10T12:00:00Z"), at("2026-01-10T18:10:00Z"), CatchUp::Skip);
+        assert!(late.ticks.is_empty());
+    }
+
+    #[test]
+    fn what_is_no_interval_is_refused() {
+        let said = |expression: &str| Schedule::parse(expression, "UTC").unwrap_err().to_string();
+        assert!(said("@every 90").contains("has no unit"));
+        assert!(said("@every 0s").contains("is zero"));
+        assert!(said("@every").contains("is missing"));
+        assert!(said("@everyone").contains("@hourly"));
     }
 }

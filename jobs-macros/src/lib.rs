@@ -12,6 +12,7 @@ mod cron;
 mod cron_problem;
 mod duration;
 mod errors;
+mod every;
 mod expand;
 mod fallback;
 mod fields;
@@ -115,8 +116,9 @@ use proc_macro::TokenStream;
 /// | `expires` | a duration: a job is cancelled if its first attempt has not started within this time after the job became due | jobs do not expire |
 /// | `on_discarded` | a job type with one argument of type `Discarded`, such as `AlertOps`. When a job of this kind is discarded, the job that `AlertOps::new(discarded)` returns is enqueued | none |
 /// | `cron` | the schedule of the job, as a cron expression of five fields, six with seconds first, or seven with a year last. A job with a schedule has no arguments | none |
+/// | `every` | instead of `cron`, an interval from `"1s"` to `"366d"`, in whole seconds: `"90m"`. The job runs at the multiples of the interval since 1970-01-01 00:00 UTC | none |
 /// | `timezone` | the time zone of `cron`, as an IANA name | `"UTC"` |
-/// | `catch_up` | what happens to missed ticks of `cron`: `"skip"` drops them, `"last"` runs the latest one, and `"all"` runs all of them | `"skip"` |
+/// | `catch_up` | what happens to missed ticks of `cron` or `every`: `"skip"` drops them, `"last"` runs the latest one, and `"all"` runs all of them | `"skip"` |
 /// | `version` | 1 to 9999: the version of the arguments. Jobs of version 2 are stored under the kind `<kind>.v2`, so that programs that know only version 1 leave them alone | `1` |
 /// | `upgrade` | the functions that convert the arguments of an earlier version to those of the next: a path, or a list such as `[from_v1, from_v2]`, oldest first. The last function returns the job. The handler then also runs stored jobs of these versions | none |
 ///
@@ -200,8 +202,8 @@ pub fn equal(operands: TokenStream) -> TokenStream {
 /// `#[arg(secret)]` before a field of a struct hides its value, as it does before an argument of [`macro@job`]. The
 /// macro rejects it on fields that serde renames.
 ///
-/// The default of `kind` is the type's name in snake_case. A type with `cron` must have no fields. Generic types and
-/// unions are not supported.
+/// The default of `kind` is the type's name in snake_case. A type with `cron` or `every` must have no fields. Generic
+/// types and unions are not supported.
 #[proc_macro_derive(Job, attributes(job, arg))]
 pub fn derive_job(item: TokenStream) -> TokenStream {
     expand::derive(item.into()).into()

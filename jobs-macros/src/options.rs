@@ -26,14 +26,14 @@ pub(crate) use rate::Rate;
 pub(crate) use sequence::{OnDiscard, Sequence};
 pub(crate) use unique::{OnConflict, Unique};
 use values::{
-    backoff, catch_up, connection, expires, flag, max_attempts, on_discarded, priority, retain, stored_name,
+    backoff, catch_up, connection, every, expires, flag, max_attempts, on_discarded, priority, retain, stored_name,
     struct_name, text, timeout, upgrade, version,
 };
 
 /// The most bytes of a kind or a queue. `diesel_jobs_core` has the same limit at run time.
 pub(crate) const MAX_NAME_BYTES: usize = 200;
 
-const KNOWN: [&str; 25] = [
+const KNOWN: [&str; 26] = [
     "name",
     "kind",
     "aliases",
@@ -44,6 +44,7 @@ const KNOWN: [&str; 25] = [
     "backoff",
     "retain",
     "cron",
+    "every",
     "timezone",
     "catch_up",
     "blocking",
@@ -75,6 +76,8 @@ pub(crate) struct Options {
     pub(crate) backoff: Option<Backoff>,
     pub(crate) retain: Option<Retain>,
     pub(crate) cron: Option<LitStr>,
+    /// The interval, as it is stored in place of a cron expression.
+    pub(crate) every: Option<String>,
     pub(crate) timezone: Option<LitStr>,
     pub(crate) catch_up: Option<CatchUp>,
     /// Only for types. For functions, the signature decides it.
@@ -130,6 +133,12 @@ pub(crate) enum Target {
 }
 
 impl Options {
+    /// The option that gives the job a schedule: `cron` or `every`.
+    pub(crate) fn schedule(&self) -> Option<&'static str> {
+        let cron = self.cron.as_ref().map(|_| "cron");
+        cron.or(self.every.as_ref().map(|_| "every"))
+    }
+
     pub(crate) fn read(entries: Vec<Entry>, target: Target, errors: &mut Errors) -> Self {
         let mut options = Self::default();
         for Entry { name, value } in entries {
@@ -186,6 +195,7 @@ impl Options {
                 "cron" => {
                     text(&value, "`cron` takes a string, such as \"0 0 2 * * *\"").map(|v| options.cron = Some(v))
                 }
+                "every" => every(&value).map(|v| options.every = Some(v)),
                 "timezone" => text(&value, "`timezone` takes a string, such as \"Europe/Paris\"")
                     .map(|v| options.timezone = Some(v)),
                 "catch_up" => catch_up(&value).map(|v| options.catch_up = Some(v)),

@@ -45,8 +45,10 @@ pub(crate) fn checked(
     secrets: &[String],
     errors: &mut Errors,
 ) -> Vec<Rule> {
-    if options.sequence.is_some() && options.cron.is_some() {
-        let message = "a job with `cron` cannot be in a sequence: a sequence that halts would stop the schedule; use `concurrency(limit = 1)`";
+    if let (Some(option), true) = (options.schedule(), options.sequence.is_some()) {
+        let message = format!(
+            "a job with `{option}` cannot be in a sequence: a sequence that halts would stop the schedule; use `concurrency(limit = 1)`"
+        );
         errors.push(syn::Error::new(place(options, "sequence"), message));
         return Vec::new();
     }

@@ -52,9 +52,12 @@ pub(crate) fn function(function: &mut Function, options: Options, errors: &mut E
             // The error about the generics is enough.
             Param::Refused(_) if !function.sig.generics.params.is_empty() => {}
             Param::Refused(error) => errors.push(error.clone()),
-            Param::Argument(argument) if options.cron.is_some() => errors.at(
+            Param::Argument(argument) if options.schedule().is_some() => errors.at(
                 &argument.name,
-                "the schedule of `cron` enqueues this job without arguments; take the value as `State<T>` or read it from the database",
+                format!(
+                    "the schedule of `{}` enqueues this job without arguments; take the value as `State<T>` or read it from the database",
+                    options.schedule().unwrap_or_default()
+                ),
             ),
             Param::Argument(Argument { form: Form::Row { .. }, options: ArgOptions { lock: Some((_, span)), .. }, .. })
                 if !takes_connection =>
@@ -123,14 +126,12 @@ pub(crate) fn declaration(declaration: &Declaration, options: Options, errors: &
             None
         }
     };
-    if options.cron.is_some() {
-        let message = "the schedule of `cron` enqueues this job without arguments; remove the field, and get its value in `handle`";
+    if let Some(option) = options.schedule() {
+        let enqueues = format!("the schedule of `{option}` enqueues this job without arguments");
+        let message = format!("{enqueues}; remove the field, and get its value in `handle`");
         match (&declaration.data, fields) {
             (Data::Enum(_), _) => {
-                errors.at(
-                    &declaration.ident,
-                    "the schedule of `cron` enqueues this job without arguments, so it cannot choose a variant; write a struct",
-                );
+                errors.at(&declaration.ident, format!("{enqueues}, so it cannot choose a variant; write a struct"));
             }
             (_, Some(field)) => errors.at(field, message),
             (_, None) => {}
@@ -235,19 +236,28 @@ fn schedule(options: &Options, errors: &mut Errors) {
         },
         None => chrono_tz::UTC,
     };
+    if let (Some(span), true) = (options.written.get("every"), options.written.contains_key("cron")) {
+        let message =
+            "a job has one schedule: `cron` names times of the calendar, and `every` an interval; remove one of them";
+        return errors.push(syn::Error::new(*span, message));
+    }
+    if let (Some(span), true) = (options.written.get("timezone"), options.written.contains_key("every")) {
+        let message = "an interval is the same in all time zones: remove `timezone`, or name the times with `cron`";
+        return errors.push(syn::Error::new(*span, message));
+    }
     match &options.cron {
         Some(expression) => {
             if let Err(problem) = cron::check(&expression.value(), zone) {
                 errors.push(syn::Error::new(expression.span(), problem));
             }
         }
-        // An option `cron` that was refused has an error already. It is not missing.
-        None if !options.written.contains_key("cron") => {
+        // An option that was refused has an error already. It is not missing.
+        None if !options.written.contains_key("cron") && !options.written.contains_key("every") => {
             for option in ["timezone", "catch_up"] {
                 if let Some(span) = options.written.get(option) {
                     errors.push(syn::Error::new(
                         *span,
-                        format!("`{option}` is an option of `cron`; add `cron = \"...\"`, or remove `{option}`"),
+                        format!("`{option}` is for jobs with a schedule; add `cron = \"...\"`, or remove `{option}`"),
                     ));
                 }
             }

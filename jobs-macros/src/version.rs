@@ -70,8 +70,9 @@ fn stored(base: &str, version: u16) -> String {
 
 fn check(options: &Options, version: u16, errors: &mut Errors) {
     let span_of = |option: &str| options.written.get(option).copied();
-    if let (Some(span), Some(_)) = (span_of("version").or_else(|| span_of("upgrade")), &options.cron) {
-        let message = "the schedule of `cron` enqueues this job without arguments, so they have no versions";
+    if let (Some(span), Some(option)) = (span_of("version").or_else(|| span_of("upgrade")), options.schedule()) {
+        let message =
+            format!("the schedule of `{option}` enqueues this job without arguments, so they have no versions");
         return errors.push(syn::Error::new(span, message));
     }
     let earlier = usize::from(version - 1);

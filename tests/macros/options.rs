@@ -136,3 +136,12 @@ fn what_programs_share_has_the_oldest_name() {
     let scheduled = registry.iter().filter(|registration| registration.schedule.is_some());
     assert_eq!(scheduled.map(|registration| registration.kind).collect::<Vec<_>>(), ["before"]);
 }
+
+#[job(every = "1h 30m", catch_up = "all")]
+fn every_ninety_minutes() {}
+
+#[test]
+fn an_interval_reaches_the_registration_in_one_form() {
+    let every = EveryNinetyMinutes::REGISTRATION.schedule.unwrap();
+    assert_eq!((every.expression, every.timezone, every.catch_up), ("@every 90m", "UTC", CatchUp::All));
+}

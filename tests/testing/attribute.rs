@@ -129,7 +129,7 @@ fn refused<J: diesel_jobs::handler::Registered + diesel_jobs::enqueue::IntoNewJo
 fn what_is_no_tick_is_refused() {
     assert_eq!(
         refused(CountAtNight, "2026-07-01 02:31"),
-        "job `count_at_night` has no tick at 2026-07-01 02:31 (cron = \"30 2 * * *\", time zone Europe/Berlin); \
+        "job `count_at_night` has no tick at 2026-07-01 02:31 (\"30 2 * * *\", time zone Europe/Berlin); \
          the next one is at 2026-07-02 02:30:00"
     );
     assert_eq!(
@@ -137,5 +137,7 @@ fn what_is_no_tick_is_refused() {
         "the tick \"2026-03-29 02:30\" of job `count_at_night` is a time that does not exist in Europe/Berlin"
     );
     assert!(refused(CountAtNight, "at two").contains("\"at two\" of job `count_at_night` is no time: write"));
-    assert!(refused(Charge { order_id: 1 }, "2026-03-01 02:00").starts_with("job `charge` has no `cron`"));
+    assert!(
+        refused(Charge { order_id: 1 }, "2026-03-01 02:00").starts_with("job `charge` has neither `cron` nor `every`")
+    );
 }

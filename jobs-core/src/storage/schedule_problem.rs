@@ -36,7 +36,9 @@ impl From<InvalidSchedule> for ScheduleProblem {
         let part = match problem {
             InvalidSchedule::Timezone(_) => "timezone",
             InvalidSchedule::CatchUp(_) => "catch_up",
-            InvalidSchedule::Expression { .. } | InvalidSchedule::NeverFires(_) => "cron",
+            InvalidSchedule::Expression { .. } | InvalidSchedule::Interval(_) | InvalidSchedule::NeverFires(_) => {
+                "cron"
+            }
         };
         Self::new(part, problem)
     }

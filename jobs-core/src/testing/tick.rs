@@ -14,7 +14,7 @@ pub fn tick(registration: &Registration, text: &str) -> Result<DateTime<Utc>, St
     let kind = registration.kind;
     let Some(ScheduleSpec { expression, timezone, .. }) = registration.schedule else {
         return Err(format!(
-            "job `{kind}` has no `cron`, so it has no ticks: use `perform(..)`, and `.run_at(..)` for its time"
+            "job `{kind}` has neither `cron` nor `every`, so it has no ticks: use `perform(..)`, and `.run_at(..)` for its time"
         ));
     };
     let schedule = Schedule::parse(expression, timezone).map_err(|problem| format!("job `{kind}`: {problem}"))?;
@@ -26,7 +26,7 @@ pub fn tick(registration: &Registration, text: &str) -> Result<DateTime<Utc>, St
     let local = |at: DateTime<Utc>| at.with_timezone(&schedule.zone()).format("%Y-%m-%d %H:%M:%S").to_string();
     let next =
         next.map_or_else(|| "there is none after it".to_owned(), |at| format!("the next one is at {}", local(at)));
-    Err(format!("job `{kind}` has no tick at {text} (cron = {expression:?}, time zone {timezone}); {next}"))
+    Err(format!("job `{kind}` has no tick at {text} ({expression:?}, time zone {timezone}); {next}"))
 }
 
 fn time(text: &str, zone: Tz) -> Result<DateTime<Utc>, String> {

@@ -65,8 +65,8 @@ impl<J: Registered + IntoNewJob> Perform<J> {
         self
     }
 
-    /// Sets the time that [`JobContext::run_at`] returns, which is the time of the tick for a job with `cron`. Default:
-    /// the time that [`JobContext::now`] returns.
+    /// Sets the time that [`JobContext::run_at`] returns, which is the time of the tick for a job with a schedule.
+    /// Default: the time that [`JobContext::now`] returns.
     pub fn run_at(mut self, run_at: DateTime<Utc>) -> Self {
         self.run_at = Some(run_at);
         self

@@ -5,7 +5,7 @@ use diesel_jobs_core::{IntoNewJob, Registered};
 
 use super::perform::{Perform, perform};
 
-/// Calls the handler of a job with `cron` at a tick of its schedule, as [`perform`] does: `ctx.run_at()` and
+/// Calls the handler of a job with `cron` or `every` at a tick of its schedule, as [`perform`] does: `ctx.run_at()` and
 /// `ctx.now()` return the time of the tick. Write this time as `"2026-03-01 02:00"`, with seconds if needed, in the
 /// time zone of the schedule, or as `"2026-03-01T02:00:00Z"`.
 ///

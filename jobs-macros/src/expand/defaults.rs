@@ -127,7 +127,8 @@ fn unique(private: &TokenStream, Unique { by, within, started, on_conflict }: &U
 
 /// Generates the schedule of a registration.
 pub(crate) fn schedule(private: &TokenStream, options: &Options) -> TokenStream {
-    let Some(expression) = &options.cron else { return quote!(::core::option::Option::None) };
+    let cron = options.cron.as_ref().map(syn::LitStr::value);
+    let Some(expression) = cron.or_else(|| options.every.clone()) else { return quote!(::core::option::Option::None) };
     let timezone = options.timezone.as_ref().map_or_else(|| "UTC".to_owned(), syn::LitStr::value);
     let catch_up = match options.catch_up {
         None | Some(CatchUp::Skip) => quote!(Skip),

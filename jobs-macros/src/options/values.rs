@@ -5,8 +5,8 @@ use std::time::Duration;
 use syn::{Expr, ExprLit, ExprPath, ExprUnary, Ident, Lit, LitStr, Type, TypePath, UnOp};
 
 use super::{Backoff, CatchUp, MAX_NAME_BYTES, Retain};
-use crate::duration;
 use crate::names::upper_camel;
+use crate::{duration, every};
 
 pub(super) fn flag(value: &Expr) -> syn::Result<bool> {
     match literal(value) {
@@ -159,6 +159,12 @@ pub(super) fn expires(value: &Expr) -> syn::Result<Duration> {
         )),
         other => other.map_err(|problem| syn::Error::new(text.span(), problem)),
     }
+}
+
+/// Returns the interval as it is stored.
+pub(super) fn every(value: &Expr) -> syn::Result<String> {
+    let text = text(value, "`every` takes an interval as a string, such as \"90m\"")?;
+    every::stored(&text.value()).map_err(|problem| syn::Error::new(text.span(), problem))
 }
 
 /// Returns the duration of the part `name` of an option.

@@ -59,7 +59,7 @@ fn problem(problem: ScheduleProblem) -> Failure {
 
 /// When it ticks.
 fn when(expression: &str, timezone: &str, catch_up: &str) -> Vec<Field> {
-    let cron = "Such as 0 2 * * * for every night at two. Six fields begin with seconds.";
+    let cron = "Such as 0 2 * * * for every night at two. Six fields begin with seconds. An interval is written as @every 90m.";
     vec![
         Field::line("cron", "Cron expression", cron).holding(expression),
         Field::line("timezone", "Time zone", "An IANA name, such as Europe/Paris or UTC.").holding(timezone),

@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand};
+use diesel_jobs_core::__private::every;
 use diesel_jobs_core::CatchUp;
 
 use super::super::actor_args::{Named, Pausing, Who};
@@ -41,8 +42,11 @@ pub(in super::super) struct AddArgs {
     /// The kind of its jobs
     pub(super) kind: String,
     /// The cron expression, such as "0 0 2 * * *" for every night at two
-    #[arg(long, value_name = "EXPRESSION")]
-    pub(super) cron: String,
+    #[arg(long, value_name = "EXPRESSION", value_parser = cron, required_unless_present = "every")]
+    pub(super) cron: Option<String>,
+    /// The interval, such as 90m: it ticks at the multiples of it since 1970-01-01 00:00 UTC
+    #[arg(long, value_name = "INTERVAL", value_parser = interval, conflicts_with_all = ["cron", "timezone"])]
+    pub(super) every: Option<String>,
     /// The IANA time zone
     #[arg(long, value_name = "ZONE", default_value = "UTC")]
     pub(super) timezone: String,
@@ -66,13 +70,16 @@ pub(in super::super) struct AddArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(group(clap::ArgGroup::new("change").required(true).multiple(true).args(["cron", "timezone", "catch_up"])))]
+#[command(group(clap::ArgGroup::new("change").required(true).multiple(true).args(["cron", "every", "timezone", "catch_up"])))]
 pub(in super::super) struct ChangeArgs {
     /// The schedule
     pub(super) name: String,
     /// Another cron expression
-    #[arg(long, value_name = "EXPRESSION")]
+    #[arg(long, value_name = "EXPRESSION", value_parser = cron)]
     pub(super) cron: Option<String>,
+    /// Another interval, such as 90m
+    #[arg(long, value_name = "INTERVAL", value_parser = interval, conflicts_with_all = ["cron", "timezone"])]
+    pub(super) every: Option<String>,
     /// Another IANA time zone
     #[arg(long, value_name = "ZONE")]
     pub(super) timezone: Option<String>,
@@ -101,4 +108,17 @@ pub(in super::super) struct BackfillArgs {
     pub(super) yes: bool,
     #[command(flatten)]
     pub(super) who: Who,
+}
+
+/// Parses an interval. Returns it as it is stored.
+fn interval(text: &str) -> Result<String, String> {
+    every(text).map_err(|problem| problem.to_string())
+}
+
+/// Refuses the stored form of an interval. The database's commands check the rest of the expression.
+fn cron(text: &str) -> Result<String, String> {
+    match text.trim().strip_prefix("@every") {
+        Some(interval) => Err(format!("an interval is no cron expression; write `--every \"{}\"`", interval.trim())),
+        None => Ok(text.to_owned()),
+    }
 }

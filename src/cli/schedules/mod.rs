@@ -63,7 +63,8 @@ async fn add(app: &App<'_>, database: &Database, args: &AddArgs) -> Result<Exit,
     let new = NewSchedule {
         name: args.name.clone(),
         kind: args.kind.clone(),
-        expression: args.cron.clone(),
+        // The command has one of them.
+        expression: args.cron.clone().or_else(|| args.every.clone()).unwrap_or_default(),
         timezone: args.timezone.clone(),
         catch_up: args.catch_up,
         job: ScheduledJob {
@@ -81,8 +82,8 @@ async fn add(app: &App<'_>, database: &Database, args: &AddArgs) -> Result<Exit,
 }
 
 async fn change(app: &App<'_>, database: &Database, args: &ChangeArgs) -> Result<Exit, CliError> {
-    let change =
-        ScheduleChange { expression: args.cron.clone(), timezone: args.timezone.clone(), catch_up: args.catch_up };
+    let expression = args.cron.clone().or_else(|| args.every.clone());
+    let change = ScheduleChange { expression, timezone: args.timezone.clone(), catch_up: args.catch_up };
     let result = database.operator.change_schedule(&args.name, &change, &args.who.name(app)?).await?;
     say(
         app,

@@ -256,6 +256,29 @@ on_each_database! {
         assert_eq!(run(&db, &["schedules"]).succeeded().stdout, "no schedules\n");
     }
 
+    fn an_operators_interval_is_added_changed_and_refused_in_words(db) {
+        let db = db.migrated();
+        let schedules = |args: &[&str]| run(&db, &[&["schedules"], args, &["--actor", "ada"]].concat());
+        schedules(&["add", "often", "greet", "--every", "1h 30m", "--args", r#"{"name":"Bo"}"#]).succeeded();
+        let shown = json(&db, &["schedules", "show", "often"]);
+        assert_eq!(shown["expression"], "@every 90m");
+        let next = shown["next"][0]["at"].as_str().unwrap();
+        assert!([":00:00Z", ":30:00Z"].iter().any(|end| next.ends_with(end)), "{next}");
+        schedules(&["change", "often", "--every", "2h"]).succeeded();
+        assert_eq!(json(&db, &["schedules", "show", "often"])["expression"], "@every 2h");
+        for (args, said) in [
+            (&["--every", "90"][..], "has no unit"),
+            (&["--every", "0s"], "is zero"),
+            (&["--every", "500ms"], "has the unit \"ms\""),
+            (&["--every", "9m", "--cron", "* * * * *"], "cannot be used with"),
+            (&["--every", "9m", "--timezone", "UTC"], "cannot be used with"),
+            (&["--cron", "@every 9m"], "write `--every \"9m\"`"),
+            (&[], "--cron"),
+        ] {
+            schedules(&[&["add", "other", "greet"], args].concat()).exited(2).complained(&[said]);
+        }
+    }
+
     fn an_added_schedule_ticks(db) {
         let db = db.migrated();
         run(&db, &["schedules", "add", "often", "greet", "--cron", "* * * * * *", "--args", r#"{"name":"Bo"}"#, "--actor", "ada"]).succeeded();

@@ -31,6 +31,7 @@ mod fair;
 mod floors;
 mod from_sql;
 mod history;
+mod intervals;
 mod language;
 mod layers;
 mod limits;

@@ -1,0 +1,1 @@
+../../jobs-core/src/every.rs
