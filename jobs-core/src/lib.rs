@@ -16,6 +16,7 @@ mod context;
 mod crash_point;
 mod cron_problem;
 mod decision;
+mod declared_schedule;
 mod discarded;
 mod enqueued;
 mod error;

@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use crate::asked::Asked;
+use crate::declared_schedule::Declarations;
 use crate::error::FailureKind;
 use crate::job_id::JobId;
 use crate::lease::WorkerId;
@@ -133,6 +134,8 @@ pub struct WorkerRecord {
     pub slots: BTreeMap<String, u32>,
     /// The kinds that its program can run. `None` if the program is too old to report them.
     pub kinds: Option<Vec<String>>,
+    /// The schedules that its program declares, by name.
+    pub schedules: Declarations,
     /// What an operator has asked the worker to do.
     pub asked: Option<Asked>,
     /// When the operator asked it.

@@ -55,6 +55,7 @@ use crate::storage_error::StorageError;
 // The types that the operations take and return. The implementation of a storage needs no other module.
 pub use crate::any_connection::AnyConnection;
 pub use crate::asked::Asked;
+pub use crate::declared_schedule::{Declarations, DeclaredSchedule, is_declared_so};
 pub use crate::discarded::DiscardRule;
 pub use crate::failure::{CRASH_FINGERPRINT, KILLED_FINGERPRINT, cancel_fingerprint};
 pub use crate::handler::LoadedHandler;
@@ -109,7 +110,7 @@ pub use runtime_settings::{
 };
 pub use schedule_problem::ScheduleProblem;
 pub use schedule_settings::{NewSchedule, ScheduleChange, ScheduleRecord, ScheduleSettings, Scheduled};
-pub use schedules::{DeclaredSchedule, ScheduledJob, StoredSchedule, StoredSchedules};
+pub use schedules::{ScheduledJob, StoredSchedule, StoredSchedules};
 pub use search::{Found, NotCounted, search};
 pub use transaction::{AsyncBody, BlockingBody, Body, Transacted, Transaction, finishes};
 pub use when::When;

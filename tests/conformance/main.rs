@@ -492,6 +492,7 @@ conformance! {
         schedules_that_are_not_declared_stay,
         concurrent_tickers_enqueue_a_tick_once,
         a_paused_schedule_does_not_tick,
+        a_declaration_stays_while_a_live_worker_declares_it,
     }
     freezing {
         a_heartbeat_says_whether_it_is_frozen,

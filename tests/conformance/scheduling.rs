@@ -1,11 +1,12 @@
 //! Schedules: declared, changed, ticked once.
 
 use chrono::TimeDelta;
-use diesel_jobs_core::CatchUp;
-use diesel_jobs_core::storage::{DeclaredSchedule, JobFilter, StoredSchedule};
+use diesel_jobs_core::storage::{DeclaredSchedule, JobFilter, StoredSchedule, WorkerInfo};
+use diesel_jobs_core::{CatchUp, WorkerId};
 use diesel_jobs_storage::Database;
 
 use crate::bench::*;
+use crate::examining::{none, one};
 use crate::fixture::Fixture;
 
 pub(crate) fn declared(name: &str) -> DeclaredSchedule {
@@ -107,4 +108,45 @@ pub(crate) async fn a_paused_schedule_does_not_tick<F: Fixture>(f: F) {
     // A deploy does not resume a schedule that an operator has paused.
     declare(db, &[declared("a")]).await;
     assert!(crate::scheduling::stored(db, "a").await.unwrap().paused);
+}
+
+/// A worker whose program declares the schedule `nightly` at this hour.
+async fn worker_declares(db: &Database, hour: u8) -> WorkerId {
+    let id = WorkerId::generate();
+    let schedules = [("nightly".to_owned(), at_hour(hour))].into();
+    db.storage.register(&WorkerInfo { schedules, ..info(id, HOUR) }).await.unwrap();
+    id
+}
+
+fn at_hour(hour: u8) -> DeclaredSchedule {
+    DeclaredSchedule { expression: format!("0 0 {hour} * * *"), ..declared("nightly") }
+}
+
+pub(crate) async fn a_declaration_stays_while_a_live_worker_declares_it<F: Fixture>(f: F) {
+    let db = f.database();
+    let hour = async || stored(db, "nightly").await.unwrap().expression;
+    let newer = worker_declares(db, 3).await;
+    declare(db, &[at_hour(3)]).await;
+    none(db, "schedule_declared_otherwise").await;
+    let older = worker_declares(db, 2).await;
+    declare(db, &[at_hour(2)]).await;
+    assert_eq!(hour().await, "0 0 3 * * *");
+    let finding = one(db, "schedule_declared_otherwise").await;
+    assert!(
+        finding.what.starts_with(
+            "schedule `nightly` is `0 0 3 * * *` in Europe/Paris with catch_up last, and the live worker bench:4711"
+        ) && finding.what.ends_with("declares `0 0 2 * * *` in Europe/Paris with catch_up last"),
+        "{finding:?}"
+    );
+    // Only the rule for missed ticks differs.
+    declare(db, &[DeclaredSchedule { catch_up: CatchUp::All, ..at_hour(3) }]).await;
+    assert_eq!(stored(db, "nightly").await.unwrap().catch_up, CatchUp::Last);
+    // A worker that drains ticks no more, so it decides no more.
+    db.storage.open_heartbeat(newer).await.unwrap().beat(true).await.unwrap();
+    declare(db, &[at_hour(2)]).await;
+    assert_eq!(hour().await, "0 0 2 * * *");
+    db.storage.deregister(newer).await.unwrap();
+    db.storage.deregister(older).await.unwrap();
+    declare(db, &[at_hour(4)]).await;
+    assert_eq!(hour().await, "0 0 4 * * *");
 }

@@ -1,4 +1,4 @@
-//! Schedules that do not tick.
+//! Schedules that do not tick, or not as the code of a live worker declares them.
 
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 
@@ -10,8 +10,9 @@ use crate::storage::{Finding, Program, StoredSchedule};
 /// How late a tick may be. Workers search for due ticks every few seconds.
 const LATE: TimeDelta = TimeDelta::minutes(5);
 
-/// The schedules that cannot tick, those whose kind nobody knows, and those whose ticks are overdue. Each schedule is
-/// named once. While the database is frozen, none is overdue. `removal` is the statement that removes a schedule.
+/// The schedules that cannot tick, those whose kind nobody knows, and those whose ticks are overdue. Each of them is
+/// named once. Then those that a live worker declares otherwise. While the database is frozen, none is overdue.
+/// `removal` is the statement that removes a schedule.
 pub fn schedules(
     schedules: &[StoredSchedule],
     workers: &[WorkerRecord],
@@ -23,7 +24,35 @@ pub fn schedules(
     let servers = Servers::of(workers, program);
     let running = schedules.iter().filter(|schedule| !schedule.paused);
     let late_from = if is_frozen { DateTime::<Utc>::MIN_UTC } else { now - LATE };
-    running.filter_map(|one| examine(one, &servers, late_from, &removal)).collect()
+    let examined = running.filter_map(|one| examine(one, &servers, late_from, &removal));
+    examined.chain(schedules.iter().filter_map(|one| declared_otherwise(one, workers))).collect()
+}
+
+/// A live worker declares the schedule otherwise than it is stored.
+fn declared_otherwise(schedule: &StoredSchedule, workers: &[WorkerRecord]) -> Option<Finding> {
+    let StoredSchedule { name, expression, timezone, catch_up, .. } = schedule;
+    let live = workers.iter().filter(|worker| worker.alive && worker.draining_at.is_none());
+    let mut others = live.filter_map(|worker| {
+        let declared = worker.schedules.get(name).filter(|declared| !schedule.follows(declared))?;
+        Some((worker, declared))
+    });
+    let (WorkerRecord { host, pid, version, .. }, declared) = others.next()?;
+    let version = version.as_ref().map(|version| format!(", version {version}")).unwrap_or_default();
+    let more = match others.count() {
+        0 => String::new(),
+        1 => "; 1 more live worker differs, too".to_owned(),
+        more => format!("; {more} more live workers differ, too"),
+    };
+    Some(Finding::warning(
+        "schedule_declared_otherwise",
+        format!(
+            "schedule `{name}` is `{expression}` in {timezone} with catch_up {catch_up}, and the live worker {host}:{pid}{version} declares \
+             `{}` in {} with catch_up {}{more}",
+            declared.expression, declared.timezone, declared.catch_up
+        ),
+        "end the workers of the program that should not decide: the stored schedule stays while a live worker declares it so, and follows \
+         the others within seconds after the last one has ended",
+    ))
 }
 
 fn examine(
@@ -88,6 +117,7 @@ mod tests {
             last_tick: now() - TimeDelta::minutes(minutes),
             paused,
             is_added: false,
+            is_changed: false,
             job: ScheduledJob::default(),
         }
     }

@@ -1,6 +1,10 @@
 //! The scheduler: enqueues the due ticks of cron schedules. Any number of workers may run it. The update of `last_tick`
 //! is guarded: only the worker that finds the row as it read it enqueues the tick.
 //!
+//! If programs declare a schedule differently, the stored declaration stays while a live worker declares it so. Workers
+//! with another one offer it at each check. So a restart of an old program turns nothing back, and after a deployment
+//! or a rollback the program that remains wins.
+//!
 //! A schedule ticks while there is a worker whose code declares it. No worker removes a row that its own code does not
 //! declare. The row may belong to a newer version, or to an older one whose workers still run. So a schedule that was
 //! removed from the code ends with the last worker that declares it, and `worker doctor` names the remaining row.
@@ -35,7 +39,7 @@ const SEEN_BY_CLAIMS: TimeDelta = TimeDelta::milliseconds(50);
 
 pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let warning = RateLimitedWarning::new("schedule");
-    let declared = declared(&shared);
+    let declared: Vec<DeclaredSchedule> = shared.registry.schedules().into_values().collect();
     let mut is_declared = false;
     loop {
         let ticked = tick_due_schedules(&shared, &declared, &mut is_declared).await;
@@ -53,19 +57,6 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     }
 }
 
-/// The schedules that the code declares.
-fn declared(shared: &Shared) -> Vec<DeclaredSchedule> {
-    let declared = |registration: &Registration| {
-        registration.schedule.map(|spec| DeclaredSchedule {
-            name: registration.kind.to_owned(),
-            expression: spec.expression.to_owned(),
-            timezone: spec.timezone.to_owned(),
-            catch_up: spec.catch_up,
-        })
-    };
-    shared.registry.iter().filter_map(declared).collect()
-}
-
 /// The kind's registration, if this program may enqueue the ticks of this schedule. The schedule must be declared here,
 /// added by an operator, or added to the table by hand under a name that is not its kind's.
 fn ticks_here<'a>(shared: &'a Shared, stored: &StoredSchedule) -> Option<&'a Registration> {
@@ -79,15 +70,27 @@ async fn tick_due_schedules(
     declared: &[DeclaredSchedule],
     is_declared: &mut bool,
 ) -> StorageResult<Duration> {
-    let mut schedules = shared.storage.schedules(if *is_declared { &[] } else { declared }).await?;
-    if declared.iter().any(|one| schedules.all.iter().all(|stored| stored.name != one.name)) {
-        // The row was removed, although the code still declares the schedule.
-        schedules = shared.storage.schedules(declared).await?;
-    }
+    let schedules = shared.storage.schedules(if *is_declared { &[] } else { declared }).await?;
+    let stands = |one: &DeclaredSchedule| schedules.all.iter().any(|row| row.name == one.name && row.follows(one));
+    let all_stand = declared.iter().all(stands);
+    let was_declared = *is_declared;
     *is_declared |= !schedules.is_locked;
+    let sleep = tick_stored(shared, schedules, *is_declared).await?;
+    if !was_declared || all_stand {
+        return Ok(sleep);
+    }
+    // The row was removed although the code still declares the schedule, or other code has declared it otherwise. Then
+    // it stays so while a live worker has that code. A change begins now, so what was due has been enqueued before.
+    let schedules = shared.storage.schedules(declared).await?;
+    *is_declared = !schedules.is_locked;
+    tick_stored(shared, schedules, *is_declared).await
+}
+
+/// The same for these schedules.
+async fn tick_stored(shared: &Shared, schedules: StoredSchedules, is_declared: bool) -> StorageResult<Duration> {
     let StoredSchedules { all, now, .. } = schedules;
     let mut sleep = if all.is_empty() { LONGEST_SLEEP_WITHOUT } else { LONGEST_SLEEP };
-    if !*is_declared {
+    if !is_declared {
         sleep = LOCKED;
     }
     for stored in all.iter().filter(|stored| !stored.paused) {

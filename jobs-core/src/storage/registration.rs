@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 
 use super::StorageResult;
 use crate::asked::Asked;
+use crate::declared_schedule::Declarations;
 use crate::discarded::DiscardRule;
 use crate::lease::WorkerId;
 
@@ -27,6 +28,8 @@ pub struct WorkerInfo {
     pub slots: Vec<(String, usize)>,
     /// The kinds that its program knows.
     pub kinds: Vec<String>,
+    /// The schedules that its program declares.
+    pub schedules: Declarations,
     /// What its program enqueues when jobs of these kinds are discarded. Kinds without a rule enqueue nothing.
     pub discard_rules: Vec<DiscardRule>,
     /// How long after its last heartbeat a rescue may make its jobs available again.
@@ -37,7 +40,8 @@ impl WorkerInfo {
     /// A worker without a name, queues and kinds.
     pub fn new(id: WorkerId, lease: Duration) -> Self {
         let (queues, slots, kinds, discard_rules) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { id, host: String::new(), pid: 1, queues, version: None, slots, kinds, discard_rules, lease }
+        let (host, schedules) = (String::new(), Declarations::new());
+        Self { id, host, pid: 1, queues, version: None, slots, kinds, schedules, discard_rules, lease }
     }
 }
 

@@ -1,8 +1,9 @@
 //! What the scheduler needs from a database.
 
 use chrono::{DateTime, Utc};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
+use crate::declared_schedule::DeclaredSchedule;
 use crate::job_options::JobOptions;
 use crate::new_job::{NewJob, RunAt};
 use crate::rules::Rules;
@@ -27,6 +28,8 @@ pub struct StoredSchedule {
     pub paused: bool,
     /// Whether an operator has added it.
     pub is_added: bool,
+    /// Whether an operator has changed it. Then it does not follow the code.
+    pub is_changed: bool,
     /// What its jobs get, instead of the defaults of the kind.
     pub job: ScheduledJob,
 }
@@ -42,6 +45,15 @@ pub struct ScheduledJob {
     pub priority: Option<i16>,
     /// How many attempts. `None`: as the kind says.
     pub max_attempts: Option<u16>,
+}
+
+impl StoredSchedule {
+    /// Whether it is as this code declares it, or as an operator wants it.
+    pub fn follows(&self, declared: &DeclaredSchedule) -> bool {
+        self.is_added
+            || self.is_changed
+            || declared.ticks_like(&self.expression, &self.timezone, self.catch_up.as_str())
+    }
 }
 
 impl ScheduledJob {
@@ -64,20 +76,6 @@ impl ScheduledJob {
         }
         job
     }
-}
-
-/// A schedule as code declares it, with the job of one tick.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DeclaredSchedule {
-    /// Its name: the kind.
-    #[serde(skip)]
-    pub name: String,
-    /// The cron expression.
-    pub expression: String,
-    /// The IANA time zone.
-    pub timezone: String,
-    /// How missed ticks are treated.
-    pub catch_up: CatchUp,
 }
 
 /// All schedules as they are stored.

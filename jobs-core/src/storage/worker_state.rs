@@ -74,6 +74,7 @@ pub(super) mod tests {
             version: None,
             slots: queues.iter().map(|(name, slots)| ((*name).to_owned(), *slots)).collect(),
             kinds: None,
+            schedules: crate::declared_schedule::Declarations::new(),
             asked,
             asked_at: None,
             asked_by: asked.map(|_| "anna".to_owned()),

@@ -204,6 +204,7 @@ impl Shared {
             version: self.settings.program_version.clone(),
             slots: self.settings.queues.clone().into_iter().collect(),
             kinds: self.registry.kinds(),
+            schedules: self.registry.schedules(),
             discard_rules: self.registry.discard_rules().to_vec(),
             lease: self.settings.lease,
         }

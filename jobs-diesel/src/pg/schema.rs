@@ -60,6 +60,7 @@ diesel::table! {
         version -> Nullable<Text>,
         slots -> Nullable<Json>,
         kinds -> Nullable<Array<Text>>,
+        schedules -> Nullable<Json>,
         asked -> Nullable<Text>,
         asked_at -> Nullable<Timestamptz>,
         asked_by -> Nullable<Text>,

@@ -58,6 +58,7 @@ diesel::table! {
         version -> Nullable<Text>,
         slots -> Nullable<Text>,
         kinds -> Nullable<Text>,
+        schedules -> Nullable<Text>,
         asked -> Nullable<Text>,
         asked_at -> Nullable<BigInt>,
         asked_by -> Nullable<Text>,

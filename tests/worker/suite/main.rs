@@ -22,6 +22,7 @@ mod context;
 mod crashes;
 mod cron;
 mod daylight;
+mod declared;
 mod decoding;
 mod draining;
 mod enqueueing;

@@ -32,6 +32,7 @@ pub(in crate::health_checks) fn worker(queue: &str, kinds: Option<&[&str]>) -> W
         alive: true,
         version: None,
         kinds: kinds.map(|kinds| kinds.iter().map(|kind| (*kind).to_owned()).collect()),
+        schedules: BTreeMap::new(),
         slots: [(queue.to_owned(), 4)].into(),
         asked: None,
         asked_at: None,

@@ -217,7 +217,7 @@ type WorkerRow = (
     Option<String>,
     Option<RawJson>,
     AskedRow,
-    Option<Vec<String>>,
+    (Option<Vec<String>>, Option<RawJson>),
 );
 
 pub(crate) async fn workers(conn: &mut AsyncPgConnection) -> QueryResult<Vec<WorkerRecord>> {
@@ -233,7 +233,7 @@ pub(crate) async fn workers(conn: &mut AsyncPgConnection) -> QueryResult<Vec<Wor
             worker::version,
             worker::slots,
             (worker::asked, worker::asked_at, worker::asked_by, worker::draining_at),
-            worker::kinds,
+            (worker::kinds, worker::schedules),
         ))
         .order(worker::started_at)
         .load(conn)
@@ -252,7 +252,7 @@ pub(crate) async fn workers(conn: &mut AsyncPgConnection) -> QueryResult<Vec<Wor
                 version,
                 slots,
                 (asked, at, by, draining_at),
-                kinds,
+                (kinds, schedules),
             )| {
                 WorkerRecord {
                     id: WorkerId(id),
@@ -265,6 +265,9 @@ pub(crate) async fn workers(conn: &mut AsyncPgConnection) -> QueryResult<Vec<Wor
                     version,
                     slots: slots.and_then(|RawJson(text)| serde_json::from_slice(&text).ok()).unwrap_or_default(),
                     kinds,
+                    schedules: schedules
+                        .and_then(|RawJson(text)| serde_json::from_slice(&text).ok())
+                        .unwrap_or_default(),
                     // The check of the table allows only words that can be parsed.
                     asked: asked.and_then(|word| word.parse().ok()),
                     asked_at: at,

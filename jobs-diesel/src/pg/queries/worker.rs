@@ -28,6 +28,7 @@ pub(crate) async fn register(conn: &mut AsyncPgConnection, info: &WorkerInfo) ->
         worker::pid.eq(info.pid.cast_signed()),
         worker::queues.eq(&info.queues),
         worker::kinds.eq(&info.kinds),
+        worker::schedules.eq(RawJson(serde_json::to_vec(&info.schedules).unwrap_or_else(|_| b"{}".to_vec()))),
         worker::lease.eq(interval(info.lease.min(LONGEST_LEASE))),
         worker::version.eq(info.version.as_ref().map(|version| version.replace('\0', ""))),
         worker::slots.eq(RawJson(serde_json::to_vec(&slots).unwrap_or_else(|_| b"{}".to_vec()))),

@@ -6,14 +6,16 @@ use diesel::dsl::not;
 use diesel::prelude::*;
 use diesel::result::Error;
 use diesel_jobs_core::CatchUp;
+use diesel_jobs_core::storage::{Declarations, is_declared_so};
 use diesel_jobs_core::storage::{DeclaredSchedule, ScheduledJob, StoredSchedule};
 
 use crate::flags::ScheduleFlagsKnown;
-use crate::sqlite::schema::jobs_schedule;
+use crate::sqlite::schema::{jobs_schedule, jobs_worker};
 use crate::sqlite::time::Now;
 use crate::sqlite::types::{Instant, count};
 
-/// Stores the declared schedules. Unchanged ones keep their last tick.
+/// Stores the declared schedules, except those that a live worker declares as they are stored. Unchanged ones keep
+/// their last tick.
 pub(crate) fn declare(conn: &mut SqliteConnection, declared: &[DeclaredSchedule]) -> QueryResult<()> {
     // A schedule with an unknown flag was declared by a later version, so this version does not change it.
     let newer = jobs_schedule::table.filter(not(ScheduleFlagsKnown("jobs_schedule"))).select(jobs_schedule::name);
@@ -27,9 +29,28 @@ pub(crate) fn declare(conn: &mut SqliteConnection, declared: &[DeclaredSchedule]
             continue;
         }
         insert(conn, schedule)?;
-        move_on_if_changed(conn, schedule)?;
+        if !is_wanted_as_stored(conn, schedule)? {
+            move_on_if_changed(conn, schedule)?;
+        }
     }
     Ok(())
+}
+
+/// Whether the schedule is as declared, or as a live worker declares it. Workers that drain do not tick any more.
+fn is_wanted_as_stored(conn: &mut SqliteConnection, schedule: &DeclaredSchedule) -> QueryResult<bool> {
+    let columns = (jobs_schedule::expression, jobs_schedule::timezone, jobs_schedule::catch_up);
+    let (expression, timezone, catch_up): (String, String, String) =
+        jobs_schedule::table.find(&schedule.name).select(columns).first(conn)?;
+    let stored = (&*expression, &*timezone, &*catch_up);
+    if schedule.ticks_like(stored.0, stored.1, stored.2) {
+        return Ok(true);
+    }
+    let live = (jobs_worker::heartbeat_at + jobs_worker::lease_micros).ge(Now);
+    let live = jobs_worker::table.filter(live).filter(jobs_worker::draining_at.is_null());
+    let declared: Vec<Option<String>> = live.select(jobs_worker::schedules).load(conn)?;
+    let declared: Vec<Declarations> =
+        declared.into_iter().flatten().filter_map(|text| serde_json::from_str(&text).ok()).collect();
+    Ok(is_declared_so(&declared, &schedule.name, stored))
 }
 
 /// Stores what the code declares beside what an operator has added or changed.
@@ -68,7 +89,8 @@ fn move_on_if_changed(conn: &mut SqliteConnection, schedule: &DeclaredSchedule) 
 }
 
 type JobRow = (Option<String>, Option<String>, Option<i16>, Option<i32>);
-type Row = (String, String, String, String, String, Instant, bool, Option<String>, JobRow);
+type OperatorsRow = (Option<String>, Option<String>);
+type Row = (String, String, String, String, String, Instant, bool, OperatorsRow, JobRow);
 
 /// What the jobs of a schedule get.
 pub(super) fn job((args, queue, priority, max_attempts): JobRow) -> ScheduledJob {
@@ -88,18 +110,19 @@ pub(crate) fn schedules(conn: &mut SqliteConnection) -> QueryResult<(Vec<StoredS
             jobs_schedule::catch_up,
             jobs_schedule::last_tick,
             jobs_schedule::paused,
-            jobs_schedule::added_by,
+            (jobs_schedule::added_by, jobs_schedule::changed_by),
             (jobs_schedule::args, jobs_schedule::queue, jobs_schedule::priority, jobs_schedule::max_attempts),
         ))
         .load::<Row>(conn)?;
     let now: Instant = diesel::select(Now).get_result(conn)?;
     let schedules = rows
         .into_iter()
-        .map(|(name, kind, expression, timezone, catch_up, last_tick, paused, added_by, job_row)| {
+        .map(|(name, kind, expression, timezone, catch_up, last_tick, paused, (added_by, changed_by), job_row)| {
             // The check in the schema allows only words that can be parsed.
             let catch_up = catch_up.parse().unwrap_or(CatchUp::Skip);
-            let (last_tick, is_added, job) = (last_tick.0, added_by.is_some(), job(job_row));
-            StoredSchedule { name, kind, expression, timezone, catch_up, last_tick, paused, is_added, job }
+            let (last_tick, job) = (last_tick.0, job(job_row));
+            let (is_added, is_changed) = (added_by.is_some(), changed_by.is_some());
+            StoredSchedule { name, kind, expression, timezone, catch_up, last_tick, paused, is_added, is_changed, job }
         })
         .collect();
     Ok((schedules, now.0))

@@ -22,6 +22,7 @@ pub(crate) fn register(conn: &mut SqliteConnection, worker: &WorkerInfo) -> Quer
             jobs_worker::pid.eq(i32::try_from(worker.pid).unwrap_or(i32::MAX)),
             jobs_worker::queues.eq(Names(worker.queues.clone())),
             jobs_worker::kinds.eq(Names(worker.kinds.clone())),
+            jobs_worker::schedules.eq(serde_json::to_string(&worker.schedules).unwrap_or_else(|_| "{}".to_owned())),
             jobs_worker::lease_micros.eq(micros(worker.lease)),
             jobs_worker::version.eq(&worker.version),
             jobs_worker::slots.eq(serde_json::to_string(&slots).unwrap_or_else(|_| "{}".to_owned())),
@@ -46,8 +47,8 @@ pub(crate) fn number(conn: &mut SqliteConnection) -> QueryResult<i64> {
 }
 
 type AskedRow = (Option<String>, Option<Instant>, Option<String>, Option<Instant>);
-type Row =
-    (Worker, String, i32, Names, Instant, Instant, bool, Option<String>, Option<String>, AskedRow, Option<Names>);
+type KnownRow = (Option<Names>, Option<String>);
+type Row = (Worker, String, i32, Names, Instant, Instant, bool, Option<String>, Option<String>, AskedRow, KnownRow);
 
 /// All registered workers, oldest first.
 pub(crate) fn list(conn: &mut SqliteConnection) -> QueryResult<Vec<WorkerRecord>> {
@@ -64,7 +65,7 @@ pub(crate) fn list(conn: &mut SqliteConnection) -> QueryResult<Vec<WorkerRecord>
             jobs_worker::version,
             jobs_worker::slots,
             (jobs_worker::asked, jobs_worker::asked_at, jobs_worker::asked_by, jobs_worker::draining_at),
-            jobs_worker::kinds,
+            (jobs_worker::kinds, jobs_worker::schedules),
         ))
         .load::<Row>(conn)?;
     Ok(rows
@@ -81,7 +82,7 @@ pub(crate) fn list(conn: &mut SqliteConnection) -> QueryResult<Vec<WorkerRecord>
                 version,
                 slots,
                 (asked, at, by, draining_at),
-                kinds,
+                (kinds, schedules),
             )| {
                 WorkerRecord {
                     id: id.0,
@@ -94,6 +95,7 @@ pub(crate) fn list(conn: &mut SqliteConnection) -> QueryResult<Vec<WorkerRecord>
                     version,
                     slots: slots.and_then(|slots| serde_json::from_str(&slots).ok()).unwrap_or_default(),
                     kinds: kinds.map(|kinds| kinds.0),
+                    schedules: schedules.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default(),
                     // The check in the schema allows only words that can be parsed.
                     asked: asked.and_then(|word| word.parse().ok()),
                     asked_at: at.map(|at| at.0),

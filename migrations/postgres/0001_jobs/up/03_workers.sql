@@ -22,11 +22,13 @@ create table jobs.worker (
     heartbeat_at jobs.instant not null default now(),
     idle boolean not null default false,
     queue_filter bit(1024) not null generated always as (jobs.queue_filter(queues)) stored,
-    -- The version of the worker's program, its queues with their slots: {"mail": 16}, and the kinds that it knows. An operator may ask a worker to claim
-    -- nothing more (quiet), or to stop. It reads this with each heartbeat.
+    -- The version of the worker's program, its queues with their slots: {"mail": 16}, the kinds that it knows, and the schedules that it declares:
+    -- {"report": {"expression": "0 2 * * *", ..}}. An operator may ask a worker to claim nothing more (quiet), or to stop. It reads this with each
+    -- heartbeat.
     version text,
     slots json,
     kinds text[],
+    schedules json,
     asked text check (asked in ('quiet', 'stop')),
     asked_at timestamptz,
     asked_by text,

@@ -115,11 +115,13 @@ create table jobs_worker (
     lease_micros integer not null,
     started_at integer not null default (cast(round(unixepoch('subsec') * 1000) as integer) * 1000),
     heartbeat_at integer not null default (cast(round(unixepoch('subsec') * 1000) as integer) * 1000),
-    -- The version of the worker's program, its queues with their slots: {"mail": 16}, and the kinds that it knows. An operator may ask a worker to claim
-    -- nothing more (quiet), or to stop. It reads this with each heartbeat.
+    -- The version of the worker's program, its queues with their slots: {"mail": 16}, the kinds that it knows, and the schedules that it declares:
+    -- {"report": {"expression": "0 2 * * *", ..}}. An operator may ask a worker to claim nothing more (quiet), or to stop. It reads this with each
+    -- heartbeat.
     version text,
     slots text,
     kinds text,
+    schedules text,
     asked text check (asked in ('quiet', 'stop')),
     asked_at integer,
     asked_by text,

@@ -25,6 +25,7 @@ fn schedule(name: &str, kind: &str, paused: bool) -> StoredSchedule {
         last_tick: Utc::now(),
         paused,
         is_added: false,
+        is_changed: false,
         job: ScheduledJob::default(),
     }
 }
