@@ -14,8 +14,14 @@ pub enum Backoff {
         /// The upper bound of the wait after any attempt.
         cap: Duration,
     },
-    /// The same time after each attempt.
-    Fixed(Duration),
+    /// The same time after each attempt, and a random part of `jitter` in addition. Without jitter, jobs that failed at
+    /// the same time retry at the same time.
+    Fixed {
+        /// The shortest wait.
+        wait: Duration,
+        /// The longest time that is added to it.
+        jitter: Duration,
+    },
     /// The time that this function returns for the number of the failed attempt, starting from 1.
     Custom(fn(attempt: u16) -> Duration),
 }
@@ -26,7 +32,7 @@ impl Backoff {
     pub const DEFAULT: Self = Self::Exponential { base: Duration::from_secs(2), cap: Duration::from_secs(3600) };
 
     /// The wait after the failure of attempt number `attempt`, counted from 1. `jitter` is at least 0 and less than 1;
-    /// only `Exponential` uses it.
+    /// `Custom` does not use it.
     ///
     /// ```
     /// # use diesel_jobs_core::Backoff;
@@ -35,6 +41,9 @@ impl Backoff {
     /// assert_eq!(backoff.wait(1, 0.5), Duration::from_secs(1));
     /// assert_eq!(backoff.wait(3, 0.5), Duration::from_secs(4));
     /// assert_eq!(backoff.wait(60_000, 0.5), Duration::from_secs(1800));
+    ///
+    /// let (wait, jitter) = (Duration::from_secs(30), Duration::from_secs(10));
+    /// assert_eq!(Backoff::Fixed { wait, jitter }.wait(3, 0.5), Duration::from_secs(35));
     /// ```
     pub fn wait(&self, attempt: u16, jitter: f64) -> Duration {
         match *self {
@@ -44,7 +53,7 @@ impl Backoff {
                     2u32.checked_pow(doublings).and_then(|factor| base.checked_mul(factor)).map_or(cap, |d| d.min(cap));
                 ceiling.mul_f64(jitter.clamp(0.0, 1.0))
             }
-            Self::Fixed(wait) => wait,
+            Self::Fixed { wait, jitter: most } => wait.saturating_add(most.mul_f64(jitter.clamp(0.0, 1.0))),
             Self::Custom(wait) => wait(attempt),
         }
     }
@@ -86,6 +95,16 @@ mod tests {
             assert!(backoff.wait(attempt, 0.999_999) <= Duration::from_secs(60));
         }
         assert_eq!(backoff.wait(4, 1.0), Duration::from_secs(8));
+    }
+
+    #[test]
+    fn fixed_stays_between_its_wait_and_its_jitter() {
+        let backoff = Backoff::Fixed { wait: Duration::from_secs(30), jitter: Duration::from_secs(10) };
+        assert_eq!([0.0, 0.5, 1.0].map(|jitter| backoff.wait(7, jitter).as_secs()), [30, 35, 40]);
+        let backoff = Backoff::Fixed { wait: Duration::from_secs(30), jitter: Duration::ZERO };
+        assert_eq!([0.0, 0.999].map(|jitter| backoff.wait(1, jitter).as_secs()), [30, 30]);
+        let most = Duration::from_secs(36_525 * 24 * 3600);
+        assert_eq!(Backoff::Fixed { wait: most, jitter: most }.wait(1, 1.0), most * 2);
     }
 
     #[test]

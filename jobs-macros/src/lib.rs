@@ -104,7 +104,7 @@ use proc_macro::TokenStream;
 /// | `priority` | -32768 to 32767. Jobs with a higher priority run first | `0` |
 /// | `max_attempts` | 1 to 32767, including the first attempt | `25` |
 /// | `timeout` | a duration: how long one attempt may take | the worker's timeout, which is unlimited unless it is set |
-/// | `backoff` | `"exponential(BASE, CAP)"` (full jitter), `"fixed(WAIT)"`, or the path of a `fn(attempt: u16) -> Duration` | `"exponential(2s, 1h)"` |
+/// | `backoff` | `"exponential(BASE, CAP)"` (full jitter), `"fixed(WAIT)"`, `"fixed(WAIT, jitter = TIME)"` (a random part of the time is added to each wait; without `jitter`, jobs that failed together retry together), or the path of a `fn(attempt: u16) -> Duration` | `"exponential(2s, 1h)"` |
 /// | `retain` | how long completed jobs stay readable: a duration, `"none"` or `"forever"` | the worker's, 24 hours |
 /// | `batch` | only with `#[derive(Job)]`: `batch(max = 100, wait = "50ms", by(index))`. The type implements `HandleBatch`, whose handler receives up to 100 jobs per call. A call waits up to `wait` for a full batch; by default, it does not wait. With `by`, all jobs of a call have the same value of `index` | one job per call |
 /// | `concurrency` | a limit: how many jobs may run at once across all workers. `concurrency(limit = 5, by(account_id))` counts the jobs of each account separately. `concurrency("stripe", limit = 5)` names the limit, so that several kinds can share it. A job that finds the limit full waits; with `on_full = "discard"` it is discarded instead, and with `on_full = "cancel_oldest"` the oldest job with its key is cancelled to make room | no limit |

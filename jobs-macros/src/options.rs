@@ -108,7 +108,7 @@ pub(crate) struct Options {
 
 pub(crate) enum Backoff {
     Exponential { base: Duration, cap: Duration },
-    Fixed(Duration),
+    Fixed { wait: Duration, jitter: Duration },
     Custom(ExprPath),
 }
 

@@ -58,12 +58,16 @@ mod backoffs {
 #[job(backoff = backoffs::tenfold, retain = "none")]
 fn with_a_function() {}
 
+#[job(backoff = "fixed( 30s , jitter = 10s )")]
+fn with_jitter() {}
+
 #[job(backoff = "exponential( 2s , 1h )", retain = "forever")]
 fn with_a_ceiling() {}
 
 #[test]
 fn backoffs_of_every_form() {
     assert_eq!(WithAFunction::OPTIONS.backoff.wait(3, 0.0), Duration::from_secs(30));
+    assert_eq!([0.0, 0.5].map(|jitter| WithJitter::OPTIONS.backoff.wait(3, jitter).as_secs()), [30, 35]);
     assert_eq!(WithACeiling::OPTIONS.backoff.wait(2, 1.0), Duration::from_secs(4));
     assert_eq!(WithACeiling::OPTIONS.backoff.wait(99, 1.0), Duration::from_secs(3600));
     assert_eq!((WithAFunction::OPTIONS.retain, WithACeiling::OPTIONS.retain), (Retain::None, Retain::Forever));

@@ -2,7 +2,7 @@ use super::*;
 use crate::retry::Backoff;
 
 fn options() -> JobOptions {
-    JobOptions::new().backoff(Backoff::Fixed(Duration::from_secs(9)))
+    JobOptions::new().backoff(Backoff::Fixed { wait: Duration::from_secs(9), jitter: Duration::ZERO })
 }
 
 fn decided(attempt: u16, handled: Handled) -> Transition {

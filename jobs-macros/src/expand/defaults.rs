@@ -80,9 +80,9 @@ fn defaults(private: &TokenStream, options: &Options) -> TokenStream {
                 let (base, cap) = (duration(*base), duration(*cap));
                 quote!(Exponential { base: #base, cap: #cap })
             }
-            Backoff::Fixed(wait) => {
-                let wait = duration(*wait);
-                quote!(Fixed(#wait))
+            Backoff::Fixed { wait, jitter } => {
+                let (wait, jitter) = (duration(*wait), duration(*jitter));
+                quote!(Fixed { wait: #wait, jitter: #jitter })
             }
             Backoff::Custom(path) => quote!(Custom(#path)),
         };

@@ -174,8 +174,7 @@ pub(super) fn duration(value: &Expr, name: &str) -> syn::Result<Duration> {
 }
 
 pub(super) fn backoff(value: Expr) -> syn::Result<Backoff> {
-    let otherwise =
-        "`backoff` takes \"exponential(2s, 1h)\", \"fixed(5s)\", or the path of a `fn(attempt: u16) -> Duration`";
+    let otherwise = "`backoff` takes \"exponential(2s, 1h)\", \"fixed(5s)\", \"fixed(5s, jitter = 2s)\", or the path of a `fn(attempt: u16) -> Duration`";
     let value = match value {
         Expr::Group(group) => *group.expr,
         value => value,
@@ -191,6 +190,11 @@ pub(super) fn backoff(value: Expr) -> syn::Result<Backoff> {
         .strip_suffix(')')
         .and_then(|call| call.split_once('('))
         .ok_or_else(|| at(otherwise.to_owned()))?;
+    let (times, jitter) = match times.split_once(',').filter(|_| form.trim() == "fixed") {
+        Some((wait, rest)) => (wait, Some(jitter(rest).ok_or_else(|| at(otherwise.to_owned()))?)),
+        None => (times, None),
+    };
+    let jitter = jitter.map(duration::parse).transpose().map_err(at)?;
     let times = times.split(',').map(duration::parse).collect::<Result<Vec<_>, _>>().map_err(at)?;
     match (form.trim(), times.as_slice()) {
         ("exponential", [Duration::ZERO, _]) => {
@@ -201,9 +205,17 @@ pub(super) fn backoff(value: Expr) -> syn::Result<Backoff> {
             "the second time of `exponential` is the longest wait and cannot be shorter than the first".to_owned(),
         )),
         ("exponential", &[base, cap]) => Ok(Backoff::Exponential { base, cap }),
-        ("fixed", &[wait]) => Ok(Backoff::Fixed(wait)),
+        ("fixed", [_]) if jitter == Some(Duration::ZERO) => {
+            Err(at("`jitter` must be longer than 0; leave it out if all jobs should wait equally long".to_owned()))
+        }
+        ("fixed", &[wait]) => Ok(Backoff::Fixed { wait, jitter: jitter.unwrap_or_default() }),
         _ => Err(at(otherwise.to_owned())),
     }
+}
+
+/// The text of the time in `jitter = 2s`.
+fn jitter(part: &str) -> Option<&str> {
+    part.trim().strip_prefix("jitter")?.trim_start().strip_prefix('=')
 }
 
 pub(super) fn retain(value: &Expr) -> syn::Result<Retain> {

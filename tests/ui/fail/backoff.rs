@@ -15,6 +15,12 @@ fn doubling_nothing() {}
 #[job(backoff = "fixed(5)")]
 fn without_unit() {}
 
+#[job(backoff = "fixed(5s, 2s)")]
+fn second_time_without_name() {}
+
+#[job(backoff = "fixed(5s, jitter = 0s)")]
+fn no_jitter() {}
+
 #[job(backoff = "5s")]
 fn only_a_time() {}
 
