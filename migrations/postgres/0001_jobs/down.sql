@@ -38,7 +38,7 @@ begin
         jobs.admit_each, jobs.start_or_refuse, jobs.wait_at, jobs.free_in_lane, jobs.full_rule, jobs.admit_several, jobs.next_token,
         jobs.note_failure, jobs.admit_held, jobs.set_held_apart, jobs.lowered_floors, jobs.write_floors, jobs.admit_keys,
         jobs.lacks_rights, jobs.admit_each_key, jobs.sweep_each, jobs.admit, jobs.sweep_turns, jobs.sweep, jobs.may_be_full,
-        jobs.full_jobs, jobs.cancel, jobs.retry, jobs.reschedule, jobs.act_on, jobs.act, jobs.cancel_jobs, jobs.retry_jobs, jobs.free_permits;
+        jobs.full_jobs, jobs.cancel, jobs.retry, jobs.reschedule, jobs.act_on, jobs.act, jobs.lock_each, jobs.cancel_jobs, jobs.retry_jobs, jobs.free_permits;
     drop table
         jobs.schema_migration, jobs.ready, jobs.running, jobs.finished, jobs.payload, jobs.job_error, jobs.dead_letter, jobs.output,
         jobs.on_discarded, jobs.worker, jobs.queue, jobs.installation, jobs.schedule, jobs.kind, jobs.retention, jobs.audit,

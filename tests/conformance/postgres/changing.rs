@@ -170,7 +170,7 @@ fn an_open_change_stops_no_worker() {
 }
 
 #[test]
-fn two_cancels_of_the_same_jobs_do_not_deadlock() {
+fn changes_of_the_same_jobs_do_not_deadlock() {
     run::<Postgres, _>(async |f: Postgres| {
         let db = f.database();
         for _ in 0..10 {
@@ -180,12 +180,19 @@ fn two_cancels_of_the_same_jobs_do_not_deadlock() {
             let mut backwards = ids.clone();
             backwards.reverse();
             let (mut one, mut other, mut third) = (f.client().await, f.client().await, f.client().await);
-            let (one, other, third) =
-                tokio::join!(one.cancel(Many(ids.clone())), other.cancel(Many(backwards)), third.cancel(Tag("x")));
-            assert_eq!(one.unwrap() + other.unwrap() + third.unwrap(), 20);
-            for id in ids {
-                assert_eq!(failures(db, id).await.len(), 1, "it was cancelled once");
-            }
+            let mut fourth = f.client().await;
+            let later = chrono::Utc::now() + HOUR;
+            let (one, other, third, fourth, all) = tokio::join!(
+                one.cancel(Many(ids.clone())),
+                other.cancel(Many(backwards)),
+                third.retry(Tag("x")),
+                fourth.reschedule(Tag("x"), later),
+                db.operator.cancel_enqueued_before(later, 100, "ann"),
+            );
+            let cancelled = one.unwrap() + other.unwrap() + all.unwrap();
+            let (retried, _) = (third.unwrap(), fourth.unwrap());
+            assert!((20..=20 + retried).contains(&cancelled), "{cancelled} were cancelled, {retried} retried");
+            db.operator.cancel_enqueued_before(later, 100, "ann").await.unwrap();
         }
     });
 }

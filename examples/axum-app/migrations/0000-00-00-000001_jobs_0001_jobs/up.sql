@@ -3634,6 +3634,48 @@ begin
 end
 $$;
 
+-- Locks those of these jobs to which the action applies, and returns them. It waits for sessions that change them, and finds a job that has moved to
+-- another table meanwhile. It locks one job after the other, in the order of the ids. So two callers that lock the same jobs do not wait for each other,
+-- also if one of them inserts rows again.
+create function jobs.lock_each(ids bigint[], action text) returns bigint[]
+language plpgsql volatile set enable_seqscan = off set jit = off
+as $$
+declare
+    one bigint;
+    locked bigint[] := '{}';
+begin
+    for one in select distinct i from unnest(ids) i where i is not null order by i loop
+        for tries in 1 .. 1000 loop
+            -- First the table from which admission moves a job to the other one.
+            perform from jobs.held h where h.id = one and h.flags & ~511 = 0 for update;
+            if not found then
+                perform from jobs.ready r where r.id = one and r.flags & ~511 = 0 for update;
+            end if;
+            if not found and action = 'cancel' then
+                perform from jobs.running r where r.id = one and r.flags & ~511 = 0 for update;
+            end if;
+            if not found and action = 'retry' then
+                perform from jobs.finished f where f.id = one and f.state in (2, 3) and f.flags & ~511 = 0 for update;
+            end if;
+            if found then
+                locked := array_append(locked, one);
+                exit;
+            end if;
+            -- One statement, so that a job that moves is seen in one of the tables.
+            perform where exists (select from jobs.held h where h.id = one and h.flags & ~511 = 0)
+                or exists (select from jobs.ready r where r.id = one and r.flags & ~511 = 0)
+                or action = 'cancel' and exists (select from jobs.running r where r.id = one and r.flags & ~511 = 0)
+                or action = 'retry' and exists (select from jobs.finished f where f.id = one and f.state in (2, 3) and f.flags & ~511 = 0);
+            exit when not found;
+            if tries = 1000 then
+                raise exception 'jobs.%: job % changes too often', action, one using errcode = '40001';
+            end if;
+        end loop;
+    end loop;
+    return locked;
+end
+$$;
+
 -- Cancels, retries or reschedules jobs in the caller's transaction, and writes it to the audit. Returns how many jobs were changed. The jobs are those
 -- with these ids, with this tag, or the one that has this unique key. It waits for other sessions that change the same jobs. The waiting job of a key
 -- that lasts until the job starts is changed only before its first attempt.
@@ -3646,60 +3688,38 @@ as $$
 declare
     actor constant text := 'role ' || session_user;
     due constant timestamptz := greatest(run_at, clock_timestamp());
-    open bigint[] := ids;
-    changed bigint[];
-    done bigint[] := '{}';
+    chosen bigint[] := ids;
+    done bigint[];
 begin
     -- The role may call this function in any way, and the audit must not say what has not happened.
     if (action in ('cancel', 'retry', 'reschedule')) is not true or (action <> 'reschedule' or run_at <= now() + interval '100 years') is not true then
         raise exception 'jobs.act: there is no action % at %', action, run_at using errcode = '22023';
     end if;
     if tag is not null then
-        open := array(
+        chosen := array(
             select h.id from jobs.held h where h.tags @> array[tag]
             union all select r.id from jobs.ready r where r.tags @> array[tag]
             union all select r.id from jobs.running r where action = 'cancel' and r.tags @> array[tag]
             union all select f.id from jobs.finished f where action = 'retry' and f.state in (2, 3) and f.tags @> array[tag]
         );
     elsif key_name is not null then
-        open := array(
+        chosen := array(
             select k.job_id from jobs.unique_key k
             where k.name = key_name and k.key = act.key and (k.until is null or k.until > clock_timestamp())
               and (not k.started or exists (select from jobs.held h where h.id = k.job_id and h.attempt = 0)
                                  or exists (select from jobs.ready r where r.id = k.job_id and r.attempt = 0))
         );
     end if;
-    for tries in 1 .. 1000 loop
-        -- Also those that have just moved to another table.
-        open := array(
-            select i from (select unnest(open) except select unnest(done)) one (i)
-            where exists (select from jobs.held h where h.id = i and h.flags & ~511 = 0)
-               or exists (select from jobs.ready r where r.id = i and r.flags & ~511 = 0)
-               or action = 'cancel' and exists (select from jobs.running r where r.id = i and r.flags & ~511 = 0)
-               or action = 'retry' and exists (select from jobs.finished f where f.id = i and f.state in (2, 3) and f.flags & ~511 = 0)
-            order by i
+    chosen := jobs.lock_each(chosen, action);
+    if action = 'cancel' then
+        done := array(select c.id from jobs.cancel_jobs(chosen, 'cancelled by ' || actor, actor) c);
+    elsif action = 'retry' then
+        done := array(select jobs.retry_jobs(chosen));
+    else
+        done := array(
+            select i from unnest(chosen) i
+            where jobs.replace_waiting(row('', '', i, false, null)::jobs.unique_key, '{"run_at": true}', null, due, null)
         );
-        exit when open = '{}';
-        -- All lock in this order, and each table in the order of the ids. So two cancels do not wait for each other. A reschedule and a retry insert
-        -- rows again, and a call that has waited for them begins anew with these. Of two such calls, the server may tell one to repeat (40P01).
-        perform from unnest(open) wanted (id) cross join lateral (select from jobs.held h where h.id = wanted.id for update) found;
-        perform from unnest(open) wanted (id) cross join lateral (select from jobs.ready r where r.id = wanted.id for update) found;
-        if action = 'reschedule' then
-            changed := array(
-                select i from unnest(open) i
-                where jobs.replace_waiting(row('', '', i, false, null)::jobs.unique_key, '{"run_at": true}', null, due, null)
-            );
-        elsif action = 'cancel' then
-            perform from unnest(open) wanted (id) cross join lateral (select from jobs.running r where r.id = wanted.id for update) found;
-            changed := array(select c.id from jobs.cancel_jobs(open, 'cancelled by ' || actor, actor) c);
-        else
-            perform from unnest(open) wanted (id) cross join lateral (select from jobs.finished f where f.id = wanted.id for update) found;
-            changed := array(select jobs.retry_jobs(open));
-        end if;
-        done := done || changed;
-    end loop;
-    if open <> '{}' then
-        raise exception 'jobs.%: job % changes too often', action, open[1] using errcode = '40001';
     end if;
     insert into jobs.audit (actor, action, target, detail)
     select actor, action, case count(*) when 1 then 'job ' || min(i) else count(*) || ' jobs' end,

@@ -1,6 +1,5 @@
 //! `cancel_enqueued_before`: cancels waiting and running jobs that were enqueued before a time, one batch at a time.
-//! Unlike a claim it waits for locked rows, in the order of `jobs.act`. An operator who discards the jobs of a copy
-//! must be sure that none is left.
+//! Unlike a claim it waits for locked rows. An operator who discards the jobs of a copy must be sure that none is left.
 
 use chrono::{DateTime, Utc};
 use diesel::pg::Pg;
@@ -30,19 +29,14 @@ impl QueryFragment<Pg> for CancelManyQuery {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         sql!(
             out,
-            "with held as (
-    select id from jobs.held where enqueued_at < " [self.before => Timestamptz] " and " {FlagsKnown("held")} "
-    order by id limit " [self.limit => BigInt] " for update
-), waiting as (
-    select id from jobs.ready where enqueued_at < " [self.before => Timestamptz] " and " {FlagsKnown("ready")} "
-    order by id limit " [self.limit => BigInt] " for update
-), running as (
-    select id from jobs.running where enqueued_at < " [self.before => Timestamptz] " and " {FlagsKnown("running")} "
-    order by id limit " [self.limit => BigInt] " for update
-), ended as (
-    select id from jobs.cancel_jobs(array(
-        select id from held union all select id from waiting union all select id from running
-    ), " [CANCELLED_WITH_ALL => Text] ", " [self.actor => Nullable<Text>] ")
+            "with ended as (
+    select id from jobs.cancel_jobs(jobs.lock_each(array(
+        (select id from jobs.held where enqueued_at < " [self.before => Timestamptz] " and " {FlagsKnown("held")} " limit " [self.limit => BigInt] ")
+        union all
+        (select id from jobs.ready where enqueued_at < " [self.before => Timestamptz] " and " {FlagsKnown("ready")} " limit " [self.limit => BigInt] ")
+        union all
+        (select id from jobs.running where enqueued_at < " [self.before => Timestamptz] " and " {FlagsKnown("running")} " limit " [self.limit => BigInt] ")
+    ), 'cancel'), " [CANCELLED_WITH_ALL => Text] ", " [self.actor => Nullable<Text>] ")
 )" {self.audited} "
 select count(*) from ended"
         )
