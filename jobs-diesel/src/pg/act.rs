@@ -35,9 +35,11 @@ pub(super) fn distinct(ids: &[JobId]) -> Vec<JobId> {
 pub(super) async fn change(
     conn: &mut AsyncPgConnection,
     action: &Action,
-    ids: Vec<i64>,
+    mut ids: Vec<i64>,
     actor: Actor<'_>,
 ) -> QueryResult<Vec<(i64, Operated)>> {
+    // All that wait for several jobs lock them in this order.
+    ids.sort_unstable();
     let kept = Retention::default();
     let changed: Vec<i64> = match action {
         Action::Retry => RetryQuery::new(ids, actor).load(conn).await?,

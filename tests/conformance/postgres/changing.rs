@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _};
 use diesel_jobs_core::flags::KNOWN;
-use diesel_jobs_core::{JobState, Limit};
+use diesel_jobs_core::storage::Action;
+use diesel_jobs_core::{JobId, JobState, Limit};
 
 use super::{Postgres, admin, admin_at_the_end};
 use crate::bench::*;
+use crate::client::Client;
 use crate::client::Which::{One, Some as Many, Tag};
 use crate::fixture::{Fixture as _, PATIENCE, Port as _, run};
 
@@ -195,6 +197,66 @@ fn changes_of_the_same_jobs_do_not_deadlock() {
             db.operator.cancel_enqueued_before(later, 100, "ann").await.unwrap();
         }
     });
+}
+
+/// An operator's command may wait for a running or ended job. Until then it has locked no job for which the
+/// application would wait, whatever the order of its ids.
+#[test]
+fn an_operator_and_an_application_do_not_deadlock() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let db = f.database();
+        let worker = worker(db).await;
+        let states = async |ids: [JobId; 2]| [state(db, ids[0]).await, state(db, ids[1]).await];
+        for (action, second_has_begun) in [
+            (Action::Cancel, false),
+            (Action::Cancel, true),
+            (Action::Retry, false),
+            (Action::Retry, true),
+            (Action::Delete, false),
+            (Action::Delete, true),
+        ] {
+            let of_application = if action == Action::Cancel { Action::Cancel } else { Action::Retry };
+            let begun = async |job| {
+                let claimed = claimed(&f, worker, job).await;
+                if action != Action::Cancel {
+                    finish(db, &claimed, discard()).await;
+                }
+                claimed.lease.job
+            };
+            let first = begun(job()).await;
+            let second = if second_has_begun { begun(job()).await } else { enqueue(&f, later(HOUR)).await };
+            let (mut client, mut watcher) = (f.client().await, f.client().await);
+            client.begin().await;
+            assert_eq!(change(&mut client, &of_application, first).await, 1, "{action:?}");
+            let both = [second, first];
+            let operator = db.operator.act(&action, &both, "ann");
+            let waits = "select count(*) as number from pg_stat_activity
+                         where wait_event_type = 'Lock' and datname = current_database()";
+            let application = async {
+                while watcher.number(waits).await == 0 {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+                let changed = tokio::time::timeout(PATIENCE, change(&mut client, &of_application, second)).await;
+                assert_eq!(changed.expect("the application waits for the operator"), 1, "{action:?}");
+                client.commit().await;
+            };
+            let (answers, ()) = tokio::join!(operator, application);
+            answers.unwrap();
+            match action {
+                Action::Cancel => assert_eq!(states([first, second]).await, [JobState::Cancelled; 2]),
+                Action::Retry => assert_eq!(states([first, second]).await, [JobState::Available; 2]),
+                _ => assert!(db.operator.show(first).await.unwrap().is_none(), "it was deleted after its retry"),
+            }
+            db.operator.act(&Action::Delete, &[first, second], "ann").await.unwrap();
+        }
+    });
+}
+
+async fn change(client: &mut Box<dyn Client>, action: &Action, job: JobId) -> usize {
+    match action {
+        Action::Cancel => client.cancel(One(job)).await.unwrap(),
+        _ => client.retry(One(job)).await.unwrap(),
+    }
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! `delete` of an operator: deletes jobs that wait or have ended, with their failures, large arguments and outputs.
+//! `delete` of an operator: deletes jobs that wait or have ended, with their failures, large arguments and outputs. It
+//! waits for ended jobs that are locked, in the order of the ids, before it locks a waiting one.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -30,7 +31,14 @@ impl QueryFragment<Pg> for DeleteJobsQuery {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         sql!(
             out,
-            "with waiting as (
+            "with ended as (
+    delete from jobs.finished where ctid = any(array(
+        select found.ctid from unnest(" [self.ids => Array<BigInt>] ") as wanted(id) cross join lateral (
+            select ctid from jobs.finished where id = wanted.id and " {FlagsKnown("finished")} " for update
+        ) found
+    ))
+    returning id
+), waiting as (
     delete from jobs.ready where ctid = any(array(
         select found.ctid from unnest(" [self.ids => Array<BigInt>] ") as wanted(id) cross join lateral (
             select ctid from jobs.ready where id = wanted.id and " {FlagsKnown("ready")} " for update skip locked
@@ -40,11 +48,8 @@ impl QueryFragment<Pg> for DeleteJobsQuery {
 ), held as (
     " FROM_HELD [self.ids => Array<BigInt>] KNOWN {FlagsKnown("held")} UNLOCKED "
     returning id, flags, rules
-), ended as (
-    delete from jobs.finished where id = any(" [self.ids => Array<BigInt>] ") and " {FlagsKnown("finished")} "
-    returning id
 ), gone as (
-    select id from waiting union all select id from held union all select id from ended
+    select id from ended union all select id from waiting union all select id from held
 ), left_behind as (
     select id, flags, rules from waiting union all select id, flags, rules from held
 ), " {LEAVES} ", " {FreeKeys { from: "left_behind", when: "true" }} ", errors as (

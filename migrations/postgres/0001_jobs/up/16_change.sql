@@ -34,9 +34,10 @@ end
 $$;
 
 -- Cancels these jobs, waiting or running. The lease of a running attempt is then lost. Waiting jobs that another session has locked, and jobs with a
--- feature of a later version, are passed over. It waits for running jobs that are locked, unless a `flag` is given: then only jobs with this flag are
--- cancelled, and with 32 (the job expires) only before their first attempt. `fingerprint`: by default that of jobs that somebody has cancelled. `keep`:
--- for how many seconds the ended jobs are kept, unless operators have set another time.
+-- feature of a later version, are passed over. It waits for running jobs that are locked, in the order of `ids`, which is ascending, and before it locks
+-- a waiting one: so it does not wait for a session that waits for it. If a `flag` is given, it waits for none, only jobs with this flag are cancelled,
+-- and with 32 (the job expires) only before their first attempt. `fingerprint`: by default that of jobs that somebody has cancelled. `keep`: for how
+-- many seconds the ended jobs are kept, unless operators have set another time.
 create function jobs.cancel_jobs(
     ids bigint[], reason text, actor text, fingerprint bigint default 5113229851155308, keep float8 default 2592000, flag integer default 0
 ) returns table (id bigint, kind text, queue text)
@@ -87,7 +88,7 @@ begin
             select case when r.keep is null then 'infinity' else now() + r.keep end from jobs.retention r
             where r.state = 2 and r.kind in (job.kind, '') order by r.kind desc limit 1
         ), now() + make_interval(secs => cancel_jobs.keep)), 'infinity')
-        from (select * from waiting union all select * from held union all select * from running) job
+        from (select * from running union all select * from waiting union all select * from held) job
         returning id, attempt, claimed_at, worker, flags, rules, kind, queue
     ), recorded as (
         insert into jobs.job_error (job_id, attempt, started_at, worker, kind, message, fingerprint, actor)
@@ -106,7 +107,8 @@ $$;
 
 -- Makes cancelled, discarded and waiting jobs available now, with at least one attempt left. Their crashes become 0, because somebody has examined them.
 -- An ended job does not expire any more. The lease number becomes at least 1, because the jobs may have failures. A job with rules waits for them
--- again; in a sequence it keeps its turn. Waiting jobs that another session has locked, and jobs with a feature of a later version, are passed over.
+-- again; in a sequence it keeps its turn. Waiting jobs that another session has locked, and jobs with a feature of a later version, are passed over. It
+-- waits for ended jobs that are locked, as jobs.cancel_jobs does for running ones.
 create function jobs.retry_jobs(ids bigint[]) returns setof bigint
 language plpgsql volatile set enable_seqscan = off set jit = off
 as $$
@@ -119,7 +121,11 @@ declare
     queues text[];
 begin
     with ended as (
-        delete from jobs.finished where id = any(retry_jobs.ids) and state in (2, 3) and flags & ~511 = 0
+        delete from jobs.finished where ctid = any(array(
+            select found.ctid from unnest(retry_jobs.ids) as wanted(id) cross join lateral (
+                select f.ctid from jobs.finished f where f.id = wanted.id and f.state in (2, 3) and f.flags & ~511 = 0 for update
+            ) found
+        ))
         returning id, lease, attempt, max_attempts, enqueued_at, flags & ~32 as flags, priority, kind, queue, tags, args, traceparent, rules
     ), waiting as (
         delete from jobs.ready where ctid = any(array(
