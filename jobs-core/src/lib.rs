@@ -52,6 +52,7 @@ mod output;
 mod overrides;
 mod panics;
 mod progress;
+mod queue_pattern;
 mod record;
 mod recorder;
 mod registry;

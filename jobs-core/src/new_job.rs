@@ -8,6 +8,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use crate::json_depth::is_too_deep;
+use crate::queue_pattern::{HAS_A_STAR, is_pattern};
 use crate::rules::{OwnRule, Rules};
 use crate::trace_context::Traceparent;
 use crate::unique::{OnConflict, Unique, UniqueKey, UniqueProblem};
@@ -261,6 +262,8 @@ fn check_name(kind: &str, what: &'static str, value: &str) -> Result<(), Invalid
         "is longer than 200 bytes"
     } else if value.contains('\0') {
         "contains a NUL character, which databases do not store"
+    } else if what == "queue" && is_pattern(value) {
+        HAS_A_STAR
     } else {
         return Ok(());
     };

@@ -119,7 +119,7 @@ pub struct WorkerRecord {
     pub host: String,
     /// The id of its process.
     pub pid: i32,
-    /// The queues that it serves.
+    /// The queues that it serves, by name or by pattern, such as `tenant-*`.
     pub queues: Vec<String>,
     /// When it started.
     pub started_at: DateTime<Utc>,
@@ -132,6 +132,8 @@ pub struct WorkerRecord {
     /// For each queue, the number of slots with which the worker was started. An operator may have set another number
     /// since.
     pub slots: BTreeMap<String, u32>,
+    /// How many jobs of all its queues together it runs at once. `None`: it has no such limit.
+    pub slots_total: Option<u32>,
     /// The kinds that its program can run. `None` if the program is too old to report them.
     pub kinds: Option<Vec<String>>,
     /// The schedules that its program declares, by name.

@@ -66,6 +66,7 @@ pub use crate::new_job::{Column, NewJob};
 pub use crate::outcome::{Finish, Keep, Retention, Transition};
 pub use crate::overrides::{Overrides, RetentionOverrides};
 pub use crate::progress::{Progress, ProgressReport};
+pub use crate::queue_pattern::{check_one_queue, check_served, fits, is_pattern, refuse_other_patterns, served_as};
 pub use crate::record::MAX_ERRORS_PER_JOB;
 pub use crate::rules::{is_key, key_text, keyed};
 pub use action::{Action, Operated};
@@ -190,14 +191,24 @@ pub trait Storage: Send + Sync {
         Ok(Rescanned::Nothing)
     }
 
+    /// The queues in which such jobs wait, of all kinds and at any time. A worker that serves a pattern of queues calls
+    /// it about once a second, so it reads few entries for each queue, however many jobs wait. For held jobs it may
+    /// read all of them. A storage without this operation serves no patterns.
+    async fn waiting_queues(&self, _waiting: Waiting) -> StorageResult<Vec<String>> {
+        Err(StorageError::Config(format!(
+            "{} does not find queues at run time; name each queue instead of a pattern with `*`",
+            self.name()
+        )))
+    }
+
     /// Stores whether the worker is idle, so that enqueues wake it only then.
     async fn set_idle(&self, _worker: WorkerId, _idle: bool) -> StorageResult<()> {
         Ok(())
     }
 
-    /// Listens for jobs in these queues on its own connection until `stop`. It notifies `wake` at each notification,
-    /// and `admission` if a job may have become held. It reconnects automatically. If a notification is lost, the
-    /// worker finds the job at its next poll.
+    /// Listens for jobs in these queues, some of which may be patterns, on its own connection until `stop`. It notifies
+    /// `wake` at each notification, and `admission` if a job may have become held. It reconnects automatically. If a
+    /// notification is lost, the worker finds the job at its next poll.
     async fn listen(&self, _queues: &[String], _wake: Arc<Notify>, _admission: Arc<Notify>, stop: CancellationToken) {
         stop.cancelled().await;
     }

@@ -10,7 +10,7 @@ use diesel_jobs_core::Happened;
 use super::actor_args::Who;
 use super::backend_args::BackendArgs;
 use super::duration;
-use super::parse::{entry, positive};
+use super::parse::{entry, one_queue, positive};
 use super::run_args::RunArgs;
 
 #[derive(Clone, Copy, Debug, Subcommand)]
@@ -133,7 +133,7 @@ pub(super) struct ManArgs {
 #[derive(Debug, Args)]
 pub(super) struct TailArgs {
     /// Only jobs of this queue
-    #[arg(long)]
+    #[arg(long, value_parser = one_queue)]
     pub(super) queue: Option<String>,
     /// Only jobs of this kind
     #[arg(long)]

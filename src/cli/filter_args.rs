@@ -18,7 +18,7 @@ pub(super) struct FilterArgs {
     #[arg(long, value_name = "KIND,..", value_delimiter = ',')]
     kind: Vec<String>,
     /// In one of these queues
-    #[arg(long, value_name = "QUEUE,..", value_delimiter = ',')]
+    #[arg(long, value_name = "QUEUE,..", value_delimiter = ',', value_parser = parse::one_queue)]
     queue: Vec<String>,
     /// With all of these tags
     #[arg(long, value_name = "TAG,..", value_delimiter = ',')]

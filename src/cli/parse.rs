@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
 use diesel_jobs_core::installation::check_words;
+use diesel_jobs_core::storage::check_one_queue;
 
 /// Parses the name of an environment.
 pub(super) fn name(text: &str) -> Result<String, String> {
@@ -10,6 +11,11 @@ pub(super) fn name(text: &str) -> Result<String, String> {
 
 pub(super) fn version(text: &str) -> Result<String, String> {
     check_words("the version", text).map(|()| text.to_owned()).map_err(|problem| format!("{text:?}: {problem}"))
+}
+
+/// Parses the name of one queue.
+pub(super) fn one_queue(text: &str) -> Result<String, String> {
+    check_one_queue(text).map(|()| text.to_owned())
 }
 
 /// Parses a number of connections. No server accepts more than the highest.
@@ -93,6 +99,16 @@ pub(super) fn id(text: &str) -> Result<i64, String> {
 /// Parses the id of an operation, or of an entry of the audit.
 pub(super) fn entry(text: &str) -> Result<i64, String> {
     text.trim().parse().map_err(|_| format!("{text:?} is not an id, which is a whole number"))
+}
+
+/// Parses a number of slots of all queues together.
+pub(super) fn slots_total(text: &str) -> Result<usize, String> {
+    match text.trim().parse() {
+        Ok(slots) if (1..=100_000).contains(&slots) => Ok(slots),
+        _ => Err(format!(
+            "{text:?} is not a number of slots of all queues together: write a whole number from 1 to 100000"
+        )),
+    }
 }
 
 /// Parses a whole number of at least 1.

@@ -1,9 +1,11 @@
-//! The list of queues that a worker serves, as it is written in options: `mail=10,default`.
+//! The list of queues that a worker serves, as it is written in options: `mail=10,default`, `tenant-*=2`.
+
+use diesel_jobs_core::storage::{check_served, refuse_other_patterns};
 
 /// One queue, and its number of slots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct QueueEntry {
-    /// The queue's name.
+    /// The queue's name, or a pattern of names.
     pub(super) name: String,
     /// The number of slots, if the list states it.
     pub(super) slots: Option<usize>,
@@ -37,6 +39,8 @@ impl QueueList {
             if entries.iter().any(|entry| entry.name == name) {
                 return Err(format!("queue {name:?} is named twice; write it once, with one number"));
             }
+            check_served(name)?;
+            refuse_other_patterns(name)?;
             entries.push(QueueEntry { name: name.to_owned(), slots });
         }
         Ok(Self(entries))
@@ -59,8 +63,14 @@ mod tests {
     fn names_with_and_without_a_number_are_read() {
         let entry = |name: &str, slots| QueueEntry { name: name.to_owned(), slots };
         assert_eq!(
-            QueueList::parse("mail=10, default ,slow = 1"),
-            Ok(QueueList(vec![entry("mail", Some(10)), entry("default", None), entry("slow", Some(1))]))
+            QueueList::parse("mail=10, default ,slow = 1,tenant-*=2,*"),
+            Ok(QueueList(vec![
+                entry("mail", Some(10)),
+                entry("default", None),
+                entry("slow", Some(1)),
+                entry("tenant-*", Some(2)),
+                entry("*", None)
+            ]))
         );
     }
 
@@ -74,6 +84,10 @@ mod tests {
             ("mail=many", "\"many\" is not"),
             ("mail=-1", "\"-1\" is not"),
             ("mail=1,mail=2", "named twice"),
+            ("*=1,*=2", "named twice"),
+            ("tenant-?", "only `*` stands for any characters"),
+            ("[a-z]*=2", "only `*` stands for any characters"),
+            ("mail,a*b*=2", "a pattern has one `*`"),
             (&"q".repeat(201), "at most 200 bytes"),
         ] {
             let error = QueueList::parse(text).unwrap_err();

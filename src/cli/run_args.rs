@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::duration;
-use super::parse::{address, connections, crashes, name, positive, version};
+use super::parse::{address, connections, crashes, name, positive, slots_total, version};
 use super::queues::QueueList;
 
 /// The options of the worker. They take precedence over the environment, and both over the program's set-up function.
@@ -13,7 +13,9 @@ use super::queues::QueueList;
 pub(super) struct RunArgs {
     /// Serve only these queues, each with this number of slots: mail=10,default=50. A queue without a number has
     /// --slots slots. A queue that is not the default of any job is served, too; the log then shows which jobs are in
-    /// it [env: JOBS_QUEUES] [default: the default queues of the program's jobs]
+    /// it. A `*` stands for any characters: 'tenant-*=2,*=4' serves each queue that fits, also one that appears while
+    /// the worker runs, and the most specific name counts [env: JOBS_QUEUES] [default: the default queues of the
+    /// program's jobs]
     #[arg(long, value_name = "QUEUES", value_parser = QueueList::parse, help_heading = "Options of run")]
     pub(super) queues: Option<QueueList>,
     /// How many jobs of a queue this worker runs at once (its slots), for each queue that is named without a number. It
@@ -21,6 +23,10 @@ pub(super) struct RunArgs {
     /// [default: 16]
     #[arg(long, value_name = "N", value_parser = positive, help_heading = "Options of run")]
     pub(super) slots: Option<usize>,
+    /// How many jobs this worker runs at once in all its queues together. Each queue keeps its own slots as a maximum,
+    /// and queues with due jobs take turns [env: JOBS_SLOTS_TOTAL] [default: no limit but those of the queues]
+    #[arg(long, value_name = "N", value_parser = slots_total, help_heading = "Options of run")]
+    pub(super) slots_total: Option<usize>,
     /// An earlier name of --slots
     #[arg(long, value_name = "N", value_parser = renamed, hide = true)]
     pub(super) concurrency: Option<usize>,
@@ -87,6 +93,7 @@ impl RunArgs {
         let Self {
             queues,
             slots,
+            slots_total,
             concurrency: _,
             connections,
             poll_interval,
@@ -104,6 +111,7 @@ impl RunArgs {
         } = self;
         queues.is_none()
             && slots.is_none()
+            && slots_total.is_none()
             && connections.is_none()
             && poll_interval.is_none()
             && grace_period.is_none()

@@ -42,6 +42,7 @@ pub(super) fn run(args: &RunArgs, env: Environment<'_>) -> Result<RunArgs, CliEr
     let RunArgs {
         queues,
         slots,
+        slots_total,
         concurrency: _,
         connections,
         poll_interval,
@@ -65,6 +66,7 @@ pub(super) fn run(args: &RunArgs, env: Environment<'_>) -> Result<RunArgs, CliEr
     Ok(RunArgs {
         queues: pick(queues.clone(), env, "JOBS_QUEUES", QueueList::parse)?,
         slots: pick(*slots, env, "JOBS_SLOTS", parse::positive)?,
+        slots_total: pick(*slots_total, env, "JOBS_SLOTS_TOTAL", parse::slots_total)?,
         concurrency: None,
         connections: pick(*connections, env, "JOBS_CONNECTIONS", parse::positive)?,
         poll_interval: pick(*poll_interval, env, "JOBS_POLL_INTERVAL", duration::parse_positive)?,
@@ -148,6 +150,8 @@ mod tests {
         for (name, value) in [
             ("JOBS_QUEUES", "mail=0"),
             ("JOBS_SLOTS", "none"),
+            ("JOBS_SLOTS_TOTAL", "0"),
+            ("JOBS_SLOTS_TOTAL", "100001"),
             ("JOBS_CONNECTIONS", "0"),
             ("JOBS_POLL_INTERVAL", "30"),
             ("JOBS_GRACE_PERIOD", "soon"),

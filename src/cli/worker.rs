@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diesel_jobs_core::storage::Storage;
+use diesel_jobs_core::storage::{Storage, is_pattern};
 use diesel_jobs_core::{Recorder, Registry, Worker, WorkerBuilder};
 
 use super::app::Setup;
@@ -18,10 +18,14 @@ const MOST_CONNECTIONS: usize = 20;
 pub(super) fn handlers(settings: &RunArgs) -> usize {
     let usual = settings.slots.unwrap_or(WorkerBuilder::DEFAULT_SLOTS);
     let slots = || match &settings.queues {
+        // A pattern may serve any number of queues.
+        Some(queues) if queues.0.iter().any(|queue| is_pattern(&queue.name)) => MOST_CONNECTIONS,
         Some(queues) => queues.0.iter().map(|queue| queue.slots.unwrap_or(usual)).sum(),
         None => Registry::linked().queues().len().saturating_mul(usual),
     };
-    settings.connections.unwrap_or_else(|| slots().clamp(1, MOST_CONNECTIONS))
+    settings
+        .connections
+        .unwrap_or_else(|| slots().min(settings.slots_total.unwrap_or(usize::MAX)).clamp(1, MOST_CONNECTIONS))
 }
 
 /// Builds the worker. It checks everything that can be checked without running a job.
@@ -46,6 +50,7 @@ fn configure(mut builder: WorkerBuilder, settings: &RunArgs) -> WorkerBuilder {
     let RunArgs {
         queues,
         slots,
+        slots_total,
         concurrency: _,
         connections: _,
         poll_interval,
@@ -63,6 +68,9 @@ fn configure(mut builder: WorkerBuilder, settings: &RunArgs) -> WorkerBuilder {
     } = settings;
     if let Some(slots) = slots {
         builder = builder.slots(*slots);
+    }
+    if let Some(slots) = slots_total {
+        builder = builder.slots_total(*slots);
     }
     if let Some(interval) = poll_interval {
         builder = builder.poll_interval(*interval);

@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use chrono::{TimeDelta, Utc};
+use diesel_jobs_core::storage::{Claim, Waiting};
 use diesel_jobs_core::{ClaimedJob, JobId, JobState, RunAt};
 
 use crate::bench::*;
 use crate::fixture::{Fixture, Inspect, Port};
+use crate::limiting::limited;
 
 pub(crate) async fn higher_priorities_first_then_run_at_then_id<F: Port>(f: F) {
     let db = f.database();
@@ -41,6 +43,48 @@ pub(crate) async fn no_more_than_wanted_per_queue<F: Port>(f: F) {
         db.storage().claim(&wants(worker, &[("mail", 3), ("pdf", 4), ("default", 5), ("empty", 6)])).await.unwrap();
     let from = |queue: &str| jobs.iter().filter(|job| job.queue == queue).count();
     assert_eq!((from("mail"), from("pdf"), from("default"), jobs.len()), (3, 4, 1, 8));
+}
+
+/// Jobs of queues that a claim has not reached are found by the next one.
+pub(crate) async fn a_limit_of_all_queues_takes_the_first_ones_first<F: Port>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    let into = |queue: &'static str, many: usize| vec![with(|job| job.queue = queue.into()); many];
+    enqueue_all(&f, [into("mail", 4), into("pdf", 4), into("default", 4)].concat()).await;
+    let claimed = async |most, wanted: &[(&str, usize)]| {
+        let jobs = db.storage().claim(&Claim { most: Some(most), ..wants(worker, wanted) }).await.unwrap();
+        let mut from: Vec<String> = jobs.into_iter().map(|job| job.queue).collect();
+        from.sort_unstable();
+        from
+    };
+    let all = [("pdf", 3), ("empty", 3), ("default", 3), ("mail", 3)];
+    assert_eq!(claimed(4, &all).await, ["default", "pdf", "pdf", "pdf"]);
+    assert_eq!(claimed(2, &all[2..]).await, ["default", "default"]);
+    assert_eq!(claimed(100, &all).await, ["default", "mail", "mail", "mail", "pdf"]);
+    assert_eq!(claimed(100, &all).await, ["mail"]);
+}
+
+pub(crate) async fn queues_are_found_by_their_waiting_jobs<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    let into = |queue: &'static str| with(|job| job.queue = queue.into());
+    let found = async |waiting| {
+        let mut queues = db.storage().waiting_queues(waiting).await.unwrap();
+        queues.sort_unstable();
+        queues
+    };
+    assert!(found(ANY_TIME).await.is_empty());
+    let in_an_hour = with(|job| {
+        job.queue = "later".into();
+        job.run_at = RunAt::After(HOUR);
+    });
+    enqueue_all(&f, vec![into("runs"), into("z"), into("a b"), into("a b"), in_an_hour]).await;
+    assert_eq!(db.storage().claim(&wants(worker, &[("runs", 1)])).await.unwrap().len(), 1);
+    assert_eq!(found(ANY_TIME).await, ["a b", "later", "z"]);
+    let mut held = limited("k");
+    held.queue = "held".into();
+    enqueue(&f, held).await;
+    assert!(found(Waiting::Held).await.contains(&"held".to_owned()));
 }
 
 pub(crate) async fn other_queues_are_left_alone<F: Port>(f: F) {

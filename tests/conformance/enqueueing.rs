@@ -136,6 +136,7 @@ pub(crate) async fn an_invalid_job_is_refused_and_the_transaction_goes_on<F: Fix
             with(|job| job.max_attempts = 0),
             with(|job| job.kind = "".into()),
             with(|job| job.queue = "a\0b".into()),
+            with(|job| job.queue = "tenant-*".into()),
             with(|job| job.run_at = RunAt::After(std::time::Duration::MAX)),
         ];
         client.begin().await;

@@ -7,7 +7,7 @@ use diesel_jobs_core::{JobId, Keep, Reason, RunAt, Transition, WorkerId};
 use diesel_jobs_storage::Database;
 
 use crate::bench::{
-    DONE, HOUR, claimed, discard, enqueue, enqueue_all, finish, info, job, later, mortal, retry_in, with, worker,
+    DONE, HOUR, claimed, discard, enqueue, enqueue_all, finish, info, job, later, mortal, retry_in, wants, with, worker,
 };
 use crate::fixture::Fixture;
 
@@ -150,6 +150,31 @@ pub(crate) async fn a_job_in_a_line_says_what_comes_first<F: Fixture>(f: F) {
     assert_eq!(reasons(db, last).await, [Reason::Behind { jobs: 4, more: false }]);
     enqueue_all(&f, vec![with(|job| job.priority = 6); 1500]).await;
     assert_eq!(reasons(db, last).await, [Reason::Behind { jobs: 1000, more: true }]);
+}
+
+pub(crate) async fn a_worker_that_runs_all_it_may_in_other_queues_says_so<F: Fixture>(f: F) {
+    let db = f.database();
+    let me = WorkerId::generate();
+    let slots = vec![("default".to_owned(), 16), ("mail".to_owned(), 16)];
+    let queues = vec!["default".to_owned(), "mail".to_owned()];
+    db.storage.register(&WorkerInfo { queues, slots, slots_total: Some(2), ..info(me, HOUR) }).await.unwrap();
+    let id = enqueue(&f, job()).await;
+    assert_eq!(reasons(db, id).await, [Reason::Due]);
+    let mut running = Vec::new();
+    for _ in 0..2 {
+        enqueue(&f, with(|job| job.queue = "mail".into())).await;
+        running.extend(db.storage.claim(&wants(me, &[("mail", 1)])).await.unwrap());
+    }
+    assert_eq!(reasons(db, id).await, [Reason::WorkersBusy { slots: 2, workers: 1 }]);
+    db.operator.set_slots("default", Some(0), "ada").await.unwrap();
+    assert!(matches!(reasons(db, id).await[..], [Reason::SlotsBusy { slots: 0, .. }]));
+    db.operator.set_slots("default", None, "ada").await.unwrap();
+    // One that has no such limit would run it.
+    let other = serving(db, 1, &["a"]).await;
+    assert_eq!(reasons(db, id).await, [Reason::Due]);
+    db.storage.deregister(other).await.unwrap();
+    finish(db, &running.pop().unwrap(), DONE).await;
+    assert_eq!(reasons(db, id).await, [Reason::Due]);
 }
 
 pub(crate) async fn a_quarantined_or_newer_job_says_so<F: Fixture>(f: F) {

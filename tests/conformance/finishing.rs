@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use diesel_jobs_core::storage::Operated;
-use diesel_jobs_core::{FailureKind, Finish, JobState, Keep, Transition};
+use diesel_jobs_core::storage::{Operated, WorkerInfo};
+use diesel_jobs_core::{FailureKind, Finish, JobState, Keep, Transition, WorkerId};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -205,14 +205,26 @@ pub(crate) async fn endless_delays_are_only_long<F: Port>(f: F) {
 }
 
 pub(crate) async fn a_listener_hears_of_an_enqueue<F: Fixture>(f: F) {
+    hears(f, "default", "default").await;
+}
+
+pub(crate) async fn a_listener_of_a_pattern_hears_of_queues_that_fit<F: Fixture>(f: F) {
+    hears(f, "tenant-*", "tenant-7").await;
+}
+
+/// An idle worker that serves this, by name or by pattern, hears of jobs in the queue.
+async fn hears<F: Fixture>(f: F, serves: &str, queue: &'static str) {
     let db = f.database();
-    let worker = worker(db).await;
+    let worker = WorkerId::generate();
+    let info = WorkerInfo { queues: vec![serves.to_owned()], ..WorkerInfo::new(worker, HOUR) };
+    db.storage.register(&info).await.unwrap();
     let (wake, stop) = (Arc::new(Notify::new()), CancellationToken::new());
     let listening = tokio::spawn({
         let (db, wake, stop) = (f.again().await, wake.clone(), stop.clone());
-        async move { db.storage.listen(&["default".to_owned()], wake, Arc::default(), stop).await }
+        async move { db.storage.listen(&info.queues, wake, Arc::default(), stop).await }
     });
     db.storage.set_idle(worker, true).await.unwrap();
+    let job = || with(|job| job.queue = queue.into());
     // The first wake-up only means that the listener has started. From then on each notification must arrive.
     let heard = async {
         loop {

@@ -105,6 +105,8 @@ conformance! {
     claiming {
         higher_priorities_first_then_run_at_then_id,
         no_more_than_wanted_per_queue,
+        a_limit_of_all_queues_takes_the_first_ones_first,
+        queues_are_found_by_their_waiting_jobs,
         other_queues_are_left_alone,
         scheduled_jobs_are_not_early,
         future_jobs_of_a_high_priority_do_not_hide_due_ones_of_a_low,
@@ -130,6 +132,7 @@ conformance! {
         only_the_newest_failures_are_kept,
         endless_delays_are_only_long,
         a_listener_hears_of_an_enqueue,
+        a_listener_of_a_pattern_hears_of_queues_that_fit,
     }
     keys {
         equal_values_have_one_key_and_no_others,
@@ -314,6 +317,7 @@ conformance! {
         what_operators_have_stopped_says_who_did_it,
         a_job_that_no_worker_can_run_says_which_is_missing,
         a_job_in_a_line_says_what_comes_first,
+        a_worker_that_runs_all_it_may_in_other_queues_says_so,
         a_quarantined_or_newer_job_says_so,
     }
     examining {
@@ -570,6 +574,7 @@ on!(in_memory: crate::memory::Memory {
     claiming {
         higher_priorities_first_then_run_at_then_id,
         no_more_than_wanted_per_queue,
+        a_limit_of_all_queues_takes_the_first_ones_first,
         other_queues_are_left_alone,
         scheduled_jobs_are_not_early,
         future_jobs_of_a_high_priority_do_not_hide_due_ones_of_a_low,

@@ -142,6 +142,11 @@ pub(crate) async fn names_and_reasons_that_cannot_be_stored_are_refused<F: Fixtu
     };
     refused(operator.pause_queue("", "ada", None).await, "queue");
     refused(operator.pause_queue("a\0b", "ada", None).await, "NUL");
+    for refused_pattern in
+        [operator.pause_queue("tenant-*", "ada", None).await, operator.set_slots("tenant-*", Some(2), "ada").await]
+    {
+        refused(refused_pattern, "`tenant-*` is not a queue");
+    }
     refused(operator.pause_kind(&"k".repeat(201), "ada", None).await, "200 bytes");
     refused(operator.pause_kind("k", "", None).await, "the actor");
     refused(operator.pause_kind("k", "ada", Some("two\nlines")).await, "the reason");
@@ -278,11 +283,11 @@ pub(crate) async fn what_a_worker_runs_is_listed<F: Fixture>(f: F) {
     let (db, operator) = (f.database(), &f.database().operator);
     let id = WorkerId::generate();
     let slots = vec![("default".to_owned(), 16), ("mail".to_owned(), 2)];
-    let info = WorkerInfo { version: Some("1.2.3".to_owned()), slots, ..info(id, HOUR) };
+    let info = WorkerInfo { version: Some("1.2.3".to_owned()), slots, slots_total: Some(17), ..info(id, HOUR) };
     db.storage.register(&info).await.unwrap();
     let record = operator.workers().await.unwrap().remove(0);
     assert_eq!(record.version.as_deref(), Some("1.2.3"));
-    assert_eq!((record.slots["default"], record.slots["mail"]), (16, 2));
+    assert_eq!((record.slots["default"], record.slots["mail"], record.slots_total), (16, 2, Some(17)));
     assert!(operator.running(id).await.unwrap().is_empty());
     let (first, second) = (enqueue(&f, job()).await, enqueue(&f, NewJob::raw("b", "{}")).await);
     claim(db, id, 1).await;

@@ -193,7 +193,9 @@ macro_rules! on {
                 let report = drain(&mut conn).only::<SendWelcome>().fail_fast().run()$($wait)*.unwrap();
                 assert_eq!(report.ran.len(), 1, "{report}");
                 assert!(report.to_string().contains("waits: an attempt failed before it"), "{report}");
-                let report = drain(&mut conn).queue("mail").limit(1).run()$($wait)*.unwrap();
+                let report = drain(&mut conn).queue("mai").queue("*-mail").run()$($wait)*.unwrap();
+                assert!(report.ran.is_empty(), "{report}");
+                let report = drain(&mut conn).queue("ma*l").limit(1).run()$($wait)*.unwrap();
                 report.assert_completed::<SendWelcome>(1);
                 assert!(report.to_string().contains("waits: the limit of 1 attempts is reached"), "{report}");
                 let report = drain(&mut conn).once().skip_time().run()$($wait)*.unwrap();

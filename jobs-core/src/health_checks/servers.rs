@@ -1,5 +1,6 @@
 //! Who serves the waiting jobs: the live workers, or the program that the doctor was given.
 
+use crate::queue_pattern::{fits, is_pattern};
 use crate::record::WorkerRecord;
 use crate::storage::Program;
 
@@ -37,13 +38,13 @@ impl<'a> Servers<'a> {
 
     /// Whether one of them serves the queue.
     pub(super) fn serve(&self, queue: &str) -> bool {
-        self.workers_of(queue).next().is_some() || self.program.is_some_and(|program| program.queues.contains(queue))
+        self.workers_of(queue).next().is_some() || self.program.is_some_and(|program| serves(program, queue))
     }
 
     /// Whether one of them runs jobs of this kind in this queue.
     pub(super) fn run(&self, kind: &str, queue: &str) -> bool {
         self.workers_of(queue).any(|worker| knows(worker, kind))
-            || self.program.is_some_and(|one| one.queues.contains(queue) && one.kinds.contains(kind))
+            || self.program.is_some_and(|one| serves(one, queue) && one.kinds.contains(kind))
     }
 
     /// Whether one of them knows the kind.
@@ -54,14 +55,21 @@ impl<'a> Servers<'a> {
 
     /// The workers that claim jobs of this queue.
     pub(super) fn workers_of(&self, queue: &str) -> impl Iterator<Item = &'a WorkerRecord> {
-        self.workers.iter().copied().filter(move |worker| worker.queues.iter().any(|served| served == queue))
+        self.workers.iter().copied().filter(move |worker| worker.serves(queue))
     }
 
-    /// All queues that they serve.
+    /// The names of the queues that they serve, without patterns.
     pub(super) fn queues(&self) -> impl Iterator<Item = &str> {
         let of_workers = self.workers.iter().flat_map(|worker| &worker.queues);
-        of_workers.chain(self.program.iter().flat_map(|program| &program.queues)).map(String::as_str)
+        of_workers
+            .chain(self.program.iter().flat_map(|program| &program.queues))
+            .map(String::as_str)
+            .filter(|name| !is_pattern(name))
     }
+}
+
+fn serves(program: &Program, queue: &str) -> bool {
+    !is_pattern(queue) && program.queues.iter().any(|name| fits(name, queue))
 }
 
 /// A worker of an earlier version does not say which kinds it knows.

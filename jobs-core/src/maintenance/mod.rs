@@ -6,6 +6,7 @@
 //! | rescuer | a sixth of a lease, at most 5 s | frees the jobs of dead workers |
 //! | reconciler | a sixth of a lease, at most 5 s | stops attempts whose lease is lost, releases jobs whose leases this process does not know |
 //! | rescanner | 1 s; two polls if the worker is idle; up to 10 s if rescans take long | finds stragglers |
+//! | discoverer | 1 s or one poll, and at notifications of unknown queues; only with patterns of queues | finds the queues that fit |
 //! | scheduler | the next tick, at most 5 s; 60 s if there is no schedule | enqueues due ticks |
 //! | long attempts | 10 s | logs attempts that take far longer than their kind's usually do |
 //! | progress writer | 1 s, while handlers report progress | stores the newest report of each job |
@@ -19,6 +20,7 @@
 
 mod admitter;
 mod chores;
+pub(crate) mod discoverer;
 mod ended_waiting;
 mod freeze_watcher;
 mod history_writer;
@@ -57,6 +59,7 @@ pub(crate) fn start(shared: &Arc<Shared>, frozen: Option<Freeze>) -> Maintenance
     services.spawn(rescuer::run(shared.clone(), stop.clone()));
     services.spawn(reconciler::run(shared.clone(), stop.clone()));
     tokio::spawn(rescanner::run(shared.clone()));
+    tokio::spawn(discoverer::run(shared.clone()));
     services.spawn(scheduler::run(shared.clone(), stop.clone()));
     services.spawn(long_attempts::run(shared.clone(), stop.clone()));
     services.spawn(progress_writer::run(shared.clone(), stop.clone()));

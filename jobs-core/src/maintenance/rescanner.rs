@@ -74,7 +74,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
 
 /// A claim for all queues and kinds of this worker.
 fn claim_for_all(shared: &Shared, bypass_limit: bool) -> Claim {
-    let wanted = shared.settings.queues.keys().map(|queue| Wanted::new(queue.as_str(), 1)).collect();
+    let wanted = shared.queues.names().into_iter().map(|queue| Wanted::new(queue, 1)).collect();
     let quarantined_at = shared.settings.rescue_policy(false).quarantined_at();
     Claim { bypass_limit, quarantined_at, ..Claim::new(*shared.id.borrow(), wanted, shared.live.kinds()) }
 }

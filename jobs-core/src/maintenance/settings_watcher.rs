@@ -50,13 +50,13 @@ pub(crate) fn follow(shared: &Shared, new: Overrides) -> Vec<JobContext> {
     if old == new {
         return Vec::new();
     }
-    let is_served = |queue: &&String| shared.settings.queues.contains_key(*queue);
+    let is_served = |queue: &&String| shared.queues.serve(queue);
     let is_known = |kind: &&String| shared.registry.get(kind).is_some();
     let queues = changes(&old.paused_queues, &new.paused_queues, is_served);
     let kinds = changes(&old.paused_kinds, &new.paused_kinds, is_known);
     telemetry::pauses_changed("queue", &queues.paused, &queues.resumed);
     telemetry::pauses_changed("kind", &kinds.paused, &kinds.resumed);
-    let slots = shared.queues.set_slots(&shared.settings.queues, &new.slots);
+    let slots = shared.queues.set_slots(&new.slots);
     slots.iter().for_each(|(queue, slots)| telemetry::slots_changed(queue, *slots));
     shared.queues.pause(&new.paused_queues, &new.paused_kinds);
     if !queues.resumed.is_empty() || !kinds.resumed.is_empty() {

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::job_id::JobId;
+use crate::queue_pattern::{HAS_A_STAR, is_pattern};
 use crate::state::JobState;
 
 /// The longest name of a queue, in bytes.
@@ -89,6 +90,7 @@ impl Action {
             Self::Move(queue) if queue.contains('\0') => {
                 Err("the name of the new queue contains a NUL character".to_owned())
             }
+            Self::Move(queue) if is_pattern(queue) => Err(format!("the name of the new queue {HAS_A_STAR}")),
             _ => Ok(()),
         }
     }

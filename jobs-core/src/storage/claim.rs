@@ -49,6 +49,9 @@ pub struct Claim {
     pub worker: WorkerId,
     /// How many jobs it wants from each queue. Each queue occurs once.
     pub wanted: Vec<Wanted>,
+    /// At most this many jobs of all these queues together: those of the queues that are named first. `None`: no limit
+    /// but those of the queues.
+    pub most: Option<usize>,
     /// The kinds that the worker knows. Jobs of other kinds are left to other workers.
     pub kinds: Arc<[String]>,
     /// Whether to bypass the claim limit, because this worker was refused for too long.
@@ -66,6 +69,7 @@ impl Claim {
         Self {
             worker,
             wanted,
+            most: None,
             kinds: kinds.into(),
             bypass_limit: false,
             quarantined_at: u16::MAX,

@@ -82,7 +82,7 @@ impl Default for Objectives {
 /// this program if no worker claims jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program {
-    /// The queues that it serves.
+    /// The queues that it serves, by name or by pattern.
     pub queues: BTreeSet<String>,
     /// The kinds that it has handlers for.
     pub kinds: BTreeSet<String>,

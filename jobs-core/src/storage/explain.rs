@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::{HaltedSequence, LimitSetting, RunningJob, StorageResult};
 use crate::installation::Freeze;
 use crate::job_id::JobId;
+use crate::lease::WorkerId;
 use crate::rules::{Bucket, JobRule, Rule};
 
 /// A session or prepared transaction that has locked the row of a job.
@@ -100,6 +101,8 @@ pub struct Surroundings {
     pub running: Vec<RunningJob>,
     /// How many run in its queue.
     pub running_count: u64,
+    /// How many jobs of any queue run in each worker.
+    pub busy: Vec<(WorkerId, u64)>,
     /// What a held job waits for.
     pub held: Option<HeldBy>,
     /// The sequence that it halts, because it was discarded. The job may have been deleted since.

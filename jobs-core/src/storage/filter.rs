@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::when::When;
 use crate::job_id::JobId;
 use crate::lease::WorkerId;
+use crate::queue_pattern::check_one_queue;
 use crate::state::JobState;
 
 /// The most ids in a filter.
@@ -175,6 +176,7 @@ impl JobFilter {
             most(what, texts.len(), MAX_VALUES)?;
             texts.iter().try_for_each(|value| text(what, value))?;
         }
+        self.queues.iter().try_for_each(|queue| check_one_queue(queue))?;
         if let Some(error) = &self.error {
             text("error", error)?;
         }
@@ -266,6 +268,7 @@ mod tests {
             (JobFilter::of_ids((0..1001).map(JobId)), "1001 ids"),
             (JobFilter { kinds: vec!["a\0".to_owned()], ..JobFilter::default() }, "NUL"),
             (JobFilter { error: Some("e".repeat(1001)), ..JobFilter::default() }, "1001 bytes"),
+            (JobFilter { queues: vec!["tenant-*".to_owned()], ..JobFilter::default() }, "such as `tenant-1`"),
             (arg(&[]), "path of the argument is missing"),
             (arg(&["a", ""]), "is empty"),
             (arg(&["a\"b"]), "quotation mark"),

@@ -189,6 +189,10 @@ impl Storage for Instrumented {
         timed(&self.recorders, "tick", self.storage.tick(schedule, last_tick, jobs)).await
     }
 
+    async fn waiting_queues(&self, waiting: Waiting) -> StorageResult<Vec<String>> {
+        timed(&self.recorders, "waiting_queues", self.storage.waiting_queues(waiting)).await
+    }
+
     async fn set_idle(&self, worker: WorkerId, idle: bool) -> StorageResult<()> {
         timed(&self.recorders, "set_idle", self.storage.set_idle(worker, idle)).await
     }

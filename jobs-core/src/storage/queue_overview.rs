@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::runtime_settings::{Pause, QueueSettings};
+use crate::queue_pattern::is_pattern;
 use crate::record::WorkerRecord;
 use crate::stats::QueueStats;
 
@@ -67,13 +68,16 @@ pub fn queue_overview(
         let queue = queues.entry(name).or_insert_with_key(|name| QueueOverview::empty(name));
         (queue.slots, queue.paused) = (slots, paused);
     }
-    for worker in workers.iter().filter(|worker| worker.alive) {
-        for name in &worker.queues {
-            let queue = queues.entry(name.clone()).or_insert_with(|| QueueOverview::empty(name));
+    let alive = || workers.iter().filter(|worker| worker.alive);
+    for name in alive().flat_map(|worker| &worker.queues).filter(|name| !is_pattern(name)) {
+        queues.entry(name.clone()).or_insert_with(|| QueueOverview::empty(name));
+    }
+    for queue in queues.values_mut() {
+        for worker in alive().filter(|worker| worker.serves(&queue.name)) {
             if worker.claims() {
                 queue.workers += 1;
                 // A worker of an earlier version does not say how many slots it has.
-                queue.total_slots += u64::from(worker.slots_of(name, queue.slots).unwrap_or_default());
+                queue.total_slots += u64::from(worker.slots_of(&queue.name, queue.slots).unwrap_or_default());
             } else {
                 queue.quiet += 1;
             }
@@ -84,8 +88,7 @@ pub fn queue_overview(
 
 /// Says that no worker claims the jobs of a queue. `None` if one does.
 pub fn unserved(queue: &str, workers: &[WorkerRecord]) -> Option<String> {
-    let serving =
-        || workers.iter().filter(move |worker| worker.alive && worker.queues.iter().any(|served| served == queue));
+    let serving = || workers.iter().filter(move |worker| worker.alive && worker.serves(queue));
     if serving().any(WorkerRecord::claims) {
         return None;
     }
@@ -139,6 +142,16 @@ mod tests {
                 ("slow", "1 worker".to_owned(), 0, Some(0), false),
             ]
         );
+    }
+
+    #[test]
+    fn a_pattern_counts_for_each_queue_that_fits_and_is_no_queue() {
+        let workers = [worker(&[("tenant-*", 4)], true, None), worker(&[("tenant-7", 1), ("*", 2)], true, None)];
+        let queues = queue_overview(vec![with_jobs("lost"), with_jobs("tenant-8")], Vec::new(), &workers);
+        let seen = queues.iter().map(|queue| (queue.name.as_str(), queue.workers, queue.total_slots));
+        assert_eq!(seen.collect::<Vec<_>>(), [("lost", 1, 2), ("tenant-7", 2, 5), ("tenant-8", 2, 6)]);
+        assert_eq!(unserved("tenant-9", &workers), None);
+        assert!(unserved("lost", &workers[..1]).is_some());
     }
 
     #[test]

@@ -20,12 +20,14 @@ pub struct WorkerInfo {
     pub host: String,
     /// The id of the process.
     pub pid: u32,
-    /// The queues it serves.
+    /// The queues it serves, by name or by pattern, such as `tenant-*`.
     pub queues: Vec<String>,
     /// The version of its program. `None` if the program does not say it.
     pub version: Option<String>,
     /// The queues with the number of jobs that it runs at once. An operator may set another number.
     pub slots: Vec<(String, usize)>,
+    /// How many jobs of all its queues together it runs at once. `None`: it has no such limit.
+    pub slots_total: Option<usize>,
     /// The kinds that its program knows.
     pub kinds: Vec<String>,
     /// The schedules that its program declares.
@@ -41,7 +43,8 @@ impl WorkerInfo {
     pub fn new(id: WorkerId, lease: Duration) -> Self {
         let (queues, slots, kinds, discard_rules) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let (host, schedules) = (String::new(), Declarations::new());
-        Self { id, host, pid: 1, queues, version: None, slots, kinds, schedules, discard_rules, lease }
+        let (version, slots_total) = (None, None);
+        Self { id, host, pid: 1, queues, version, slots, slots_total, kinds, schedules, discard_rules, lease }
     }
 }
 

@@ -14,6 +14,7 @@ use crate::installation::check_words;
 use crate::job_id::JobId;
 use crate::lease::WorkerId;
 use crate::outcome::Keep;
+use crate::queue_pattern::check_one_queue;
 use crate::state::JobState;
 use crate::storage_error::StorageError;
 
@@ -212,7 +213,7 @@ pub(super) fn check_name(what: &str, name: &str) -> Result<(), String> {
     if name.contains('\0') {
         return Err(format!("the name of a {what} must not contain a NUL character, which databases do not store"));
     }
-    Ok(())
+    if what == "queue" { check_one_queue(name) } else { Ok(()) }
 }
 
 /// Fails if there are too many slots.

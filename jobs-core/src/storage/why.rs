@@ -115,6 +115,13 @@ pub enum Reason {
         /// Some of the jobs that run there.
         running: Vec<RunningJob>,
     },
+    /// The workers that serve its queue have a limit for all their queues together, and it is reached.
+    WorkersBusy {
+        /// How many slots they have in all.
+        slots: u64,
+        /// How many workers they are.
+        workers: usize,
+    },
     /// It is due, and waits for its limit.
     Held(Box<HeldBy>),
     /// Due jobs of its queue come first: of a higher priority, or earlier.
@@ -257,8 +264,11 @@ fn waiting(job: &JobRecord, errors: &[AttemptError], seen: &Circumstances) -> Ve
         });
     }
     reasons.extend(around.held.clone().map(Box::new).map(Reason::Held));
-    let (serving, quiet): (Vec<&WorkerRecord>, Vec<&WorkerRecord>) =
-        seen.workers.iter().filter(|worker| serves(worker, &job.queue)).partition(|worker| worker.claims());
+    let (serving, quiet): (Vec<&WorkerRecord>, Vec<&WorkerRecord>) = seen
+        .workers
+        .iter()
+        .filter(|worker| worker.alive && worker.serves(&job.queue))
+        .partition(|worker| worker.claims());
     if serving.is_empty() {
         let alive = seen.workers.iter().filter(|worker| worker.alive).count();
         reasons.push(Reason::NoWorker { alive, quiet: quiet.len() });
@@ -271,11 +281,6 @@ fn waiting(job: &JobRecord, errors: &[AttemptError], seen: &Circumstances) -> Ve
         reasons.push(Reason::Due);
     }
     reasons
-}
-
-/// Whether a live worker serves this queue.
-fn serves(worker: &WorkerRecord, queue: &str) -> bool {
-    worker.alive && worker.queues.iter().any(|served| served == queue)
 }
 
 /// Workers of earlier versions do not say which kinds they know.

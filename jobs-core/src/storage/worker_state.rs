@@ -2,6 +2,7 @@
 
 use super::runtime_settings::QueueSettings;
 use crate::asked::Asked;
+use crate::queue_pattern::{fits, is_pattern, served_as};
 use crate::record::WorkerRecord;
 
 impl WorkerRecord {
@@ -10,10 +11,18 @@ impl WorkerRecord {
         self.alive && self.asked.is_none() && self.draining_at.is_none()
     }
 
+    /// Whether it serves this queue, by its name or by a pattern.
+    pub fn serves(&self, queue: &str) -> bool {
+        !is_pattern(queue) && self.queues.iter().any(|name| fits(name, queue))
+    }
+
     /// How many jobs of a queue it runs at once: what an operator has `set` for the queue, else what it was started
-    /// with. `None`: it is a worker of an earlier version, which does not say so.
+    /// with, and no more than its slots of all queues together. `None`: it is a worker of an earlier version, which
+    /// does not say so.
     pub fn slots_of(&self, queue: &str, set: Option<u32>) -> Option<u32> {
-        set.or_else(|| self.slots.get(queue).copied())
+        let started_with = || served_as(self.slots.keys(), queue).and_then(|name| self.slots.get(name));
+        let slots = set.or_else(|| started_with().copied())?;
+        Some(self.slots_total.map_or(slots, |total| slots.min(total)))
     }
 
     /// `alive`, `draining` or `dead`. A worker that died while it was draining is `dead while draining`: its jobs will
@@ -43,14 +52,16 @@ impl WorkerRecord {
         }
     }
 
-    /// Its queues with their slots, with these settings of operators: `mail=4, default=16`.
+    /// Its queues with their slots, with these settings of operators: `mail=4, default=16`. If it has a limit of all
+    /// queues together: `mail=4, default=16; at most 18 in all`.
     pub fn queues_text(&self, settings: &[QueueSettings]) -> String {
         let set = |queue: &str| settings.iter().find(|setting| setting.name == queue).and_then(|setting| setting.slots);
         let text = |queue: &String| match self.slots_of(queue, set(queue)) {
             Some(slots) => format!("{queue}={slots}"),
             None => queue.clone(),
         };
-        self.queues.iter().map(text).collect::<Vec<_>>().join(", ")
+        let total = self.slots_total.map(|slots| format!("; at most {slots} in all")).unwrap_or_default();
+        self.queues.iter().map(text).collect::<Vec<_>>().join(", ") + &total
     }
 }
 
@@ -73,6 +84,7 @@ pub(super) mod tests {
             alive,
             version: None,
             slots: queues.iter().map(|(name, slots)| ((*name).to_owned(), *slots)).collect(),
+            slots_total: None,
             kinds: None,
             schedules: crate::declared_schedule::Declarations::new(),
             asked,
@@ -101,6 +113,27 @@ pub(super) mod tests {
         assert!(!draining(true, None).claims());
         assert_eq!(draining(true, Some(Asked::Stop)).state_text(), "draining, asked to stop by anna");
         assert_eq!(draining(false, Some(Asked::Stop)).state_text(), "dead while draining");
+    }
+
+    #[test]
+    fn a_pattern_serves_the_queues_that_fit_and_says_how_many_slots_each_has() {
+        let worker = worker(&[("tenant-*", 4), ("*", 2), ("mail", 8)], true, None);
+        let slots = |queue, set| worker.slots_of(queue, set);
+        assert!(worker.serves("tenant-7") && worker.serves("anything"));
+        assert_eq!(
+            [slots("tenant-7", None), slots("mail", None), slots("anything", None)],
+            [Some(4), Some(8), Some(2)]
+        );
+        assert_eq!(slots("tenant-7", Some(1)), Some(1), "an operator has set it for this queue");
+        assert_eq!(worker.queues_text(&[]), "tenant-*=4, *=2, mail=8");
+    }
+
+    #[test]
+    fn no_queue_has_more_slots_than_the_worker_in_all() {
+        let worker = WorkerRecord { slots_total: Some(6), ..worker(&[("mail", 8), ("slow", 2)], true, None) };
+        assert_eq!([worker.slots_of("mail", None), worker.slots_of("slow", None)], [Some(6), Some(2)]);
+        assert_eq!([worker.slots_of("slow", Some(9)), worker.slots_of("other", None)], [Some(6), None]);
+        assert_eq!(worker.queues_text(&[]), "mail=6, slow=2; at most 6 in all");
     }
 
     #[test]

@@ -1,42 +1,39 @@
-//! The settings of a worker. `build` reports invalid settings before any job is claimed.
+//! The settings of a worker. The file `build.rs` reports invalid settings before any job is claimed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::error::WorkerError;
 use super::run::Worker;
 use super::settings::Settings;
-use crate::installation::check_words;
 use crate::layer::{Layer, Layers};
 use crate::outcome::Retention;
 use crate::recorder::{Recorder, Recorders};
 use crate::registry::Registry;
 use crate::states::States;
 use crate::storage::Storage;
-use crate::storage::instrumented::Instrumented;
-use crate::unknown_queue::UnknownQueue;
 
 /// Builds a [`Worker`]. Every setting has a default.
 #[must_use = "a builder does nothing until `build`"]
 pub struct WorkerBuilder {
-    storage: Arc<dyn Storage>,
-    registry: Option<Registry>,
-    states: States,
-    layers: Layers,
-    recorders: Recorders,
-    queues: BTreeMap<String, Option<usize>>,
-    declared: BTreeSet<String>,
-    slots: usize,
-    poll: Duration,
-    grace: Duration,
-    lease: Duration,
-    timeout: Option<Duration>,
-    max_crashes: u16,
-    retention: Retention,
-    keep_history: Duration,
-    environment: Option<String>,
-    program_version: Option<String>,
+    pub(super) storage: Arc<dyn Storage>,
+    pub(super) registry: Option<Registry>,
+    pub(super) states: States,
+    pub(super) layers: Layers,
+    pub(super) recorders: Recorders,
+    pub(super) queues: BTreeMap<String, Option<usize>>,
+    pub(super) declared: BTreeSet<String>,
+    pub(super) slots: usize,
+    pub(super) slots_total: Option<usize>,
+    pub(super) poll: Duration,
+    pub(super) grace: Duration,
+    pub(super) lease: Duration,
+    pub(super) timeout: Option<Duration>,
+    pub(super) max_crashes: u16,
+    pub(super) retention: Retention,
+    pub(super) keep_history: Duration,
+    pub(super) environment: Option<String>,
+    pub(super) program_version: Option<String>,
 }
 
 impl std::fmt::Debug for WorkerBuilder {
@@ -66,6 +63,7 @@ impl WorkerBuilder {
             queues: BTreeMap::new(),
             declared: BTreeSet::new(),
             slots: Self::DEFAULT_SLOTS,
+            slots_total: None,
             poll: Settings::POLL,
             grace: Settings::GRACE,
             lease: Settings::LEASE,
@@ -113,6 +111,20 @@ impl WorkerBuilder {
     /// The worker also serves a queue that is the default of no registered job, because jobs may name that queue when
     /// they are enqueued from code or SQL. It logs a warning about such a queue when it starts, in case the name is
     /// misspelled. To avoid the warning, [declare](Self::declare_queue) the queue.
+    ///
+    /// A name with a `*` is a pattern, and serves each queue that fits with this many slots: `tenant-*` serves
+    /// `tenant-7`, and `*` serves every queue. The `*` stands for any characters, and a pattern has only one. If
+    /// several names fit a queue, the most specific one says how many slots it has: its own name, else the pattern with
+    /// the longest text before the `*`. A queue that appears while the worker runs is found within about a second, and
+    /// one that has had no jobs for a minute is forgotten until it has jobs again.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use diesel_jobs_core::{Worker, storage::Storage};
+    /// # fn example(storage: Arc<dyn Storage>) {
+    /// let worker = Worker::builder(storage).queue("mail", 8).queue("tenant-*", 2).slots_total(64);
+    /// # }
+    /// ```
     pub fn queue(mut self, name: impl Into<String>, slots: usize) -> Self {
         self.queues.insert(name.into(), Some(slots));
         self
@@ -141,6 +153,16 @@ impl WorkerBuilder {
     /// Sets the number of slots of every queue that is not given its own number, from 1 to 100,000. Default: 16.
     pub fn slots(mut self, slots: usize) -> Self {
         self.slots = slots;
+        self
+    }
+
+    /// Sets how many jobs this worker runs at once in all its queues together, from 1 to 100,000. Each queue keeps its
+    /// own number of slots as a maximum. If jobs are due in several queues, the queues take turns, so none waits for
+    /// ever. Such a worker claims a job only when a slot is free for it, so with very short jobs it runs fewer of them
+    /// per second, and a handler of batches gets smaller batches unless it waits for more jobs. Default: no limit but
+    /// those of the queues.
+    pub fn slots_total(mut self, slots: usize) -> Self {
+        self.slots_total = Some(slots);
         self
     }
 
@@ -229,72 +251,5 @@ impl WorkerBuilder {
     pub fn program_version(mut self, version: impl Into<String>) -> Self {
         self.program_version = Some(version.into());
         self
-    }
-
-    /// Builds the worker. This checks the settings and the registered jobs as far as it is possible without the
-    /// database.
-    ///
-    /// # Errors
-    ///
-    /// [`WorkerError::Setting`] if a setting is out of bounds, and [`WorkerError::Registry`] if the registered jobs
-    /// cannot be run, for example because a handler takes a state that the worker was not given.
-    pub fn build(self) -> Result<Worker, WorkerError> {
-        let registry = self.registry.unwrap_or_else(Registry::linked);
-        let storage = self.storage;
-        registry.check(&self.layers.known(&self.states), |id| storage.provides(id), storage.name())?;
-        let invalid = |problem: String| Err(WorkerError::Setting(problem));
-        if self.lease < Duration::from_secs(1) {
-            return invalid(format!("a lease of {:?} is too short to keep; use at least 1s", self.lease));
-        }
-        if self.poll < Duration::from_millis(1) {
-            return invalid(format!("a poll interval of {:?} would never pause; use at least 1ms", self.poll));
-        }
-        if self.timeout.is_some_and(|timeout| timeout.is_zero()) {
-            return invalid("a timeout of 0 would end every attempt at once; use at least 1ms".to_owned());
-        }
-        if self.keep_history < Duration::from_secs(3600) {
-            return invalid(format!("a history of {:?} is too short to show; keep at least 1h", self.keep_history));
-        }
-        if self.max_crashes == 0 {
-            return invalid("max_crashes = 0 would discard every job; use at least 1".to_owned());
-        }
-        if let Some(environment) = &self.environment {
-            check_words("the worker's environment", environment).map_err(WorkerError::Setting)?;
-        }
-        if let Some(version) = &self.program_version {
-            check_words("the program's version", version).map_err(WorkerError::Setting)?;
-        }
-        let known: BTreeSet<&str> =
-            registry.queues().into_iter().chain(self.declared.iter().map(String::as_str)).collect();
-        let mut queues = BTreeMap::new();
-        let mut unknown = Vec::new();
-        for (queue, slots) in &self.queues {
-            if !known.contains(queue.as_str()) {
-                unknown.push(UnknownQueue::new(queue, &known));
-            }
-            queues.insert(queue.clone(), slots.unwrap_or(self.slots));
-        }
-        if queues.is_empty() {
-            queues = known.iter().map(|queue| ((*queue).to_owned(), self.slots)).collect();
-        }
-        if let Some((queue, _)) = queues.iter().find(|(_, slots)| **slots == 0 || **slots > 100_000) {
-            return invalid(format!("queue `{queue}`: a queue has from 1 to 100000 slots"));
-        }
-        let settings = Settings {
-            queues,
-            poll: self.poll,
-            grace: self.grace,
-            lease: self.lease,
-            timeout: self.timeout,
-            max_crashes: self.max_crashes,
-            retention: self.retention,
-            keep_history: self.keep_history,
-            environment: self.environment,
-            layers: self.layers,
-            program_version: self.program_version,
-            recorders: self.recorders.clone(),
-        };
-        let storage = Arc::new(Instrumented::new(storage, self.recorders));
-        Ok(Worker::new(storage, registry, self.states, settings, unknown))
     }
 }

@@ -118,11 +118,15 @@ impl Fetcher {
         let claim = self.next_claim();
         let wanted = &claim.wanted;
         if wanted.is_empty() {
+            if self.until_empty && self.shared.queues.len() == 0 {
+                // No queue fits a pattern.
+                return self.end_if_nothing_is_left(&claim).await;
+            }
             return self.wait_for_room().await;
         }
         let no_lease_held = self.shared.leases.count() == 0;
         let wake_on =
-            WakeOn { slot: wanted.len() < self.shared.queues.len(), last_end: self.until_empty && !no_lease_held };
+            WakeOn { slot: !self.shared.queues.are_all_in(&claim), last_end: self.until_empty && !no_lease_held };
         let claimed = match self.claim(&claim, !wake_on.slot).await {
             Ok(jobs) => jobs,
             Err(problem) => return self.fail(&problem).await,
@@ -134,8 +138,9 @@ impl Fetcher {
         }
         if std::mem::take(&mut self.hinted) && claimed == 0 {
             // A notification arrived, but the claim brought no job. Either another worker has claimed the job, or it is
-            // a straggler, which claims do not find. So a rescan is requested.
+            // a straggler, which claims do not find. So a rescan is requested. Or its queue is new.
             self.shared.rescan_requested.notify_one();
+            self.shared.discovery_requested.notify_one();
         }
         let busy_polling = self.busy_polling.after_claim(claimed > 0, Instant::now()) && !self.until_empty;
         if claimed > 0 {
@@ -173,6 +178,7 @@ impl Fetcher {
         };
         self.shared.routine_rescan_due.notify_one();
         let number = jobs.len();
+        self.shared.queues.note_claimed(claim, &jobs);
         if of_all && !self.until_empty {
             self.shared.nothing_waits.claimed(claim, number);
         }
@@ -226,17 +232,31 @@ impl Fetcher {
         stored.is_ok()
     }
 
-    /// Waits for a free slot, or until few prefetched jobs are left.
-    async fn wait_for_room(&self) {
+    /// Waits for a free slot, or until few prefetched jobs are left, or for a new queue.
+    async fn wait_for_room(&mut self) {
         let prefetched = self.shared.queues.any_prefetched();
+        let may_find_queues = self.shared.queues.have_patterns();
+        if may_find_queues && !self.idle && self.shared.leases.count() == 0 {
+            // No queue is known yet. A job that was enqueued before the flag was visible is found by a search.
+            self.idle = self.set_idle(true).await;
+            self.idle_since = Instant::now();
+            self.shared.discovery_requested.notify_one();
+        }
+        let mut hinted = false;
         let room = async {
             tokio::select! {
                 () = self.shared.queues.capacity_changed() => {}
+                () = self.shared.hint.notified(), if may_find_queues => {
+                    hinted = true;
+                    self.shared.discovery_requested.notify_one();
+                }
                 () = tokio::time::sleep(PREFETCHED_AT_MOST), if prefetched => {}
                 () = self.shared.phases.quiet().cancelled() => {}
             }
         };
         self.shared.health.ticking(room).await;
+        // A known queue may have it, too.
+        self.hinted |= hinted;
     }
 
     /// Releases all prefetched jobs of each queue in which one of them has waited this long. If a long job occupies the

@@ -41,6 +41,10 @@ impl Live {
         std::mem::replace(&mut now.overrides, new)
     }
 
+    pub(super) fn overrides(&self) -> Arc<Overrides> {
+        self.now.read().unwrap_or_else(PoisonError::into_inner).overrides.clone()
+    }
+
     /// The kinds that claims ask for.
     pub(crate) fn kinds(&self) -> Arc<[String]> {
         self.now.read().unwrap_or_else(PoisonError::into_inner).kinds.clone()

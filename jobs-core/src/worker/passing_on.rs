@@ -48,12 +48,13 @@ impl Shared {
         Ok((finished, refused.into_iter().map(release).collect(), number))
     }
 
-    /// What these finishes may claim. `None` if other jobs may wait, or if no permit is passed on.
+    /// What these finishes may claim. `None` if other jobs may wait, if no permit is passed on, or if the queues take
+    /// turns.
     fn next_for(&self, batch: &[Finish]) -> Option<Claim> {
         if !batch.iter().any(|one| one.flags.has_permit()) || self.queues.len() > MOST_QUEUES {
             return None;
         }
-        if self.phases.quiet().is_cancelled() {
+        if self.settings.slots_total.is_some() || self.phases.quiet().is_cancelled() {
             return None;
         }
         self.nothing_waits.is_true().then(|| self.next_claim()).filter(|next| !next.wanted.is_empty())

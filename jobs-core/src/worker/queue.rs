@@ -3,6 +3,8 @@
 //! An operator may change the number of slots at any time. A running job is never stopped. So more slots may be busy
 //! than there are now, and then no job starts until enough have ended.
 
+mod wanted;
+
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,13 +17,9 @@ use tokio::sync::Notify;
 use super::gathering::Gatherings;
 use super::paused_kinds::PausedKinds;
 use super::prefetch::Prefetch;
+use super::total_slots::TotalSlots;
 use crate::context::JobContext;
 use crate::job_id::JobId;
-use crate::storage::Wanted;
-
-/// A claim asks for at most this many prefetched jobs of a queue. It is half of the most that are prefetched, so that
-/// there are jobs to run while a claim is under way.
-const MOST_AT_ONCE: usize = 1000;
 
 /// One queue.
 pub(crate) struct Queue {
@@ -30,6 +28,10 @@ pub(crate) struct Queue {
     slots: AtomicUsize,
     /// How many slots are occupied.
     busy: AtomicUsize,
+    /// The limit of all queues together, if there is one.
+    total: Option<Arc<TotalSlots>>,
+    /// Whether a job was claimed since the last look. Only kept for queues that may be forgotten.
+    used: AtomicBool,
     /// Whether the queue is paused. Then nothing is prefetched.
     paused: AtomicBool,
     paused_kinds: Arc<PausedKinds>,
@@ -70,6 +72,9 @@ impl Drop for Slot {
     fn drop(&mut self) {
         // The slot is freed before the notification, so that the waiter finds it free.
         self.0.busy.fetch_sub(1, Ordering::AcqRel);
+        if let Some(total) = &self.0.total {
+            total.give_back();
+        }
         self.0.capacity_changed.notify_one();
     }
 }
@@ -84,6 +89,7 @@ impl Queue {
     pub(super) fn new(
         name: Arc<str>,
         slots: usize,
+        total: Option<Arc<TotalSlots>>,
         all_prefetched: Arc<AtomicUsize>,
         paused_kinds: Arc<PausedKinds>,
         capacity_changed: Arc<Notify>,
@@ -92,6 +98,8 @@ impl Queue {
             name,
             slots: AtomicUsize::new(slots),
             busy: AtomicUsize::new(0),
+            total,
+            used: AtomicBool::new(false),
             paused: AtomicBool::new(false),
             paused_kinds,
             all_prefetched,
@@ -144,6 +152,12 @@ impl Queue {
         [self.slots.load(Ordering::Acquire), self.busy.load(Ordering::Acquire), self.prefetched().len()]
     }
 
+    /// How many prefetched jobs have a slot of this queue. Others wait behind a batch.
+    pub(super) fn about_to_start(&self) -> usize {
+        let [slots, busy, held] = self.occupancy();
+        held.min(slots.saturating_sub(busy))
+    }
+
     pub(super) fn is_paused(&self, ctx: &JobContext) -> bool {
         self.paused.load(Ordering::Acquire) || self.paused_kinds.contain(ctx.kind())
     }
@@ -173,6 +187,17 @@ impl Queue {
         *prefetched = kept;
         self.all_prefetched.fetch_sub(taken.len(), Ordering::AcqRel);
         taken.into_iter().map(|job| job.ctx).collect()
+    }
+
+    /// Notes that a job was claimed, for [`take_used`](Self::take_used).
+    pub(super) fn note_used(&self) {
+        self.used.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a job was claimed since the last call, or is still here.
+    pub(super) fn take_used(&self) -> bool {
+        let used = self.used.swap(false, Ordering::Relaxed);
+        used || self.busy.load(Ordering::Acquire) > 0 || !self.prefetched().is_empty()
     }
 
     /// Changes the number of slots. Returns whether it was another number.
@@ -240,25 +265,12 @@ impl Queue {
         let slots = self.slots.load(Ordering::Acquire);
         let one_more = |busy: usize| (busy < slots).then_some(busy + 1);
         self.busy.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).ok()?;
+        if self.total.as_ref().is_some_and(|total| !total.take()) {
+            self.busy.fetch_sub(1, Ordering::AcqRel);
+            return None;
+        }
         let next = prefetched.pop_front()?;
         self.all_prefetched.fetch_sub(1, Ordering::AcqRel);
         Some((Slot(self.clone()), next.ctx))
-    }
-
-    pub(super) fn wanted(&self) -> Option<Wanted> {
-        let held = if self.all_prefetched.load(Ordering::Acquire) == 0 { 0 } else { self.prefetched().len() };
-        let slots = self.slots.load(Ordering::Acquire);
-        let free = slots.saturating_sub(self.busy.load(Ordering::Acquire));
-        let batch = self.batch.load(Ordering::Acquire);
-        let most = self.prefetch.most(slots).max(self.prefetch.most_for_batches(free, batch));
-        // The jobs that are prefetched now do not fit the batches that wait. Such jobs must not become too many.
-        let gathers = self.gatherings.room().min(batch.saturating_sub(held));
-        self.low.store(most / 2, Ordering::Relaxed);
-        if free == 0 && gathers == 0 && (most == 0 || held > most / 2) {
-            return None;
-        }
-        let prefetch = most.saturating_sub(held.saturating_sub(free)).max(gathers).min(MOST_AT_ONCE);
-        let to_start = free.saturating_sub(held);
-        (to_start + prefetch > 0).then(|| Wanted { queue: self.name.clone(), slots: to_start, prefetch })
     }
 }

@@ -1,6 +1,7 @@
 //! A worker, from its start to the end of its shutdown.
 
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use super::bounds::Bounds;
 use super::completer::Completer;
@@ -12,11 +13,12 @@ use super::stats::WorkerStats;
 use super::{fetcher, heartbeat};
 use crate::crash_point::crash_point;
 use crate::error::NoRuntime;
-use crate::maintenance::{self, settings_watcher};
+use crate::maintenance::{self, discoverer, settings_watcher};
 use crate::panics;
 use crate::registry::Registry;
 use crate::states::States;
-use crate::storage::Storage;
+use crate::storage::{Storage, Waiting};
+use crate::storage_error::StorageError;
 use crate::telemetry;
 use crate::unknown_queue::UnknownQueue;
 
@@ -58,7 +60,7 @@ impl Worker {
         self.shared.settings.environment.as_deref()
     }
 
-    /// The queues that the worker serves, sorted.
+    /// The queues and patterns of queues that the worker serves, sorted.
     pub fn queues(&self) -> impl Iterator<Item = &str> {
         self.shared.settings.queues.keys().map(String::as_str)
     }
@@ -100,6 +102,14 @@ impl Worker {
         let installation = shared.register(&info).await?;
         // Read before the first claim, so that it does not ask for paused kinds.
         settings_watcher::follow(&shared, shared.storage.overrides().await?);
+        // Before the first claim, whose rescan finds jobs that have waited for long.
+        match discoverer::find(&shared, Waiting::Available { within: Duration::MAX }).await {
+            // This storage has no patterns.
+            Err(problem @ StorageError::Config(_)) => return Err(problem.into()),
+            // The discoverer tries again.
+            Err(problem) => telemetry::refused("waiting_queues", &problem),
+            Ok(_) => {}
+        }
         for queue in &self.unknown_queues {
             telemetry::unknown_queue(queue, &shared.registry.kinds());
         }

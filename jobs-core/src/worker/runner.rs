@@ -20,14 +20,14 @@ const IN_A_ROW: usize = 16;
 
 /// Starts a runner for each free slot that has a prefetched job.
 pub(super) fn start(shared: &Arc<Shared>, reporter: &Reporter) {
-    for queue in shared.queues.iter() {
+    shared.queues.for_each_that_may_start(|queue| {
         while let Some((slot, ctx)) = queue.start() {
             let executor = Executor::new(shared.clone(), reporter.clone());
             // Taken here, because otherwise each free slot would begin with one job of the batch.
             let companions = batch::companions(shared, &slot, &ctx);
             shared.runners.spawn(run(executor, slot, ctx, companions));
         }
-    }
+    });
 }
 
 /// `companions` are the other jobs of a batch.

@@ -13,8 +13,10 @@ const LONGEST_NO_RESCUE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    /// For each queue, how many of its jobs run at the same time.
+    /// For each queue and each pattern of queues, how many jobs of a queue run at the same time.
     pub(crate) queues: BTreeMap<String, usize>,
+    /// How many jobs of all queues together run at the same time.
+    pub(crate) slots_total: Option<usize>,
     pub(crate) poll: Duration,
     pub(crate) grace: Duration,
     pub(crate) lease: Duration,
@@ -63,7 +65,8 @@ impl Settings {
     /// `default=16, mail=4`, for the log.
     pub(crate) fn queues_text(&self) -> String {
         let parts: Vec<String> = self.queues.iter().map(|(queue, slots)| format!("{queue}={slots}")).collect();
-        parts.join(", ")
+        let total = self.slots_total.map(|slots| format!("; at most {slots} in all")).unwrap_or_default();
+        parts.join(", ") + &total
     }
 }
 
@@ -74,6 +77,7 @@ mod tests {
     fn with_lease(lease: Duration) -> Settings {
         Settings {
             queues: BTreeMap::new(),
+            slots_total: None,
             poll: Settings::POLL,
             grace: Settings::GRACE,
             lease,

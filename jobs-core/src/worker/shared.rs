@@ -48,6 +48,8 @@ pub(crate) struct Shared {
     /// Held for reading from the start of a claim until its leases are known here.
     pub(crate) claiming: tokio::sync::RwLock<()>,
     pub(super) nothing_waits: NothingWaits,
+    /// A notification came for a queue that this worker may not know yet.
+    pub(crate) discovery_requested: Notify,
     /// A claim failed, or a lease seems to be lost. So there may be valid leases that this process does not know. The
     /// reconciler must search for them.
     pub(crate) needs_reconcile: AtomicBool,
@@ -96,13 +98,11 @@ fn reports(registry: &Registry) -> Reports {
 impl Shared {
     /// The state of a worker that has not started.
     pub(super) fn new(storage: Arc<dyn Storage>, registry: Registry, states: States, settings: Settings) -> Self {
-        let queues = Queues::new(&settings.queues);
-        for (queue, most) in registry.batches() {
-            queues.expect_batches(queue, most);
-        }
+        let live = Arc::new(Live::new(&registry, settings.retention));
+        let queues = Queues::new(&settings, live.clone(), registry.batches().collect());
         Self {
             queues,
-            live: Arc::new(Live::new(&registry, settings.retention)),
+            live,
             storage,
             usual_durations: UsualDurations::new(&registry),
             states: Arc::new(states),
@@ -111,6 +111,7 @@ impl Shared {
             leases: Leases::default(),
             claiming: tokio::sync::RwLock::default(),
             nothing_waits: NothingWaits::default(),
+            discovery_requested: Notify::new(),
             needs_reconcile: AtomicBool::new(false),
             no_connection: RateLimitedWarning::new("transact"),
             frozen: watch::Sender::new(false),
@@ -136,7 +137,8 @@ impl Shared {
     /// A claim for as many jobs as may run or be prefetched now.
     pub(super) fn next_claim(&self) -> Claim {
         let quarantined_at = self.settings.rescue_policy(false).quarantined_at();
-        Claim { quarantined_at, ..Claim::new(*self.id.borrow(), self.queues.wanted(), self.live.kinds()) }
+        let (wanted, most) = self.queues.wanted();
+        Claim { quarantined_at, most, ..Claim::new(*self.id.borrow(), wanted, self.live.kinds()) }
     }
 
     /// Adds claimed jobs to the leases that this process holds. Returns the jobs that may run.
@@ -203,6 +205,7 @@ impl Shared {
             queues: self.settings.queues.keys().cloned().collect(),
             version: self.settings.program_version.clone(),
             slots: self.settings.queues.clone().into_iter().collect(),
+            slots_total: self.settings.slots_total,
             kinds: self.registry.kinds(),
             schedules: self.registry.schedules(),
             discard_rules: self.registry.discard_rules().to_vec(),

@@ -12,13 +12,13 @@ use diesel_jobs_core::storage::{Claim, RescanReason, Rescanned, StorageResult};
 use super::levels::Levels;
 use super::levels::Plan;
 use super::many_queues::{AT_ONCE, NEXT_QUEUES, all_of};
-use super::queries::claim::{self, ClaimQuery, ClaimedRow};
+use super::queries::claim::{self, ClaimInTurnsQuery, ClaimQuery, ClaimedRow};
 use super::queries::claim_few::ClaimFewQuery;
 use super::queries::claim_quarantined::ClaimQuarantinedQuery;
 use super::queries::discover::{DiscoverQuery, DiscoverRow};
-use super::queries::live_queues::LiveQueuesQuery;
 use super::queries::next_due::{NextDueQuery, NextDueRow};
 use super::queries::rescan::{RescanQuery, RescanRow};
+use super::queries::waiting_queues::WaitingQueuesQuery;
 use super::refused::run_apart;
 use super::{PgStorage, run};
 use crate::meaning::row;
@@ -37,7 +37,14 @@ impl PgStorage {
         }
         let live = self.live_queues(claim).await?;
         let some = self.levels(claim.worker, |levels| levels.many.some_of(claim, live.as_ref()));
-        if some.wanted.is_empty() { Ok(Vec::new()) } else { self.claim_from(&some).await }
+        if some.wanted.is_empty() {
+            return Ok(Vec::new());
+        }
+        let jobs = self.claim_from(&some).await?;
+        if !jobs.is_empty() {
+            self.levels(claim.worker, |levels| levels.many.got_jobs(claim));
+        }
+        Ok(jobs)
     }
 
     pub(super) async fn claim_quarantined(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
@@ -84,7 +91,10 @@ impl PgStorage {
         let asked = Instant::now();
         let durable = self.outage.is_recent();
         let rows: Vec<ClaimedRow> = run_apart!(self, "claim", self.set_waiting_apart(claim, plan), conn => {
-            ClaimQuery::new(claim, plan).durable(durable).load(conn)
+            match ClaimInTurnsQuery::new(claim, plan) {
+                None => ClaimQuery::new(claim, plan).durable(durable).load(conn),
+                Some(in_turns) => in_turns.durable(durable).load(conn),
+            }
         })?;
         self.levels(claim.worker, |levels| levels.expects_few = rows.is_empty());
         Ok(self.record_claimed(rows, plan, claim, asked))
@@ -139,7 +149,7 @@ impl PgStorage {
         if !self.levels(claim.worker, |levels| levels.many.may_query(asked)) {
             return Ok(None);
         }
-        let live: Vec<String> = run!(self, "live_queues", conn => LiveQueuesQuery.load(conn))?;
+        let live: Vec<String> = run!(self, "waiting_queues", conn => WaitingQueuesQuery.load(conn))?;
         let now = Instant::now();
         self.levels(claim.worker, |levels| levels.many.note_query(self.stopwatch().since(asked), now));
         Ok(Some(live.into_iter().collect()))

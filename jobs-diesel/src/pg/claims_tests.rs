@@ -11,9 +11,10 @@ use diesel_jobs_core::{Finish, NewJob, Transition, WorkerId};
 use super::PgStorage;
 use super::lag::{LONGEST_LAG, Lag};
 use super::levels::{Plan, Scan};
-use super::queries::claim::ClaimQuery;
+use super::queries::claim::{ClaimInTurnsQuery, ClaimQuery};
 use super::queries::claim_few::ClaimFewQuery;
 use super::queries::discover::{DiscoverQuery, DiscoverRow};
+use super::queries::waiting_queues::WaitingQueuesQuery;
 use super::tests::{buffers, database, run};
 
 /// A claim that begins at its floors touches no more buffers than this.
@@ -388,5 +389,41 @@ async fn a_claim_from_many_queues_costs_what_the_queues_with_jobs_cost() {
         None,
         "nothing is left"
     );
+    world.end().await;
+}
+
+/// As a worker with patterns asks for them, about once a second.
+#[tokio::test]
+async fn waiting_queues_cost_a_few_entries_each_however_many_jobs_wait() {
+    let mut world = World::new(1, &["a"]).await;
+    world
+        .sql(
+            "insert into jobs.ready (kind, args, queue, priority)
+             select 'k', '{}', (array['a', 'b', 'c'])[1 + n % 3], n % 5 from generate_series(1, 100000) n",
+        )
+        .await;
+    let available = Waiting::Available { within: Duration::MAX };
+    assert_eq!(world.storage.waiting_queues(available).await.unwrap(), ["a", "b", "c"]);
+    for statistics in ["select 1", "vacuum analyze jobs.ready"] {
+        world.sql(statistics).await;
+        let touched = buffers(&mut world.conn, WaitingQueuesQuery).await;
+        assert!(touched <= FEW, "{touched} buffers after {statistics}");
+    }
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_claim_of_queues_in_turns_reads_no_more_queues_than_it_needs() {
+    let names: Vec<String> = (0..60).map(|queue| format!("q{queue:02}")).collect();
+    let mut world = World::new(10, &names.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    world
+        .sql("insert into jobs.ready (kind, args, queue) select 'k', '{}', 'q' || lpad((n % 60)::text, 2, '0') from generate_series(0, 5999) n")
+        .await;
+    world.sql("analyze jobs.ready").await;
+    let plan = world.storage.levels(world.claim.worker, |levels| levels.plan_from_floors(&world.claim));
+    let all = buffers(&mut world.conn, ClaimQuery::new(&world.claim, &plan)).await;
+    let claim = Claim { most: Some(2), ..world.claim.clone() };
+    let some = buffers(&mut world.conn, ClaimInTurnsQuery::new(&claim, &plan).unwrap()).await;
+    assert!(some * 10 < all, "{some} buffers for 2 jobs, {all} for 600");
     world.end().await;
 }

@@ -37,6 +37,8 @@ impl ManyQueues {
     }
 
     /// The queues that the next claim names, in rotation. If it is known which queues have jobs, only those are named.
+    /// The queues of a claim with a limit of all together are in rotation already; after a claim without jobs, the next
+    /// one begins with others nevertheless.
     pub(crate) fn some_of(&mut self, claim: &Claim, live: Option<&HashSet<String>>) -> Claim {
         let mut wanted: Vec<&Wanted> = all_of(claim, live).collect();
         if wanted.len() > AT_ONCE {
@@ -46,6 +48,13 @@ impl ManyQueues {
             self.next = first + AT_ONCE;
         }
         Claim { wanted: wanted.into_iter().cloned().collect(), ..claim.clone_without_wanted() }
+    }
+
+    /// A queue got a job. If the queues take turns, the next claim names them in their order.
+    pub(crate) fn got_jobs(&mut self, claim: &Claim) {
+        if claim.most.is_some() {
+            self.next = 0;
+        }
     }
 }
 
@@ -85,6 +94,20 @@ mod tests {
     fn only_queues_with_jobs_are_named() {
         let live = HashSet::from(["q007".to_owned(), "q900".to_owned()]);
         assert_eq!(names(&ManyQueues::default().some_of(&claim(100), Some(&live))), ["q007"]);
+    }
+
+    #[test]
+    fn queues_that_take_turns_keep_their_order_while_they_get_jobs() {
+        let (mut many, claim) = (ManyQueues::default(), Claim { most: Some(1), ..claim(AT_ONCE + 1) });
+        let live = claim.wanted.iter().map(|wanted| wanted.queue.to_string()).collect();
+        for _ in 0..2 {
+            assert_eq!(names(&many.some_of(&claim, Some(&live)))[0], "q000");
+            many.got_jobs(&claim);
+        }
+        many.some_of(&claim, Some(&live));
+        // No job of these queues could be claimed.
+        let last = format!("q{AT_ONCE:03}");
+        assert_eq!(names(&many.some_of(&claim, Some(&live)))[0], last);
     }
 
     #[test]

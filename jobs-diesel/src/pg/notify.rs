@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
+use diesel_jobs_core::storage::{fits, is_pattern};
 use futures_util::StreamExt;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -35,9 +36,27 @@ pub(crate) struct Wakes<'a> {
     pub(crate) admission: &'a Notify,
 }
 
+/// The queues whose notifications count.
+struct Served<'a> {
+    names: HashSet<&'a str>,
+    patterns: Vec<&'a str>,
+}
+
+impl<'a> Served<'a> {
+    fn new(queues: &'a [String]) -> Self {
+        let (patterns, names) = queues.iter().map(String::as_str).partition::<Vec<_>, _>(|name| is_pattern(name));
+        Self { names: names.into_iter().collect(), patterns }
+    }
+
+    /// The end of a freeze notifies the names of workers, patterns included. These fit, too.
+    fn contain(&self, queue: &str) -> bool {
+        self.names.contains(queue) || self.patterns.iter().any(|pattern| fits(pattern, queue))
+    }
+}
+
 /// Notifies `wakes` at each notification, until `stop`.
 pub(crate) async fn listen(storage: &PgStorage, queues: &[String], wakes: Wakes<'_>, stop: &CancellationToken) {
-    let served: HashSet<&str> = queues.iter().map(String::as_str).collect();
+    let served = Served::new(queues);
     let mut pause = FIRST_PAUSE;
     loop {
         tokio::select! {
@@ -67,7 +86,7 @@ pub(crate) async fn listen(storage: &PgStorage, queues: &[String], wakes: Wakes<
     }
 }
 
-async fn listen_once(storage: &PgStorage, served: &HashSet<&str>, wakes: Wakes<'_>) -> Result<End, Problem> {
+async fn listen_once(storage: &PgStorage, served: &Served<'_>, wakes: Wakes<'_>) -> Result<End, Problem> {
     let mut conn: AsyncPgConnection = storage.own_connector.connect_to_listen().await?;
     if tokio::time::timeout(storage.stopwatch().limit(STATEMENT_LIMIT), is_pooled(storage, &mut conn)).await?? {
         return Ok(End::Pooled);
@@ -80,7 +99,7 @@ async fn listen_once(storage: &PgStorage, served: &HashSet<&str>, wakes: Wakes<'
     while let Some(Ok(notification)) = notifications.next().await {
         if notification.payload.is_empty() {
             wakes.admission.notify_one();
-        } else if served.contains(notification.payload.as_str()) {
+        } else if served.contain(&notification.payload) {
             wakes.jobs.notify_one();
         }
     }

@@ -59,6 +59,7 @@ diesel::table! {
         idle -> Bool,
         version -> Nullable<Text>,
         slots -> Nullable<Json>,
+        slots_total -> Nullable<Integer>,
         kinds -> Nullable<Array<Text>>,
         schedules -> Nullable<Json>,
         asked -> Nullable<Text>,

@@ -31,6 +31,7 @@ use super::queries::overrides::{OverrideRow, OverridesQuery, overrides};
 use super::queries::progress::StoreProgressQuery;
 use super::queries::prune::PruneQuery;
 use super::queries::rescue::RescueQuery;
+use super::queries::waiting_queues::WaitingQueuesQuery;
 use super::queries::{admit, fold_history, full_limits, installation, leases, schedule, tick, worker};
 use super::refused::run_apart;
 use super::{PgStorage, load, migrate, native, notify, run, transact, unavailable};
@@ -234,6 +235,13 @@ impl Storage for PgStorage {
                 let stepped = self.step(None, limit).await?;
                 Ok(Maintained { rows: stepped.iter().count(), more: stepped.is_some(), ..Maintained::default() })
             }
+        }
+    }
+
+    async fn waiting_queues(&self, waiting: Waiting) -> StorageResult<Vec<String>> {
+        match waiting {
+            Waiting::Available { .. } => run!(self, "waiting_queues", conn => WaitingQueuesQuery.load(conn)),
+            Waiting::Held => run!(self, "waiting_queues", conn => admit::held_queues(conn)),
         }
     }
 

@@ -18,19 +18,19 @@ use tokio::net::{TcpListener, TcpStream};
 use super::PgStorage;
 use super::levels::{Plan, Scan};
 use super::native::sql;
-use super::queries::claim::ClaimQuery;
+use super::queries::claim::{ClaimInTurnsQuery, ClaimQuery};
 use super::queries::claim_few::ClaimFewQuery;
 use super::queries::complete::CompleteQuery;
 use super::queries::delete::DeleteQuery;
 use super::queries::discover::DiscoverQuery;
 use super::queries::finish::FinishQuery;
 use super::queries::finish_variants::FinishUnlockedQuery;
-use super::queries::live_queues::LiveQueuesQuery;
 use super::queries::next_due::NextDueQuery;
 use super::queries::prune::PruneQuery;
 use super::queries::rescan::RescanQuery;
 use super::queries::set_apart::SetWaitingApart;
 use super::queries::store_outputs::StoreOutputsQuery;
+use super::queries::waiting_queues::WaitingQueuesQuery;
 use crate::migrations::Migrator as _;
 use crate::stopwatch::Stopwatch;
 
@@ -115,6 +115,7 @@ async fn wrong_statistics_spoil_no_plan() {
     let (mut admin, name, storage) = database().await;
     let worker = WorkerId::generate();
     let claim = Claim::new(worker, vec![Wanted::new("q", 500)], ["k".to_owned()]);
+    let in_turns = Claim { most: Some(3), ..claim.clone() };
     let plan_of_all = storage.levels(worker, |levels| levels.plan_of_all(&claim, std::time::Instant::now()));
     let finishes = |transition: &Transition| {
         let finish = |id| Finish {
@@ -152,10 +153,11 @@ async fn wrong_statistics_spoil_no_plan() {
         for plan in [
             plan(&mut conn, "costs off", ClaimQuery::new(&claim, &plan_of_all)).await,
             plan(&mut conn, "costs off", ClaimFewQuery::new(&claim, &level).unwrap()).await,
+            plan(&mut conn, "costs off", ClaimInTurnsQuery::new(&in_turns, &plan_of_all).unwrap()).await,
             plan(&mut conn, "costs off", NextDueQuery::new(&claim, &plan_of_all, Duration::from_secs(3))).await,
             plan(&mut conn, "costs off", DiscoverQuery::new(&claim, &plan_of_all)).await,
             plan(&mut conn, "costs off", RescanQuery::new(&claim, &plan_of_all)).await,
-            plan(&mut conn, "costs off", LiveQueuesQuery).await,
+            plan(&mut conn, "costs off", WaitingQueuesQuery).await,
             plan(&mut conn, "costs off", CompleteQuery::new(&completed).unwrap()).await,
             plan(&mut conn, "costs off", DeleteQuery::new(&forgotten).unwrap()).await,
             plan(&mut conn, "costs off", FinishQuery::new(&snoozed)).await,
@@ -198,6 +200,7 @@ async fn nothing_is_compiled_where_the_settings_do_not_arrive() {
     // values.
     let queues = (0..8).map(|queue| Wanted::new(format!("q{queue}"), 500));
     let claim = Claim::new(worker, queues.collect(), ["k".to_owned()]);
+    let in_turns = Claim { most: Some(3), ..claim.clone() };
     let plan_of_all = storage.levels(worker, |levels| levels.plan_of_all(&claim, std::time::Instant::now()));
     let finish = |id| Finish {
         lease: Lease { job: JobId(id), number: 1, worker },
@@ -213,12 +216,16 @@ async fn nothing_is_compiled_where_the_settings_do_not_arrive() {
         for (statement, plan) in [
             ("claim", plan(&mut conn, "costs on", ClaimQuery::new(&claim, &plan_of_all)).await),
             (
+                "claim in turns",
+                plan(&mut conn, "costs on", ClaimInTurnsQuery::new(&in_turns, &plan_of_all).unwrap()).await,
+            ),
+            (
                 "next_due",
                 plan(&mut conn, "costs on", NextDueQuery::new(&claim, &plan_of_all, Duration::from_secs(3))).await,
             ),
             ("discover", plan(&mut conn, "costs on", DiscoverQuery::new(&claim, &plan_of_all)).await),
             ("rescan", plan(&mut conn, "costs on", RescanQuery::new(&claim, &plan_of_all)).await),
-            ("live_queues", plan(&mut conn, "costs on", LiveQueuesQuery).await),
+            ("waiting_queues", plan(&mut conn, "costs on", WaitingQueuesQuery).await),
             ("finish", plan(&mut conn, "costs on", FinishQuery::new(&snoozed)).await),
         ] {
             let cost = plan[0].split("..").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();

@@ -57,6 +57,7 @@ diesel::table! {
         heartbeat_at -> BigInt,
         version -> Nullable<Text>,
         slots -> Nullable<Text>,
+        slots_total -> Nullable<Integer>,
         kinds -> Nullable<Text>,
         schedules -> Nullable<Text>,
         asked -> Nullable<Text>,

@@ -21,7 +21,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::sqlite::queries::{
     admission_failure, admit, claim, expire, failures, finish, full_limits, heartbeat, history, installation, leases,
-    limits, next_due, on_discarded, overrides, progress, prune, rate, rescue, schedule, sweep, tick, worker,
+    limits, next_due, on_discarded, overrides, progress, prune, rate, rescue, schedule, sweep, tick, waiting_queues,
+    worker,
 };
 use crate::sqlite::shared_connection::SharedConnection;
 use crate::sqlite::{file_system, listen, load, migrate, operator, transact};
@@ -260,6 +261,10 @@ impl Storage for SqliteStorage {
     async fn tick(&self, schedule: &StoredSchedule, last_tick: DateTime<Utc>, jobs: &[NewJob]) -> StorageResult<bool> {
         let (schedule, jobs) = (schedule.clone(), jobs.to_vec());
         self.writer.write(move |conn| tick::tick(conn, &schedule, last_tick, &jobs)).await
+    }
+
+    async fn waiting_queues(&self, _: Waiting) -> StorageResult<Vec<String>> {
+        self.reader.read(waiting_queues::waiting_queues).await
     }
 
     // Every listener notices every commit, whether its worker is idle or not. So there is no idle flag to store.

@@ -92,7 +92,7 @@ impl<'c, C: TestConnection> Drain<'c, C> {
         self
     }
 
-    /// Runs only jobs in this queue. Several calls add queues.
+    /// Runs only jobs in this queue, or in the queues that fit a pattern such as `tenant-*`. Several calls add queues.
     pub fn queue(mut self, queue: impl Into<String>) -> Self {
         self.plan.queues.push(queue.into());
         self

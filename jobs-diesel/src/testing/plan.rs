@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use diesel_jobs_core::storage::fits;
 use diesel_jobs_core::{JobRecord, Layers, Registry, States, flags};
 
 /// What a drain was asked for.
@@ -25,7 +26,7 @@ impl Plan {
         if !self.kinds.is_empty() && !self.kinds.contains(&job.kind.as_str()) {
             return Some("its kind was not asked for".to_owned());
         }
-        if !self.queues.is_empty() && !self.queues.contains(&job.queue) {
+        if !self.queues.is_empty() && !self.queues.iter().any(|name| fits(name, &job.queue)) {
             return Some("its queue was not asked for".to_owned());
         }
         if !flags::are_known(job.flags) {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use diesel_jobs_core::history::{KindRate, Quantiles};
 use diesel_jobs_core::storage::{Pause, QueueOverview, queue_overview};
-use diesel_jobs_core::{KindStats, LeasedJob, WorkerRecord};
+use diesel_jobs_core::{KindStats, LeasedJob, QueueStats, WorkerRecord};
 
 use super::pane::Pane;
 use super::snapshot::Snapshot;
@@ -114,14 +114,14 @@ fn seconds(seconds: Option<f64>) -> String {
 
 fn queues(snapshot: &Snapshot) -> Vec<Row> {
     let Snapshot { stats, settings, workers, .. } = snapshot;
-    let known = queue_overview(stats.queues.clone(), settings.clone(), workers);
-    let mut queues: BTreeMap<String, QueueOverview> =
-        known.into_iter().map(|queue| (queue.name.clone(), queue)).collect();
+    let mut jobs: BTreeMap<&str, QueueStats> =
+        stats.queues.iter().map(|queue| (queue.queue.as_str(), queue.clone())).collect();
     // Those in which something was done, too.
     for rate in &snapshot.rates {
-        queues.entry(rate.queue.clone()).or_insert_with(|| QueueOverview::empty(&rate.queue));
+        jobs.entry(&rate.queue).or_insert_with(|| QueueStats::empty(&rate.queue));
     }
-    queues.into_values().map(|queue| self::queue(queue, snapshot)).collect()
+    let queues = queue_overview(jobs.into_values().collect(), settings.clone(), workers);
+    queues.into_iter().map(|queue| self::queue(queue, snapshot)).collect()
 }
 
 fn queue(queue: QueueOverview, snapshot: &Snapshot) -> Row {

@@ -27,11 +27,23 @@ fn bad_queues_are_explained() {
     refused(&["--queues", "mail=0"], &["--queues", "leave the queue out"]);
     refused(&["--queues", "mail=many"], &["whole number"]);
     refused(&["--queues", "mail,mail=3"], &["named twice"]);
+    refused(&["--queues", "mail,tenant-?=2"], &["`?` has no meaning", "only `*` stands for any characters"]);
+    refused(&["--queues", "[a-z]*"], &["`[` has no meaning", "`tenant-*`"]);
+    refused(&["--queues", "a*b*"], &["a pattern has one `*`"]);
+    refused(&["--queues", "*=0"], &["--queues", "leave the queue out"]);
+    for command in
+        [["list", "--queue", "tenant-*"], ["tail", "--queue", "tenant-*"], ["list", "--filter", "queue:tenant-*"]]
+    {
+        refused(&command, &["`tenant-*` is not a queue", "such as `tenant-1`"]);
+    }
 }
 
 #[test]
 fn bad_numbers_are_explained() {
     refused(&["--slots", "0"], &["--slots", "whole number from 1"]);
+    for slots in ["0", "100001", "many"] {
+        refused(&["--slots-total", slots], &["--slots-total", "whole number from 1 to 100000"]);
+    }
     refused(&["--max-crashes", "0"], &["--max-crashes", "from 1 to 65535"]);
     for limit in ["0", "-1", "abc", "1.5"] {
         refused(&["list", "--limit", limit], &["--limit", &format!("{limit:?} is not a whole number from 1")]);
@@ -56,6 +68,8 @@ fn bad_variables_are_named() {
     refused_variable("JOBS_LEASE", "1y", "unknown unit");
     refused_variable("JOBS_QUEUES", "mail=", "whole number");
     refused_variable("JOBS_SLOTS", "-1", "whole number");
+    refused_variable("JOBS_QUEUES", "tenant-?", "`tenant-*`");
+    refused_variable("JOBS_SLOTS_TOTAL", "0", "whole number from 1 to 100000");
     refused_variable("JOBS_CONNECTIONS", "none", "whole number");
     refused_variable("JOBS_MAX_CRASHES", "0", "whole number");
     refused_variable("JOBS_LOG_FORMAT", "xml", "pretty or json");

@@ -160,7 +160,7 @@ pub(crate) fn names() -> Vec<String> {
     names
 }
 
-/// Whether a kind, a queue or a tag may have this name.
+/// Whether a kind, a queue and a tag may have this name. No queue has a name with a `*`, which is for patterns.
 pub(crate) fn is_storable(name: &str) -> bool {
-    !name.is_empty() && name.len() <= LONGEST && !name.contains('\0')
+    !name.is_empty() && name.len() <= LONGEST && !name.contains(['\0', '*'])
 }

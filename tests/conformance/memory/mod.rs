@@ -123,6 +123,7 @@ impl Storage for Memory {
                 .map(|(_, job)| *job)
                 .collect();
             claimed.extend(taken);
+            claimed.truncate(claim.most.unwrap_or(usize::MAX));
         }
         claimed.sort_by_key(|job| due.iter().position(|one| one == job));
         Ok(claimed.into_iter().map(|job| tables.start(job, claim.worker)).collect())

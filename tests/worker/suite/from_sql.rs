@@ -120,6 +120,7 @@ async fn bad_arguments_are_refused_with_a_reason(db: Db) {
         ("'a', tags => array_fill('x'::text, array[33])", "32 tags"),
         ("repeat('k', 201)", "200 bytes"),
         ("'a', queue => repeat('q', 201)", "200 bytes"),
+        ("'a', queue => 'tenant-*'", "the queue tenant-* contains *"),
     ] {
         let refusal = refusal(&db, &format!("select jobs.enqueue({arguments})")).await;
         assert!(refusal.contains(reason), "{arguments}: {refusal}");

@@ -283,11 +283,12 @@ create unique index job_error_newest on jobs.job_error (id);
 -- Worker processes, what operators set and did, and how much work was done.
 
 -- Returns 1024 bits. For each of these queues one bit is set. Two queues may have the same bit. Then an enqueue may
--- send a notification although no idle worker serves its queue.
+-- send a notification although no idle worker serves its queue. A pattern of queues, such as 'tenant-*', sets all bits.
 create function jobs.queue_filter(queues text[]) returns bit(1024)
 language sql immutable parallel safe
 as $$
-    select coalesce(bit_or(set_bit(repeat('0', 1024)::bit(1024), hashtext(queue) & 1023, 1)), repeat('0', 1024)::bit(1024))
+    select coalesce(bit_or(case when strpos(queue, '*') > 0 then repeat('1', 1024)::bit(1024)
+                                else set_bit(repeat('0', 1024)::bit(1024), hashtext(queue) & 1023, 1) end), repeat('0', 1024)::bit(1024))
     from unnest(queues) as queue
 $$;
 
@@ -304,11 +305,12 @@ create table jobs.worker (
     heartbeat_at jobs.instant not null default now(),
     idle boolean not null default false,
     queue_filter bit(1024) not null generated always as (jobs.queue_filter(queues)) stored,
-    -- The version of the worker's program, its queues with their slots: {"mail": 16}, the kinds that it knows, and the schedules that it declares:
-    -- {"report": {"expression": "0 2 * * *", ..}}. An operator may ask a worker to claim nothing more (quiet), or to stop. It reads this with each
-    -- heartbeat.
+    -- The version of the worker's program, its queues with their slots: {"mail": 16}, the slots of all its queues together (null: no limit), the kinds
+    -- that it knows, and the schedules that it declares: {"report": {"expression": "0 2 * * *", ..}}. An operator may ask a worker to claim nothing
+    -- more (quiet), or to stop. It reads this with each heartbeat.
     version text,
     slots json,
+    slots_total integer,
     kinds text[],
     schedules json,
     asked text check (asked in ('quiet', 'stop')),
@@ -1617,6 +1619,10 @@ begin
     end if;
     if octet_length(enqueue.kind) > 200 or octet_length(enqueue.queue) > 200 then
         raise exception 'jobs.enqueue: kind and queue must not be longer than 200 bytes' using errcode = '22023';
+    end if;
+    if strpos(enqueue.queue, '*') > 0 then
+        raise exception 'jobs.enqueue: the queue % contains *, which stands for any characters where a worker names its queues', enqueue.queue
+            using errcode = '22023';
     end if;
     if (enqueue.max_attempts between 1 and 32767) is not true then
         raise exception 'jobs.enqueue: max_attempts of job % must be from 1 to 32767', enqueue.kind using errcode = '22023';

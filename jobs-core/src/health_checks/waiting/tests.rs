@@ -34,6 +34,7 @@ pub(in crate::health_checks) fn worker(queue: &str, kinds: Option<&[&str]>) -> W
         kinds: kinds.map(|kinds| kinds.iter().map(|kind| (*kind).to_owned()).collect()),
         schedules: BTreeMap::new(),
         slots: [(queue.to_owned(), 4)].into(),
+        slots_total: None,
         asked: None,
         asked_at: None,
         asked_by: None,
@@ -160,6 +161,17 @@ fn a_typing_error_in_the_name_of_an_unserved_queue_is_recognised() {
         repair("mial")
     );
     assert_eq!(repair("reports"), "start a worker that serves it: worker run --queues reports");
+}
+
+#[test]
+fn a_worker_or_a_program_with_a_pattern_serves_the_queues_that_fit() {
+    let jobs = || vec![later("tenant-7", "k"), later("tenants", "k")];
+    let by_pattern = of(jobs(), vec![worker("tenant-*", None)]);
+    let [one] = &findings(&by_pattern, None)[..] else { panic!("one finding") };
+    assert_eq!(one.check, "unserved_queue");
+    assert_eq!(one.repair, "start a worker that serves it: worker run --queues tenants", "a pattern is no queue");
+    assert!(checks(&of(jobs(), vec![worker("*", None)]), None).is_empty());
+    assert_eq!(checks(&of(jobs(), Vec::new()), Some(&program("tenant-*", "k"))), ["unserved_queue"]);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::super::{MOST_AHEAD, Surroundings};
 use super::Reason;
+use crate::lease::WorkerId;
 use crate::record::{JobRecord, WorkerRecord};
 
 /// From this many crashes on, a job runs alone. This is the default of workers; `--max-crashes` changes it.
@@ -20,11 +21,23 @@ pub(super) fn in_turn(
     }
     let known: Option<Vec<u32>> = serving.iter().map(|worker| worker.slots_of(&job.queue, slots)).collect();
     let slots: Option<u64> = known.map(|slots| slots.into_iter().map(u64::from).sum());
-    if let Some(slots) = slots.filter(|slots| around.running_count >= *slots) {
+    if let Some(slots) = in_all(serving, &around.busy).filter(|_| slots != Some(0)) {
+        reasons.push(Reason::WorkersBusy { slots, workers: serving.len() });
+    } else if let Some(slots) = slots.filter(|slots| around.running_count >= *slots) {
         reasons.push(Reason::SlotsBusy { slots, running: around.running.clone() });
     }
     if around.ahead > 0 {
         reasons.push(Reason::Behind { jobs: around.ahead.min(MOST_AHEAD), more: around.ahead > MOST_AHEAD });
     }
     reasons
+}
+
+/// How many slots these workers have in all their queues together, if all of them are taken.
+fn in_all(serving: &[&WorkerRecord], busy: &[(WorkerId, u64)]) -> Option<u64> {
+    let running = |worker: &WorkerRecord| busy.iter().find(|(id, _)| *id == worker.id).map_or(0, |(_, jobs)| *jobs);
+    let taken = |worker: &&WorkerRecord| {
+        let slots = u64::from(worker.slots_total?);
+        (running(worker) >= slots).then_some(slots)
+    };
+    serving.iter().map(taken).sum()
 }

@@ -98,6 +98,17 @@ pub(super) fn explain(id: JobId, queue: &str, kind: &str, reason: Reason) -> Exp
                 format!("wait, start another worker, or give it more slots: `worker queues slots {queue} N`"),
             )
         }
+        Reason::WorkersBusy { slots, workers } => (
+            match workers {
+                1 => format!(
+                    "the worker that serves queue `{queue}` runs {slots} jobs, as many as it may in all its queues"
+                ),
+                _ => format!(
+                    "the {workers} workers that serve queue `{queue}` run {slots} jobs, as many as they may in all their queues"
+                ),
+            },
+            "wait, start another worker, or start them with more slots: `--slots-total N`".to_owned(),
+        ),
         Reason::Behind { jobs, more } => {
             let more = if *more { "more than " } else { "" };
             let noun = if *jobs == 1 { "job comes" } else { "jobs come" };

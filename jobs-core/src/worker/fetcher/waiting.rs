@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::{CONTENTION_BACKOFF, FIRST_POLL, Fetcher, MOST_BACKOFF_STEPS, PREFETCHED_AT_MOST};
+use crate::maintenance::discoverer;
 use crate::recorder::Event;
 use crate::storage::{Claim, Operator, RescanReason, Rescanned, StorageResult, Waiting};
 use crate::worker::runner;
@@ -118,7 +119,7 @@ impl Fetcher {
     /// Makes the first of the jobs due that are scheduled for later.
     async fn skip_time(&mut self, operator: &dyn Operator) {
         let worker = *self.shared.id.borrow();
-        let queues: Vec<String> = self.shared.settings.queues.keys().cloned().collect();
+        let queues = self.shared.queues.names();
         match operator.skip_time(worker, &queues, &self.shared.live.kinds()).await {
             Ok(span) => {
                 let span = i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
@@ -131,9 +132,9 @@ impl Fetcher {
     /// Claims and polls found no job, but they do not find stragglers. So a rescan must confirm that no job is left.
     /// Another rescan of this worker may have found a straggler since the poll, and then this rescan does not find it.
     /// So another poll must confirm it.
-    async fn end_if_nothing_is_left(&mut self, wanted: &Claim) {
+    pub(super) async fn end_if_nothing_is_left(&mut self, wanted: &Claim) {
         let left = match self.shared.storage.rescan(wanted, RescanReason::Requested).await {
-            Ok(Rescanned::Nothing) => self.next_of_all(wanted).await.map(|due| due.is_some()),
+            Ok(Rescanned::Nothing) => self.is_left(wanted).await,
             Ok(Rescanned::Found) => Ok(true),
             Ok(Rescanned::Refused) => return self.back_off().await,
             Err(problem) => Err(problem),
@@ -146,6 +147,20 @@ impl Fetcher {
                 self.back_off().await;
             }
         }
+    }
+
+    /// Whether a job waits, also in a queue that has just been found.
+    async fn is_left(&self, wanted: &Claim) -> StorageResult<bool> {
+        for waiting in [Waiting::Held, Waiting::Available { within: Duration::MAX }] {
+            if discoverer::find(&self.shared, waiting).await? {
+                return Ok(true);
+            }
+        }
+        // The discoverer may have found a queue after the claim.
+        if self.shared.queues.wants_others_than(&wanted.wanted) {
+            return Ok(true);
+        }
+        self.next_of_all(wanted).await.map(|due| due.is_some())
     }
 
     /// The same as [`wait_for_reason`](Self::wait_for_reason) after a claim that found nothing. Meanwhile finishes may

@@ -18,10 +18,15 @@ impl Levels {
         at: Instant,
     ) {
         let Some(highest_floor) = self.highest_floor(clock).filter(|_| self.are_for(&claim.kinds)) else { return };
-        for (wanted, scans) in claim.wanted.iter().zip(&plan.of_queue) {
+        // Then it has perhaps not read the queues after the last one that got a job, and not all of that one.
+        let reached_most = claim.most.is_some_and(|most| jobs.len() >= most);
+        let last = claim.wanted.iter().rposition(|wanted| jobs.iter().any(|job| job.queue == wanted.queue.as_ref()));
+        for (place, (wanted, scans)) in claim.wanted.iter().zip(&plan.of_queue).enumerate() {
             let ours: Vec<&JobPosition<'_>> = jobs.iter().filter(|job| job.queue == wanted.queue.as_ref()).collect();
             let Some(lowest) = ours.iter().map(|job| job.priority).min() else {
-                self.emptied(&wanted.queue, &plan.scans[scans.clone()], highest_floor);
+                if !reached_most || last.is_some_and(|last| place < last) {
+                    self.emptied(&wanted.queue, &plan.scans[scans.clone()], highest_floor);
+                }
                 continue;
             };
             let levels = self.queues.entry(wanted.queue.to_string()).or_default();
@@ -32,7 +37,7 @@ impl Levels {
             // The claim continued with the next level only when a level was empty up to the claim's own time. If it
             // stopped because it had enough jobs, its last level is empty only up to the last job that it took there.
             // The same holds if it may have met a job that must not be prefetched.
-            let stopped_early = ours.len() >= wanted.slots;
+            let stopped_early = reached_most || ours.len() >= wanted.slots;
             for scan in &plan.scans[scans.clone()] {
                 let lowest_here = i32::from(lowest);
                 if scan.hi < lowest_here && stopped_early {

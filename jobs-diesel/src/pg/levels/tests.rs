@@ -131,6 +131,26 @@ fn a_queue_that_gave_nothing_beside_others_was_empty_unless_it_is_paused() {
 }
 
 #[test]
+fn a_claim_that_got_as_many_as_it_may_has_not_read_the_queues_after_the_last_one() {
+    let other = JobPosition { queue: "other", priority: 0, run_at: at(50) };
+    for (place, most, floor_after) in [(1, 1, -LAG), (0, 1, 100 - LAG), (1, 2, 100 - LAG)] {
+        let mut levels = discovered(&[0]);
+        let mut both = claim(1);
+        both.wanted.insert(1 - place, Wanted::new("other", 1));
+        both.most = Some(most);
+        let plan = levels.plan_from_floors(&both);
+        levels.claimed(&both, &plan, &[other], at(100), Instant::now());
+        assert_eq!(floor(&levels, 0), Some(at(floor_after)), "q is at place {place}, {most} in all");
+    }
+    // The queue that got the last job may have more of them.
+    let mut levels = discovered(&[5, 0]);
+    let few = Claim { most: Some(1), ..claim(3) };
+    let plan = levels.plan_from_floors(&few);
+    levels.claimed(&few, &plan, &[position(5, 1)], at(100), Instant::now());
+    assert_eq!((floor(&levels, 5), floor(&levels, 0)), (Some(at(1)), Some(at(-LAG))));
+}
+
+#[test]
 fn a_look_that_saw_nothing_due_moves_every_floor() {
     let mut levels = discovered(&[5, 0]);
     let (claim, plan) = (claim(1), levels.plan_from_floors(&claim(1)));

@@ -83,3 +83,15 @@ from jobs.held where queue = any($1) and kind = any($2)
     .await?;
     Ok(row.seconds.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default()))
 }
+
+#[derive(QueryableByName)]
+struct QueueRow {
+    #[diesel(sql_type = Text)]
+    queue: String,
+}
+
+/// The queues in which jobs are held. Reads all held jobs. Only workers that run until nothing is left ask for it.
+pub(crate) async fn held_queues(conn: &mut AsyncPgConnection) -> QueryResult<Vec<String>> {
+    let rows: Vec<QueueRow> = sql_query("select distinct queue from jobs.held").load(conn).await?;
+    Ok(rows.into_iter().map(|row| row.queue).collect())
+}

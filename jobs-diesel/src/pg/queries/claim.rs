@@ -57,6 +57,7 @@ pub(crate) struct ClaimQuery<'a> {
     into_running: IntoRunning,
     slots: Vec<i64>,
     totals: Vec<i64>,
+    most: Most,
     kinds: &'a [String],
     quarantined_at: i32,
     scans: Scans<'a>,
@@ -77,6 +78,7 @@ impl<'a> ClaimQuery<'a> {
             into_running,
             slots,
             totals,
+            most: Most(None),
             kinds: &claim.kinds,
             quarantined_at,
             scans,
@@ -121,12 +123,49 @@ impl QueryFragment<Pg> for ClaimQuery<'_> {
           and (" [self.durable => Bool] " or (select set_config('synchronous_commit', 'off', true)) is not null)
           and " {self.claim_limit} "
           and exists (select from jobs.worker w where w.id = " [self.worker.0 => SqlUuid] ")
-          and " NOT_PAUSED "
+          and " NOT_PAUSED {self.most} "
     ))
     " {self.into_running}
         )
     }
 }
+
+/// The limit of all queues together. The rows come in the order of the queues, and the server reads no more of them.
+struct Most(Option<i64>);
+
+impl QueryFragment<Pg> for Most {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        match &self.0 {
+            Some(most) => sql!(out, "\n        limit " [*most => BigInt]),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A claim with a limit of all queues together. It is a statement of its own, so that the text and the plan of the
+/// others do not depend on it.
+pub(crate) struct ClaimInTurnsQuery<'a>(ClaimQuery<'a>);
+
+impl<'a> ClaimInTurnsQuery<'a> {
+    /// `None` if the claim has no such limit.
+    pub(crate) fn new(claim: &'a Claim, plan: &Plan) -> Option<Self> {
+        let most = i64::try_from(claim.most?).unwrap_or(i64::MAX);
+        Some(Self(ClaimQuery { most: Most(Some(most)), ..ClaimQuery::new(claim, plan) }))
+    }
+
+    /// See [`ClaimQuery::durable`].
+    pub(crate) fn durable(self, durable: bool) -> Self {
+        Self(self.0.durable(durable))
+    }
+}
+
+impl QueryFragment<Pg> for ClaimInTurnsQuery<'_> {
+    fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        self.0.walk_ast(out)
+    }
+}
+
+native_query!(ClaimInTurnsQuery<'a> -> Row);
 
 /// The part of each claim after its `delete from jobs.ready`.
 pub(super) struct IntoRunning(pub(super) WorkerId);

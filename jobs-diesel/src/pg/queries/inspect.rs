@@ -215,7 +215,7 @@ type WorkerRow = (
     DateTime<Utc>,
     bool,
     Option<String>,
-    Option<RawJson>,
+    (Option<RawJson>, Option<i32>),
     AskedRow,
     (Option<Vec<String>>, Option<RawJson>),
 );
@@ -231,7 +231,7 @@ pub(crate) async fn workers(conn: &mut AsyncPgConnection) -> QueryResult<Vec<Wor
             worker::heartbeat_at,
             sql::<Bool>("heartbeat_at >= now() - lease"),
             worker::version,
-            worker::slots,
+            (worker::slots, worker::slots_total),
             (worker::asked, worker::asked_at, worker::asked_by, worker::draining_at),
             (worker::kinds, worker::schedules),
         ))
@@ -250,7 +250,7 @@ pub(crate) async fn workers(conn: &mut AsyncPgConnection) -> QueryResult<Vec<Wor
                 heartbeat_at,
                 alive,
                 version,
-                slots,
+                (slots, slots_total),
                 (asked, at, by, draining_at),
                 (kinds, schedules),
             )| {
@@ -264,6 +264,7 @@ pub(crate) async fn workers(conn: &mut AsyncPgConnection) -> QueryResult<Vec<Wor
                     alive,
                     version,
                     slots: slots.and_then(|RawJson(text)| serde_json::from_slice(&text).ok()).unwrap_or_default(),
+                    slots_total: slots_total.map(i32::unsigned_abs),
                     kinds,
                     schedules: schedules
                         .and_then(|RawJson(text)| serde_json::from_slice(&text).ok())

@@ -15,7 +15,7 @@ use diesel_jobs_core::{Failure, FailureKind, Finish, JobId, Keep, Lease, NewJob,
 use super::audited::Actor;
 use super::cancel_many::CancelManyQuery;
 use super::cancelled::CancelledQuery;
-use super::claim::{ClaimQuery, ClaimedRow};
+use super::claim::{ClaimInTurnsQuery, ClaimQuery, ClaimedRow};
 use super::claim_few::ClaimFewQuery;
 use super::claim_quarantined::ClaimQuarantinedQuery;
 use super::complete::{CompleteQuery, CompletedQuery};
@@ -27,7 +27,6 @@ use super::enqueue_alike::EnqueueAlikeQuery;
 use super::enqueue_many::EnqueueManyQuery;
 use super::finish::FinishQuery;
 use super::finish_variants::{DiscardUnlockedQuery, FinishUnlockedQuery, RecordUnlockedQuery};
-use super::live_queues::LiveQueuesQuery;
 use super::next_due::{NextDueQuery, NextDueRow};
 use super::operate::{CancelQuery, RetryQuery};
 use super::prune::PruneQuery;
@@ -36,6 +35,7 @@ use super::rescue::RescueQuery;
 use super::set_apart::{SetFinishedApart, SetQuarantinedApart, SetRunningApart, SetWaitingApart};
 use super::store_outputs::StoreOutputsQuery;
 use super::thaw::ThawQuery;
+use super::waiting_queues::WaitingQueuesQuery;
 use crate::pg::levels::{Plan, Scan};
 
 const ACTOR: Actor<'static> = Actor { name: "ann", is_audited: true };
@@ -76,11 +76,13 @@ fn text(query: &impl QueryFragment<Pg>) -> String {
 fn the_native_statements_are_the_reviewed_ones() {
     let (claim, plan, finish, job) = (claim(), plan(), finish(1), NewJob::raw("k", "{}"));
     insta::assert_snapshot!("claim", text(&ClaimQuery::new(&claim, &plan)));
+    let in_turns = Claim { most: Some(2), ..claim.clone() };
+    insta::assert_snapshot!("claim_in_turns", text(&ClaimInTurnsQuery::new(&in_turns, &plan).unwrap()));
     insta::assert_snapshot!("claim_few", text(&ClaimFewQuery::new(&claim, &plan_for_few()).unwrap()));
     insta::assert_snapshot!("claim_quarantined", text(&ClaimQuarantinedQuery::new(&claim)));
     insta::assert_snapshot!("next_due", text(&NextDueQuery::new(&claim, &plan, Duration::from_secs(3))));
     insta::assert_snapshot!("discover", text(&DiscoverQuery::new(&claim, &plan)));
-    insta::assert_snapshot!("live_queues", text(&LiveQueuesQuery));
+    insta::assert_snapshot!("waiting_queues", text(&WaitingQueuesQuery));
     insta::assert_snapshot!("rescan", text(&RescanQuery::new(&claim, &plan)));
     insta::assert_snapshot!("finish", text(&FinishQuery::new(&finish)));
     insta::assert_snapshot!("finish_unlocked", text(&FinishUnlockedQuery(FinishQuery::new(&finish))));

@@ -6,12 +6,13 @@ use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use diesel::result::Error;
 use diesel::sql_query;
-use diesel::sql_types::{Array, BigInt, Integer, Json, Nullable, SmallInt, Text, Timestamptz};
+use diesel::sql_types::{Array, BigInt, Integer, Json, Nullable, SmallInt, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::storage::{
     HeldBy, MOST_AHEAD, MOST_SHOWN, MOST_TENANTS, RowLock, RunningJob, Surroundings, Tokens,
 };
-use diesel_jobs_core::{Freeze, JobId, Rules};
+use diesel_jobs_core::{Freeze, JobId, Rules, WorkerId};
+use uuid::Uuid;
 
 use super::{sequence, why_several};
 use crate::pg::native::RawJson;
@@ -107,6 +108,17 @@ struct Number {
 
 const RUNNING: &str = "
 select id, kind, queue, attempt, claimed_at, count(*) over () as number from jobs.running where queue = $1 order by claimed_at, id limit $2";
+
+/// In the order of the workers, so that two calls return the same.
+const BUSY: &str = "select worker, count(*) as number from jobs.running group by worker order by worker";
+
+#[derive(QueryableByName)]
+struct BusyRow {
+    #[diesel(sql_type = SqlUuid)]
+    worker: Uuid,
+    #[diesel(sql_type = BigInt)]
+    number: i64,
+}
 
 #[derive(QueryableByName)]
 struct RunningRow {
@@ -242,6 +254,8 @@ pub(crate) async fn surroundings(conn: &mut AsyncPgConnection, id: JobId) -> Que
             sql_query(RUNNING).bind::<Text, _>(queue).bind::<BigInt, _>(shown).load(conn).await?;
         around.running_count = running.iter().map(|row| row.number.unsigned_abs()).max().unwrap_or_default();
         around.running = running.into_iter().map(RunningRow::into_job).collect();
+        let busy: Vec<BusyRow> = sql_query(BUSY).load(conn).await?;
+        around.busy = busy.into_iter().map(|row| (WorkerId(row.worker), row.number.unsigned_abs())).collect();
     }
     Ok(around)
 }

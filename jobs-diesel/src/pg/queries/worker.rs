@@ -32,6 +32,7 @@ pub(crate) async fn register(conn: &mut AsyncPgConnection, info: &WorkerInfo) ->
         worker::lease.eq(interval(info.lease.min(LONGEST_LEASE))),
         worker::version.eq(info.version.as_ref().map(|version| version.replace('\0', ""))),
         worker::slots.eq(RawJson(serde_json::to_vec(&slots).unwrap_or_else(|_| b"{}".to_vec()))),
+        worker::slots_total.eq(info.slots_total.map(|slots| i32::try_from(slots).unwrap_or(i32::MAX))),
     );
     insert_into(worker::table)
         .values(row)

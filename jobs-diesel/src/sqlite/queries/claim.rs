@@ -31,10 +31,14 @@ pub(crate) fn claim(conn: &mut SqliteConnection, claim: &Claim) -> QueryResult<V
     }
     let kinds = serde_json::Value::from(&*claim.kinds).to_string();
     for Wanted { queue, slots, prefetch } in &claim.wanted {
+        let left = claim.most.map_or(usize::MAX, |most| most.saturating_sub(claimed.len()));
+        if left == 0 {
+            break;
+        }
         if levels::is_paused(conn, queue)? {
             continue;
         }
-        let (mut slots, mut prefetch) = (*slots, *prefetch);
+        let (mut slots, mut prefetch) = (left.min(*slots), left.saturating_sub(*slots).min(*prefetch));
         levels::walk(conn, queue, |conn, priority| {
             let level = ClaimLevelQuery {
                 worker: Worker(claim.worker),

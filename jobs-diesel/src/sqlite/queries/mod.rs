@@ -68,5 +68,6 @@ pub(super) mod store_output;
 pub(crate) mod sweep;
 pub(super) mod tick;
 pub(super) mod unique;
+pub(super) mod waiting_queues;
 pub(super) mod why;
 pub(super) mod worker;

@@ -9,6 +9,7 @@ use diesel_jobs_core::{COUNTED_DEPTH, CountedTo, HeldCounts, JobId, LeasedJob, L
 
 use crate::sqlite::literal::{AVAILABLE, RUNNING};
 use crate::sqlite::queries::levels;
+use crate::sqlite::queries::waiting_queues::waiting_queues;
 use crate::sqlite::schema::jobs_job;
 use crate::sqlite::time::{FAR, NOW, Now};
 use crate::sqlite::types::{Instant, Worker, count};
@@ -17,22 +18,6 @@ use crate::sqlite::types::{Instant, Worker, count};
 pub(crate) fn are_at_most(conn: &mut SqliteConnection, most: i64) -> QueryResult<bool> {
     let some = jobs_job::table.select(jobs_job::id).offset(most).limit(1);
     Ok(some.first::<i64>(conn).optional()?.is_none())
-}
-
-/// The queues in which jobs wait. It reads one index entry per queue.
-fn queues(conn: &mut SqliteConnection) -> QueryResult<Vec<String>> {
-    let mut queues: Vec<String> = Vec::new();
-    loop {
-        let waiting = jobs_job::table.filter(jobs_job::state.eq(AVAILABLE)).order(jobs_job::queue);
-        let next: Option<String> = match queues.last() {
-            None => waiting.select(jobs_job::queue).first(conn).optional()?,
-            Some(last) => waiting.filter(jobs_job::queue.gt(last)).select(jobs_job::queue).first(conn).optional()?,
-        };
-        match next {
-            Some(queue) => queues.push(queue),
-            None => return Ok(queues),
-        }
-    }
 }
 
 #[derive(QueryableByName)]
@@ -66,7 +51,7 @@ const LEAST: i64 = 100;
 
 pub(crate) fn queue_depths(conn: &mut SqliteConnection, long: &LongQueues) -> QueryResult<Vec<QueueCount>> {
     let now: i64 = diesel::select(Now).get_result(conn)?;
-    let queues = queues(conn)?;
+    let queues = waiting_queues(conn)?;
     let number = i64::try_from(queues.len()).unwrap_or(i64::MAX).max(1);
     // Due and later jobs are counted separately, so the sum is twice as large.
     let most = (5 * COUNTED_DEPTH / number).clamp(LEAST, COUNTED_DEPTH);
@@ -109,7 +94,7 @@ pub(crate) fn held_by_queue(conn: &mut SqliteConnection) -> QueryResult<HeldCoun
     // One row more than is counted, which shows that there are more.
     let mut left = COUNTED_DEPTH + 1;
     let mut held = HeldCounts::default();
-    for queue in queues(conn)? {
+    for queue in waiting_queues(conn)? {
         let (mut due, mut later) = (0, 0);
         levels::walk(conn, &queue, |conn, priority| {
             let of_level: Held = diesel::sql_query(format!(

@@ -11,7 +11,7 @@ use crate::sqlite::literal::{AVAILABLE, RUNNING};
 use crate::sqlite::queries::{installation, levels, limits, sequence};
 use crate::sqlite::schema::jobs_job;
 use crate::sqlite::time::Now;
-use crate::sqlite::types::{Instant, State, count};
+use crate::sqlite::types::{Instant, State, Worker, count};
 
 pub(crate) fn surroundings(conn: &mut SqliteConnection, id: JobId) -> QueryResult<Surroundings> {
     let now: Instant = diesel::select(Now).get_result(conn)?;
@@ -59,6 +59,12 @@ pub(crate) fn surroundings(conn: &mut SqliteConnection, id: JobId) -> QueryResul
             claimed_at: claimed_at.unwrap_or(now).0,
         })
         .collect();
+    let busy: Vec<(Option<Worker>, i64)> = jobs_job::table
+        .filter(jobs_job::state.eq(RUNNING))
+        .group_by(jobs_job::worker)
+        .select((jobs_job::worker, count_star()))
+        .load(conn)?;
+    around.busy = busy.into_iter().filter_map(|(worker, jobs)| Some((worker?.0, jobs.unsigned_abs()))).collect();
     Ok(around)
 }
 

@@ -26,6 +26,7 @@ pub(crate) fn register(conn: &mut SqliteConnection, worker: &WorkerInfo) -> Quer
             jobs_worker::lease_micros.eq(micros(worker.lease)),
             jobs_worker::version.eq(&worker.version),
             jobs_worker::slots.eq(serde_json::to_string(&slots).unwrap_or_else(|_| "{}".to_owned())),
+            jobs_worker::slots_total.eq(worker.slots_total.map(|slots| i32::try_from(slots).unwrap_or(i32::MAX))),
         ))
         .execute(conn)
         .map(drop)
@@ -47,8 +48,9 @@ pub(crate) fn number(conn: &mut SqliteConnection) -> QueryResult<i64> {
 }
 
 type AskedRow = (Option<String>, Option<Instant>, Option<String>, Option<Instant>);
+type SlotsRow = (Option<String>, Option<i32>);
 type KnownRow = (Option<Names>, Option<String>);
-type Row = (Worker, String, i32, Names, Instant, Instant, bool, Option<String>, Option<String>, AskedRow, KnownRow);
+type Row = (Worker, String, i32, Names, Instant, Instant, bool, Option<String>, SlotsRow, AskedRow, KnownRow);
 
 /// All registered workers, oldest first.
 pub(crate) fn list(conn: &mut SqliteConnection) -> QueryResult<Vec<WorkerRecord>> {
@@ -63,7 +65,7 @@ pub(crate) fn list(conn: &mut SqliteConnection) -> QueryResult<Vec<WorkerRecord>
             jobs_worker::heartbeat_at,
             (jobs_worker::heartbeat_at + jobs_worker::lease_micros).ge(Now),
             jobs_worker::version,
-            jobs_worker::slots,
+            (jobs_worker::slots, jobs_worker::slots_total),
             (jobs_worker::asked, jobs_worker::asked_at, jobs_worker::asked_by, jobs_worker::draining_at),
             (jobs_worker::kinds, jobs_worker::schedules),
         ))
@@ -80,7 +82,7 @@ pub(crate) fn list(conn: &mut SqliteConnection) -> QueryResult<Vec<WorkerRecord>
                 heartbeat_at,
                 alive,
                 version,
-                slots,
+                (slots, slots_total),
                 (asked, at, by, draining_at),
                 (kinds, schedules),
             )| {
@@ -94,6 +96,7 @@ pub(crate) fn list(conn: &mut SqliteConnection) -> QueryResult<Vec<WorkerRecord>
                     alive,
                     version,
                     slots: slots.and_then(|slots| serde_json::from_str(&slots).ok()).unwrap_or_default(),
+                    slots_total: slots_total.map(i32::unsigned_abs),
                     kinds: kinds.map(|kinds| kinds.0),
                     schedules: schedules.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default(),
                     // The check in the schema allows only words that can be parsed.

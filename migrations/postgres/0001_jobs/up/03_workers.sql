@@ -1,11 +1,12 @@
 -- Worker processes, what operators set and did, and how much work was done.
 
 -- Returns 1024 bits. For each of these queues one bit is set. Two queues may have the same bit. Then an enqueue may
--- send a notification although no idle worker serves its queue.
+-- send a notification although no idle worker serves its queue. A pattern of queues, such as 'tenant-*', sets all bits.
 create function jobs.queue_filter(queues text[]) returns bit(1024)
 language sql immutable parallel safe
 as $$
-    select coalesce(bit_or(set_bit(repeat('0', 1024)::bit(1024), hashtext(queue) & 1023, 1)), repeat('0', 1024)::bit(1024))
+    select coalesce(bit_or(case when strpos(queue, '*') > 0 then repeat('1', 1024)::bit(1024)
+                                else set_bit(repeat('0', 1024)::bit(1024), hashtext(queue) & 1023, 1) end), repeat('0', 1024)::bit(1024))
     from unnest(queues) as queue
 $$;
 
@@ -22,11 +23,12 @@ create table jobs.worker (
     heartbeat_at jobs.instant not null default now(),
     idle boolean not null default false,
     queue_filter bit(1024) not null generated always as (jobs.queue_filter(queues)) stored,
-    -- The version of the worker's program, its queues with their slots: {"mail": 16}, the kinds that it knows, and the schedules that it declares:
-    -- {"report": {"expression": "0 2 * * *", ..}}. An operator may ask a worker to claim nothing more (quiet), or to stop. It reads this with each
-    -- heartbeat.
+    -- The version of the worker's program, its queues with their slots: {"mail": 16}, the slots of all its queues together (null: no limit), the kinds
+    -- that it knows, and the schedules that it declares: {"report": {"expression": "0 2 * * *", ..}}. An operator may ask a worker to claim nothing
+    -- more (quiet), or to stop. It reads this with each heartbeat.
     version text,
     slots json,
+    slots_total integer,
     kinds text[],
     schedules json,
     asked text check (asked in ('quiet', 'stop')),

@@ -153,6 +153,10 @@ begin
     if octet_length(enqueue.kind) > 200 or octet_length(enqueue.queue) > 200 then
         raise exception 'jobs.enqueue: kind and queue must not be longer than 200 bytes' using errcode = '22023';
     end if;
+    if strpos(enqueue.queue, '*') > 0 then
+        raise exception 'jobs.enqueue: the queue % contains *, which stands for any characters where a worker names its queues', enqueue.queue
+            using errcode = '22023';
+    end if;
     if (enqueue.max_attempts between 1 and 32767) is not true then
         raise exception 'jobs.enqueue: max_attempts of job % must be from 1 to 32767', enqueue.kind using errcode = '22023';
     end if;

@@ -19,7 +19,8 @@ create table jobs_job (
     id integer primary key autoincrement,
     state text not null default 'available' check (state in ('available', 'running', 'completed', 'cancelled', 'discarded')),
     kind text not null check (kind <> ''),
-    queue text not null default 'default' check (queue <> ''),
+    -- A worker serves patterns of queues, in which `*` stands for any characters.
+    queue text not null default 'default' check (queue <> '' and instr(queue, '*') = 0),
     priority integer not null default 0 check (priority between -32768 and 32767),
     attempt integer not null default 0,
     max_attempts integer not null default 25 check (max_attempts > 0),
@@ -115,11 +116,12 @@ create table jobs_worker (
     lease_micros integer not null,
     started_at integer not null default (cast(round(unixepoch('subsec') * 1000) as integer) * 1000),
     heartbeat_at integer not null default (cast(round(unixepoch('subsec') * 1000) as integer) * 1000),
-    -- The version of the worker's program, its queues with their slots: {"mail": 16}, the kinds that it knows, and the schedules that it declares:
-    -- {"report": {"expression": "0 2 * * *", ..}}. An operator may ask a worker to claim nothing more (quiet), or to stop. It reads this with each
-    -- heartbeat.
+    -- The version of the worker's program, its queues with their slots: {"mail": 16}, the slots of all its queues together (null: no limit), the kinds
+    -- that it knows, and the schedules that it declares: {"report": {"expression": "0 2 * * *", ..}}. An operator may ask a worker to claim nothing
+    -- more (quiet), or to stop. It reads this with each heartbeat.
     version text,
     slots text,
+    slots_total integer,
     kinds text,
     schedules text,
     asked text check (asked in ('quiet', 'stop')),

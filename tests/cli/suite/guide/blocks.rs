@@ -84,6 +84,7 @@ fn is_known(page: &str, line: &str) {
         assert!(others.iter().any(|other| command.starts_with(other)), "{page}: {line}");
         return;
     };
-    let help = worker("fixture-worker").args(args.split_whitespace().chain(["--help"])).run();
+    let args = args.split_whitespace().map(|word| word.trim_matches('\''));
+    let help = worker("fixture-worker").args(args.chain(["--help"])).run();
     assert_eq!(help.code, 0, "{page}: {line}: {help:?}");
 }

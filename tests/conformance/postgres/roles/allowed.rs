@@ -6,7 +6,7 @@ use diesel_jobs_core::EventsSince;
 use diesel_jobs_core::history::{Fold, HistoryBatch, HistoryRow, WorkCounts, WorkFilter};
 use diesel_jobs_core::storage::{
     Action, Asked, Claim, JobFilter, NewSchedule, RescanReason, RescuePolicy, RetentionSetting, STEP, ScheduledJob,
-    StoredSchedules, Transacted, WorkerInfo,
+    StoredSchedules, Transacted, Waiting, WorkerInfo,
 };
 use diesel_jobs_core::{
     CatchUp, ClaimedJob, DiscardRule, Finish, JobState, Keep, NewJob, Output, Traceparent, Transition, WorkerId,
@@ -111,6 +111,9 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     let mut heartbeat = step!("open_heartbeat", storage.open_heartbeat(id));
     assert!(step!("heartbeat", heartbeat.beat(false)).is_some());
     step!("set_idle", storage.set_idle(id, true));
+    for waiting in [ANY_TIME, Waiting::Held] {
+        step!("waiting_queues", storage.waiting_queues(waiting));
+    }
     step!("workers", operator.workers());
     step!("overrides", storage.overrides());
     step!("pause_queue", operator.pause_queue("elsewhere", "ada", None));

@@ -1,6 +1,7 @@
-//! `live_queues`: the queues in which any job waits. It reads one index entry per queue. A worker that serves a
-//! thousand queues runs this first: each queue in a claim costs some microseconds, and most of these queues are empty.
-//! It locks no rows.
+//! `waiting_queues`: the queues in which any job waits. It reads one index entry per queue, and locks no rows.
+//!
+//! A worker that serves patterns of queues runs it about once a second. A worker that serves a hundred queues runs it
+//! before each claim: each queue in a claim costs some microseconds, and most of these queues are empty.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -9,9 +10,9 @@ use diesel::sql_types::Text;
 
 use crate::pg::native::{native_query, sql};
 
-pub(crate) struct LiveQueuesQuery;
+pub(crate) struct WaitingQueuesQuery;
 
-impl QueryFragment<Pg> for LiveQueuesQuery {
+impl QueryFragment<Pg> for WaitingQueuesQuery {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         sql!(
             out,
@@ -25,4 +26,4 @@ select queue from live where queue is not null"
     }
 }
 
-native_query!(LiveQueuesQuery -> Text);
+native_query!(WaitingQueuesQuery -> Text);
