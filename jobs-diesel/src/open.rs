@@ -1,5 +1,7 @@
 //! Opens the database of a URL.
 
+use std::path::PathBuf;
+
 use diesel_jobs_core::NoRuntime;
 use diesel_jobs_core::storage::StorageResult;
 
@@ -13,6 +15,15 @@ impl Database {
     /// operation fails. On SQLite, `handlers` has no effect, and the file is opened at once.
     pub async fn open(url: &str, handlers: usize) -> StorageResult<Self> {
         Self::open_with(url, handlers, Stopwatch::Runs).await
+    }
+
+    /// The SQLite file of a URL, if it does not exist, so that [`open`](Self::open) would create it.
+    pub fn missing_file(url: &str) -> Option<PathBuf> {
+        match Backend::of(url) {
+            #[cfg(feature = "sqlite")]
+            Ok(Backend::Sqlite) => crate::sqlite::missing_file(url),
+            _ => None,
+        }
     }
 
     /// For tests. See [`Stopwatch`].

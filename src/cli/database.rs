@@ -3,13 +3,31 @@
 use diesel_jobs_storage::Database;
 
 use super::exit::{CliError, Exit};
+use super::output::printable;
 
 /// Commands for people run no handlers. One connection for the storage itself is enough.
 pub(super) const NO_HANDLERS: usize = 1;
 
-/// Opens the database without connecting. An unreachable server makes the first statement fail.
+/// Opens the database without connecting. An unreachable server makes the first statement fail, and a SQLite file that
+/// does not exist fails here: SQLite would create it, and a misspelt path would look like a database without jobs.
 pub(super) async fn open(url: &str, handlers: usize) -> Result<Database, CliError> {
+    match missing_file(url) {
+        Some(problem) => {
+            Err(CliError::new(Exit::Schema, problem + "; run `worker migrate`, which creates it, or correct the URL"))
+        }
+        None => create(url, handlers).await,
+    }
+}
+
+/// Opens the database, and creates a SQLite file if there is none.
+pub(super) async fn create(url: &str, handlers: usize) -> Result<Database, CliError> {
     Ok(Database::open(url, handlers).await?)
+}
+
+/// Says that the SQLite file of the URL is missing.
+pub(super) fn missing_file(url: &str) -> Option<String> {
+    let file = Database::missing_file(url)?;
+    Some(format!("the SQLite file {} is missing", printable(&file.to_string_lossy())))
 }
 
 /// Returns the line that is printed for an error. If the database is unreachable or its schema is wrong, the line also

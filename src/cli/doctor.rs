@@ -22,6 +22,11 @@ pub(super) async fn doctor(app: App<'_>, args: &DoctorArgs) -> Result<Exit, CliE
     let settings = settings::run(&args.run, app.env)?;
     let url = app.url()?.to_owned();
     let App { json, setup, .. } = app;
+    if let Some(what) = database::missing_file(&url) {
+        let findings = vec![Finding::error("schema", what, "worker migrate".to_owned())];
+        output::print(json, &Report { ok: false, findings: findings.clone() }, || human(&findings))?;
+        return Ok(Exit::Schema);
+    }
     let database = database::open(&url, worker::handlers(&settings)).await?;
 
     // The program's set-up may need the tables, so they come first.

@@ -1,7 +1,7 @@
 //! `migrate`: applies and reverts the schema, and prints its status, its SQL and the SQL of its roles.
 
-use diesel_jobs_storage::Database;
 use diesel_jobs_storage::migrations::{self, LiveJobs, Migration, POSTGRES_ROLES};
+use diesel_jobs_storage::{Backend, Database};
 use serde::Serialize;
 
 use super::app::App;
@@ -31,7 +31,7 @@ pub(super) async fn migrate(app: &App<'_>, action: MigrateAction) -> Result<Exit
 }
 
 async fn up(app: &App<'_>) -> Result<Exit, CliError> {
-    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
+    let database = database::create(app.url()?, database::NO_HANDLERS).await?;
     let applied = database.migrator.up().await?;
     let versions: Vec<Version> = applied.iter().map(|m| Version::of(m, true)).collect();
     output::print(app.json, &versions, || {
@@ -75,8 +75,15 @@ async fn refuse_in_use(database: &Database) -> Result<(), CliError> {
 }
 
 async fn status(app: &App<'_>) -> Result<Exit, CliError> {
-    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
-    let (known, applied) = (database.migrator.known(), database.migrator.applied().await?);
+    let url = app.url()?;
+    // A file that does not exist has no version, and is not created here.
+    let (known, applied) = match database::missing_file(url) {
+        Some(_) => (migrations::of(Backend::of(url)?), Vec::new()),
+        None => {
+            let database = database::open(url, database::NO_HANDLERS).await?;
+            (database.migrator.known(), database.migrator.applied().await?)
+        }
+    };
     let mut versions: Vec<Version> = known.iter().map(|m| Version::of(m, applied.contains(&m.version))).collect();
     // A newer program has migrated this database. The ledger has its versions, but this program does not know their
     // names.

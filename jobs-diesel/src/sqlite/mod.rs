@@ -49,6 +49,7 @@ use diesel_jobs_core::storage::StorageResult;
 use crate::database::Database;
 use crate::stopwatch::Stopwatch;
 use shared_connection::SharedConnection;
+pub(crate) use url::missing_file;
 
 /// Opens the file of a `sqlite:` URL, and creates it if it is missing.
 pub(crate) async fn open(url: &str, stopwatch: Stopwatch) -> StorageResult<Database> {

@@ -1,5 +1,7 @@
 //! Takes the file name from a URL.
 
+use std::path::{Path, PathBuf};
+
 use diesel_jobs_core::StorageError;
 use diesel_jobs_core::storage::StorageResult;
 
@@ -25,6 +27,14 @@ pub(super) fn file(url: &str) -> StorageResult<String> {
     }
     // SQLite would read a name that begins with `file:` as a URI.
     Ok(if path.starts_with("file:") { format!("./{path}") } else { path.to_owned() })
+}
+
+/// The file of a URL, if its directory is there and the file is not. Whether there is a file that this user may not
+/// read, SQLite says.
+pub(crate) fn missing_file(url: &str) -> Option<PathBuf> {
+    let file = PathBuf::from(file(url).ok()?);
+    let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    (directory.is_dir() && matches!(file.try_exists(), Ok(false))).then_some(file)
 }
 
 #[cfg(test)]

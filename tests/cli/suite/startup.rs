@@ -32,6 +32,21 @@ on_each_database! {
         }
     }
 
+    fn only_migrate_creates_a_sqlite_file(db) {
+        if let Some(file) = db.url.strip_prefix("sqlite://") {
+            let does_not_exist = || assert!(!std::path::Path::new(file).exists());
+            for args in [&["run"][..], &["list"], &["doctor"], &["migrate", "down"], &["freeze", "--reason", "x"]] {
+                let run = db.run(args).exited(4);
+                assert!((run.stdout + &run.stderr).contains("is missing"), "{args:?}");
+                does_not_exist();
+            }
+            db.run(&["migrate", "status"]).succeeded();
+            does_not_exist();
+            db.run(&["migrate"]).exited(0);
+            db.run(&["list"]).exited(0);
+        }
+    }
+
     fn an_older_schema_says_what_to_run(db) {
         let db = db.migrated();
         db.execute("update jobs.schema_migration set version = version - 1");

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::page::root;
-use crate::support::{Db, worker};
+use crate::support::{Db, Scratch, worker};
 
 /// Texts outside tables and blocks.
 const QUOTED: [(&str, &str); 5] = [
@@ -61,7 +61,13 @@ fn complaint(url: &str) -> Origin {
 
 fn origin(message: &str) -> Origin {
     match message {
-        text if text.starts_with("the tables of `diesel-jobs` are missing") => complaint(&Db::sqlite().url),
+        text if text.starts_with("the tables of `diesel-jobs` are missing") => complaint(&Db::postgres().url),
+        text if text.starts_with("the SQLite file jobs.db is missing") => {
+            let dir = Scratch::new();
+            let run =
+                worker("fixture-worker").in_dir(dir.path()).args(["run"]).env("DATABASE_URL", "sqlite://jobs.db").run();
+            Origin::Printed(run.exited(4).stderr)
+        }
         text if text.starts_with("the schema of `diesel-jobs` is at version") => {
             let db = Db::sqlite().migrated();
             db.execute("update jobs.schema_migration set version = version - 1");
