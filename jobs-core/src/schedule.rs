@@ -134,6 +134,10 @@ pub struct Due {
 }
 
 impl Schedule {
+    /// The version of the IANA database of time zones that is compiled into this program, such as `2025b`. Schedules
+    /// tick by its rules.
+    pub const ZONE_RULES: &'static str = chrono_tz::IANA_TZDB_VERSION;
+
     /// Parses a cron expression and the IANA name of a time zone. The expression has five fields, six with seconds
     /// first, or seven with a year last. It may also be an interval from a second to 366 days, whose ticks are its
     /// multiples since 1970-01-01 00:00 UTC: `@every 90m`. Fails if the expression or the zone is invalid, or if the

@@ -16,6 +16,7 @@ use futures_util::StreamExt as _;
 
 use super::queries::doctor::{
     CHECKS, CHECKS_FROM_15, NOTIFICATIONS, examine, schema_objects::schema_objects, waiting::waiting,
+    zones::other_rules,
 };
 use super::queries::{installation, session};
 use super::{PgStorage, drift, language, migrate, run, unavailable};
@@ -101,6 +102,10 @@ impl Doctor for PgStorage {
             Ok(found) => findings.extend(found),
             Err(problem) => findings.push(skipped("schedule", problem)),
         }
+        match zones(self, &mut conn).await {
+            Ok(found) => findings.extend(found),
+            Err(problem) => findings.push(skipped("zone_rules", problem)),
+        }
         // Workers are not notified while that queue is well filled, and when it is full no session can notify. On a
         // standby nobody can listen.
         if !installation.standby
@@ -147,6 +152,13 @@ async fn jobs(
 async fn schedules(storage: &PgStorage, program: Option<&Program>, is_frozen: bool) -> StorageResult<Vec<Finding>> {
     let StoredSchedules { all, now, .. } = storage.schedules(&[]).await?;
     Ok(health_checks::schedules(&all, &storage.workers().await?, program, now, is_frozen, removal))
+}
+
+/// The time zones of schedules for which the server has other rules.
+async fn zones(storage: &PgStorage, conn: &mut AsyncPgConnection) -> StorageResult<Vec<Finding>> {
+    let StoredSchedules { all, now, .. } = storage.schedules(&[]).await?;
+    let ours = health_checks::zone_offsets(&all, now);
+    Ok(health_checks::zones(&other_rules(conn, &ours).await.map_err(storage_error)?))
 }
 
 async fn is_15_or_newer(conn: &mut AsyncPgConnection) -> diesel::QueryResult<bool> {

@@ -51,6 +51,9 @@ pub(super) fn show(Shown { record, next, problem, stale }: &Shown) -> String {
     line("schedule", record.name.clone());
     line("kind", record.kind.clone());
     line("cron", format!("{} in {}", record.expression, record.timezone));
+    if record.timezone != "UTC" {
+        line("zone rules", format!("IANA {} of this program", Schedule::ZONE_RULES));
+    }
     line("catch up", record.catch_up.to_string());
     let result = record.last_result.map(|state| format!("; the newest job of its kind is {state}")).unwrap_or_default();
     line("last tick", format!("{}{result}", output::time(record.last_tick)));

@@ -24,6 +24,7 @@ mod settings;
 mod transactions;
 pub(crate) mod waiting;
 mod wraparound;
+pub(crate) mod zones;
 
 pub(crate) use self::notifications::NOTIFICATIONS;
 use diesel::prelude::*;
