@@ -10,6 +10,7 @@ use std::fmt;
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 
+use crate::shell::word;
 use crate::storage_error::StorageError;
 
 /// The longest name of an environment, actor or reason, in characters.
@@ -59,13 +60,15 @@ impl Installation {
             Some(worker) => format!(
                 "this database belongs to the environment `{environment}`, and this worker to `{worker}`: it has claimed nothing. \
                  If the database is the wrong one, correct DATABASE_URL. If it is a copy that should belong to `{worker}`, run \
-                 `worker environment set {worker} --cancel-jobs`, which cancels the jobs in the copy (`--keep-jobs` runs them here)"
+                 `worker environment set {} --cancel-jobs`, which cancels the jobs in the copy (`--keep-jobs` runs them here)",
+                word(worker)
             ),
             None => format!(
                 "this database belongs to the environment `{environment}`, and this worker names none: it has claimed nothing. If it \
-                 is a worker of `{environment}`, set JOBS_ENVIRONMENT={environment} (or `--environment`, or `.environment(..)`). If \
+                 is a worker of `{environment}`, set JOBS_ENVIRONMENT={} (or `--environment`, or `.environment(..)`). If \
                  the database is a copy, give the worker another name, for example `staging`, and run \
-                 `worker environment set staging --cancel-jobs`, which cancels the jobs in the copy"
+                 `worker environment set staging --cancel-jobs`, which cancels the jobs in the copy",
+                word(environment)
             ),
         };
         Err(StorageError::Environment(problem))

@@ -63,6 +63,8 @@ mod schedule;
 pub mod secrets;
 mod selection;
 mod sending;
+#[doc(hidden)]
+pub mod shell;
 mod state;
 mod states;
 mod stats;

@@ -9,6 +9,7 @@ use super::limit_setting::LimitSetting;
 use super::{Count, StorageResult};
 use crate::job_id::JobId;
 use crate::rules::keyed;
+use crate::shell::word;
 use crate::state::JobState;
 
 /// A permit: one of the limits that a job counts in.
@@ -91,8 +92,10 @@ impl PermitOfJob {
                 keyed(key)
             ),
             Self::Sequence { name, key, halted: true } => format!(
-                "job {id} was discarded, which halts the sequence `{name}`, {}; `worker sequences skip {name} '{key}'` continues without it",
-                keyed(key)
+                "job {id} was discarded, which halts the sequence `{name}`, {}; `worker sequences skip {} {}` continues without it",
+                keyed(key),
+                word(name),
+                word(key)
             ),
             Self::Sequence { name, key, halted: false } => format!(
                 "it is the turn of job {id} in the sequence `{name}`, {}; `worker cancel {id}` ends the job, and the next one starts",

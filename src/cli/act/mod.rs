@@ -10,6 +10,7 @@ pub(super) mod interrupt;
 pub(super) mod matching;
 pub(super) mod report;
 
+use diesel_jobs_core::shell::word;
 use diesel_jobs_core::storage::{Action, Operator, unserved};
 
 use self::args::{ActArgs, Chosen};
@@ -47,14 +48,20 @@ async fn warning(operator: &dyn Operator, action: &Action) -> Result<Option<Stri
     let Action::Move(queue) = action else { return Ok(None) };
     let text = match unserved(queue, &operator.workers().await?) {
         Some(problem) => {
-            format!("{problem}; jobs that are moved there wait until a worker does: `worker run --queues {queue}`")
+            format!(
+                "{problem}; jobs that are moved there wait until a worker does: `worker run --queues {}`",
+                word(queue)
+            )
         }
         None => {
             let settings = operator.queues().await?;
             let Some(pause) = settings.into_iter().find(|of| of.name == *queue).and_then(|of| of.paused) else {
                 return Ok(None);
             };
-            format!("queue `{queue}` is {pause}; jobs that are moved there wait until `worker queues resume {queue}`")
+            format!(
+                "queue `{queue}` is {pause}; jobs that are moved there wait until `worker queues resume {}`",
+                word(queue)
+            )
         }
     };
     Ok(Some(output::printable(&format!("warning: {text}"))))

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use diesel_jobs_core::shell::word;
 use diesel_jobs_core::storage::NO_WORKER_ENDS_JOBS;
 use diesel_jobs_storage::Database;
 use serde::Serialize;
@@ -48,13 +49,15 @@ pub(super) async fn drain(app: &App<'_>, database: &Database, args: &DrainArgs) 
         let text = match running {
             0 => {
                 format!(
-                    "queue `{name}` is paused, and none of its jobs runs; to continue: `worker queues resume {name}`"
+                    "queue `{name}` is paused, and none of its jobs runs; to continue: `worker queues resume {}`",
+                    word(name)
                 )
             }
             left => {
                 let jobs = output::count(i64::try_from(left).unwrap_or(i64::MAX), "job");
                 format!(
-                    "after {took}, {jobs} of queue `{name}` still run; the queue stays paused; to see them: `worker list --state running --queue {name}`"
+                    "after {took}, {jobs} of queue `{name}` still run; the queue stays paused; to see them: `worker list --state running --queue {}`",
+                    word(name)
                 )
             }
         };

@@ -5,6 +5,7 @@ mod backfill;
 mod ticks;
 mod view;
 
+use diesel_jobs_core::shell::word;
 use diesel_jobs_core::storage::{NewSchedule, ScheduleChange, ScheduleRecord, Scheduled, ScheduledJob};
 use diesel_jobs_core::{JobOptions, Registry, RunAt};
 use diesel_jobs_storage::Database;
@@ -148,7 +149,8 @@ async fn say(app: &App<'_>, database: &Database, name: &str, result: Scheduled, 
             // It may have been removed since.
             let exists = find(database, name).await?.exists_text();
             return Err(CliError::failed(output::printable(&format!(
-                "{exists}; nothing was changed. `worker schedules change {name:?}` changes when it ticks; or add the new one under another name"
+                "{exists}; nothing was changed. `worker schedules change {}` changes when it ticks; or add the new one under another name",
+                word(name)
             ))));
         }
         Scheduled::Newer => {

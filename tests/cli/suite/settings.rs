@@ -221,7 +221,7 @@ on_each_database! {
         assert!(run(&db, &add).succeeded().stdout.contains("schedule `greet Bo`: it ticks from now on"));
         let exists = [
             "the schedule `greet Bo` exists already: it enqueues jobs of kind `greet` at `0 30 2 * * *` (Europe/Paris); nothing was changed",
-            "`worker schedules change \"greet Bo\"` changes when it ticks",
+            "`worker schedules change 'greet Bo'` changes when it ticks",
         ];
         run(&db, &add).exited(1).complained(&exists);
         let other = ["schedules", "add", "greet Bo", "charge", "--cron", "0 0 4 * * *", "--actor", "bert"];

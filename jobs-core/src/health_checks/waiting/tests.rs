@@ -161,6 +161,7 @@ fn a_typing_error_in_the_name_of_an_unserved_queue_is_recognised() {
         repair("mial")
     );
     assert_eq!(repair("reports"), "start a worker that serves it: worker run --queues reports");
+    assert_eq!(repair("x; reboot"), "start a worker that serves it: worker run --queues 'x; reboot'");
 }
 
 #[test]

@@ -10,10 +10,12 @@ use super::{Explained, Reason, sequence, several, tenants};
 use crate::job_id::JobId;
 use crate::progress::Progress;
 use crate::rules::{JobRule, Rule, keyed, period_text};
+use crate::shell::word;
 use crate::state::JobState;
 
 /// Puts a reason in words. Queue and kind are empty only if there is no such job.
 pub(super) fn explain(id: JobId, queue: &str, kind: &str, reason: Reason) -> Explained {
+    let in_shell = word(queue);
     let (text, advice) = match &reason {
         Reason::NoSuchJob { highest } => no_such_job(id, *highest),
         Reason::DeadLetter { why, at } => (
@@ -35,10 +37,10 @@ pub(super) fn explain(id: JobId, queue: &str, kind: &str, reason: Reason) -> Exp
             (format!("the database is {freeze}; nothing is claimed"), "`worker thaw` ends the freeze".to_owned())
         }
         Reason::QueuePaused { pause } => {
-            (format!("queue `{queue}` is {pause}"), format!("`worker queues resume {queue}` ends the pause"))
+            (format!("queue `{queue}` is {pause}"), format!("`worker queues resume {in_shell}` ends the pause"))
         }
         Reason::KindPaused { pause } => {
-            (format!("kind `{kind}` is {pause}"), format!("`worker kinds resume {kind}` ends the pause"))
+            (format!("kind `{kind}` is {pause}"), format!("`worker kinds resume {}` ends the pause", word(kind)))
         }
         Reason::Locked(lock) => locked(lock),
         Reason::Scheduled { at } => (
@@ -53,13 +55,13 @@ pub(super) fn explain(id: JobId, queue: &str, kind: &str, reason: Reason) -> Exp
             format!(
                 "1 live worker serves queue `{queue}`, and drains or was asked to be quiet or to stop, so it claims nothing"
             ),
-            format!("start another one: `worker run --queues {queue}`; `worker workers` shows its state"),
+            format!("start another one: `worker run --queues {in_shell}`; `worker workers` shows its state"),
         ),
         Reason::NoWorker { quiet, .. } if *quiet > 1 => (
             format!(
                 "{quiet} live workers serve queue `{queue}`, and all of them drain or were asked to be quiet or to stop, so they claim nothing"
             ),
-            format!("start another one: `worker run --queues {queue}`; `worker workers` shows their states"),
+            format!("start another one: `worker run --queues {in_shell}`; `worker workers` shows their states"),
         ),
         Reason::NoWorker { alive, .. } => (
             match alive {
@@ -67,7 +69,7 @@ pub(super) fn explain(id: JobId, queue: &str, kind: &str, reason: Reason) -> Exp
                 1 => format!("1 worker is alive, and it does not serve queue `{queue}`"),
                 _ => format!("{alive} workers are alive, and none of them serves queue `{queue}`"),
             },
-            format!("start one that does: `worker run --queues {queue}`"),
+            format!("start one that does: `worker run --queues {in_shell}`"),
         ),
         Reason::UnknownKind { workers } => (
             match workers {
@@ -87,7 +89,7 @@ pub(super) fn explain(id: JobId, queue: &str, kind: &str, reason: Reason) -> Exp
         Reason::SlotsBusy { slots: 0, .. } => (
             format!("queue `{queue}` has no slots: an operator has set 0 for each worker"),
             format!(
-                "`worker queues slots {queue} N` gives it slots, and `worker queues slots {queue} default` those of its workers"
+                "`worker queues slots {in_shell} N` gives it slots, and `worker queues slots {in_shell} default` those of its workers"
             ),
         ),
         Reason::SlotsBusy { slots, running } => {
@@ -95,7 +97,7 @@ pub(super) fn explain(id: JobId, queue: &str, kind: &str, reason: Reason) -> Exp
             let others = others(*slots, jobs.len());
             (
                 format!("all {slots} slots of queue `{queue}` are taken: {}{others}", jobs.join(", ")),
-                format!("wait, start another worker, or give it more slots: `worker queues slots {queue} N`"),
+                format!("wait, start another worker, or give it more slots: `worker queues slots {in_shell} N`"),
             )
         }
         Reason::WorkersBusy { slots, workers } => (
@@ -171,8 +173,8 @@ fn limited(declared: u32, by: &HeldBy) -> (String, String) {
         None => format!("limit `{name}` allows {declared} at once for {keyed}"),
     };
     let change = match set {
-        Some(_) => format!("`worker limits reset {name}` lets {declared} run at once again"),
-        None => format!("`worker limits set {name} N` lets more of them run at once"),
+        Some(_) => format!("`worker limits reset {}` lets {declared} run at once again", word(name)),
+        None => format!("`worker limits set {} N` lets more of them run at once", word(name)),
     };
     if most == 0 && *taken == 0 {
         return (format!("{allows}, so none starts"), change);
