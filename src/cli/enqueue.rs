@@ -3,7 +3,7 @@
 use std::io::{self, Read as _};
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use clap::Args;
 use diesel_jobs_core::__private::nearest;
 use diesel_jobs_core::{Enqueued, JobId, MAX_ARGS_BYTES, NewJob, Registration, Registry, RunAt};
@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::actor_args::Who;
 use super::app::App;
 use super::exit::{CliError, Exit};
-use super::{database, duration, output, parse};
+use super::{database, duration, output, parse, waits};
 
 #[derive(Debug, Args)]
 pub(super) struct EnqueueArgs {
@@ -22,7 +22,7 @@ pub(super) struct EnqueueArgs {
     #[arg(value_name = "ARGS", default_value = "{}")]
     args: String,
     /// Its queue [default: the kind's]
-    #[arg(long)]
+    #[arg(long, value_parser = parse::typed_name)]
     queue: Option<String>,
     /// Its priority [default: the kind's]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = parse::priority)]
@@ -37,7 +37,7 @@ pub(super) struct EnqueueArgs {
     #[arg(long = "in", value_name = "DURATION", value_parser = duration::parse)]
     delay: Option<Duration>,
     /// A tag; may be given several times
-    #[arg(long)]
+    #[arg(long, value_parser = parse::typed_name)]
     tag: Vec<String>,
     #[command(flatten)]
     who: Who,
@@ -53,6 +53,8 @@ struct Answer<'a> {
     result: &'static str,
 }
 
+/// A time is called past from here on. Somebody may have typed the present minute.
+const PAST: TimeDelta = TimeDelta::minutes(1);
 /// How much of standard input is read: the longest arguments, and space around them.
 const MOST_READ: u64 = 2 * MAX_ARGS_BYTES as u64;
 
@@ -63,6 +65,7 @@ pub(super) async fn enqueue(app: &App<'_>, args: &EnqueueArgs) -> Result<Exit, C
     let actor = args.who.name(app)?;
     let database = database::open(app.url()?, database::NO_HANDLERS).await?;
     database.storage.check_schema().await?;
+    let warning = waits::warning(&*database.operator, &job.queue, Some(&job.kind), "the job waits").await?;
     let enqueued = database.operator.enqueue(std::slice::from_ref(&job), "enqueue", &actor).await?;
     let Some(enqueued) = enqueued.first() else {
         return Err(CliError::failed("the database did not say which job it has stored; look at `worker list`"));
@@ -73,6 +76,11 @@ pub(super) async fn enqueue(app: &App<'_>, args: &EnqueueArgs) -> Result<Exit, C
     output::print(app.json, &answer, || output::printable(&said) + "\n").map_err(|problem| {
         CliError::failed(format!("the job is stored as job {id}, so do not repeat the command: {problem}"))
     })?;
+    if enqueued.is_new() {
+        let is_past = args.run_at.is_some_and(|at| at < Utc::now() - PAST);
+        let past = is_past.then(|| "warning: the time of --run-at is past, so the job is due now".to_owned());
+        past.into_iter().chain(warning).for_each(|text| output::complain(&text));
+    }
     Ok(Exit::Fine)
 }
 

@@ -77,6 +77,7 @@ mod transfer;
 mod unknown_queues;
 mod unknown_variables;
 mod url;
+mod waits;
 mod why;
 mod wording;
 mod worker;

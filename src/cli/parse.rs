@@ -13,6 +13,16 @@ pub(super) fn version(text: &str) -> Result<String, String> {
     check_words("the version", text).map(|()| text.to_owned()).map_err(|problem| format!("{text:?}: {problem}"))
 }
 
+/// Parses a name that becomes stored. A control character in it is a mistake of typing.
+pub(super) fn typed_name(text: &str) -> Result<String, String> {
+    match text.chars().find(|c| c.is_control()) {
+        Some(control) => {
+            Err(format!("{text:?} contains the control character {control:?}, which a name cannot have here"))
+        }
+        None => Ok(text.to_owned()),
+    }
+}
+
 /// Parses the name of one queue.
 pub(super) fn one_queue(text: &str) -> Result<String, String> {
     check_one_queue(text).map(|()| text.to_owned())

@@ -7,7 +7,7 @@ use diesel_jobs_core::storage::{JobFilter, STEP};
 use super::super::actor_args::Who;
 use super::super::exit::CliError;
 use super::super::filter_args::FilterArgs;
-use super::super::parse::{id, positive, priority};
+use super::super::parse::{id, positive, priority, typed_name};
 
 /// The jobs, and how the command is done.
 #[derive(Debug, Args)]
@@ -21,7 +21,7 @@ pub(in super::super) struct ActArgs {
 #[derive(Debug, Args)]
 pub(in super::super) struct MoveArgs {
     /// The queue to which the jobs are moved
-    #[arg(long, value_name = "QUEUE")]
+    #[arg(long, value_name = "QUEUE", value_parser = typed_name)]
     pub(in super::super) to: String,
     #[command(flatten)]
     pub(in super::super) act: ActArgs,

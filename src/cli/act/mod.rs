@@ -10,13 +10,12 @@ pub(super) mod interrupt;
 pub(super) mod matching;
 pub(super) mod report;
 
-use diesel_jobs_core::shell::word;
-use diesel_jobs_core::storage::{Action, Operator, unserved};
+use diesel_jobs_core::storage::Action;
 
 use self::args::{ActArgs, Chosen};
 use super::app::App;
 use super::exit::{CliError, Exit};
-use super::{database, output, wording};
+use super::{database, output, waits, wording};
 
 pub(super) async fn act(app: &App<'_>, action: Action, args: &ActArgs) -> Result<Exit, CliError> {
     action.validate().map_err(|problem| CliError::usage(format!("--to: {problem}")))?;
@@ -24,7 +23,10 @@ pub(super) async fn act(app: &App<'_>, action: Action, args: &ActArgs) -> Result
     let actor = args.how.who.name(app)?;
     let database = database::open(app.url()?, database::NO_HANDLERS).await?;
     let operator = &*database.operator;
-    let warning = warning(operator, &action).await?;
+    let warning = match &action {
+        Action::Move(queue) => waits::warning(operator, queue, None, "jobs that are moved there wait").await?,
+        _ => None,
+    };
     // Before the question, and again when it is done.
     let asks = matches!(chosen, Chosen::Matching(_)) && !args.how.yes;
     if let Some(text) = warning.as_ref().filter(|_| asks || args.how.dry_run) {
@@ -41,28 +43,4 @@ pub(super) async fn act(app: &App<'_>, action: Action, args: &ActArgs) -> Result
         output::complain(&text);
     }
     Ok(exit)
-}
-
-/// Warns that jobs will not run in their new queue. Its name may be wrong.
-async fn warning(operator: &dyn Operator, action: &Action) -> Result<Option<String>, CliError> {
-    let Action::Move(queue) = action else { return Ok(None) };
-    let text = match unserved(queue, &operator.workers().await?) {
-        Some(problem) => {
-            format!(
-                "{problem}; jobs that are moved there wait until a worker does: `worker run --queues {}`",
-                word(queue)
-            )
-        }
-        None => {
-            let settings = operator.queues().await?;
-            let Some(pause) = settings.into_iter().find(|of| of.name == *queue).and_then(|of| of.paused) else {
-                return Ok(None);
-            };
-            format!(
-                "queue `{queue}` is {pause}; jobs that are moved there wait until `worker queues resume {}`",
-                word(queue)
-            )
-        }
-    };
-    Ok(Some(output::printable(&format!("warning: {text}"))))
 }

@@ -57,7 +57,7 @@ pub(in super::super) struct AddArgs {
     #[arg(long, value_name = "JSON")]
     pub(super) args: Option<String>,
     /// The queue of its jobs [default: the kind's]
-    #[arg(long)]
+    #[arg(long, value_parser = parse::typed_name)]
     pub(super) queue: Option<String>,
     /// Their priority [default: the kind's]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = parse::priority)]

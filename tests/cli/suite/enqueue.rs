@@ -44,6 +44,27 @@ on_each_database! {
         }
     }
 
+    fn a_job_that_would_wait_for_nobody_comes_with_a_warning(db) {
+        let db = db.migrated();
+        let warns = |args: &[&str]| enqueue(&db, &[&["greet", r#"{"name":"ada"}"#], args].concat()).succeeded().stderr;
+        let text = warns(&["--queue", "bulk"]);
+        assert!(text.contains("no live worker serves the queue `bulk`; the job waits until a worker does: `worker run --queues bulk`"), "{text}");
+        let served = enqueued(&db, &["greet", r#"{"name":"ada"}"#])["id"].as_i64().unwrap();
+        let mut worker = db.start(&[]);
+        db.await_state(served, "completed");
+        assert!(!warns(&[]).contains("warning"));
+        let text = warns(&["--run-at", "2020-01-31"]);
+        assert!(text.ends_with("warning: the time of --run-at is past, so the job is due now\n"), "{text}");
+        db.run(&["queues", "pause", "mail"]).succeeded();
+        let text = warns(&[]);
+        assert!(text.contains("queue `mail` is paused") && text.contains("the job waits until `worker queues resume mail`"), "{text}");
+        db.run(&["queues", "resume", "mail"]).succeeded();
+        db.run(&["kinds", "pause", "greet"]).succeeded();
+        let text = warns(&[]);
+        assert!(text.contains("kind `greet` is paused") && text.contains("the job waits until `worker kinds resume greet`"), "{text}");
+        worker.kill();
+    }
+
     fn unique_and_limited_kinds_keep_their_rules(db) {
         let db = db.migrated();
         let first = enqueued(&db, &["welcome", r#"{"user_id":7}"#]);

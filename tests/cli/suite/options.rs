@@ -40,6 +40,9 @@ fn bad_queues_are_explained() {
 
 #[test]
 fn bad_numbers_are_explained() {
+    for option in ["--queue", "--tag"] {
+        refused(&["enqueue", "k", option, "a\u{1b}[2J"], &[option, "control character '\\u{1b}'"]);
+    }
     refused(&["--slots", "0"], &["--slots", "whole number from 1"]);
     for slots in ["0", "100001", "many"] {
         refused(&["--slots-total", slots], &["--slots-total", "whole number from 1 to 100000"]);
