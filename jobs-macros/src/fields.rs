@@ -30,11 +30,32 @@ pub(crate) fn secrets(declaration: &Declaration, errors: &mut Errors) -> Vec<Str
                     errors.at(attr, "a secret is found by its field's name, and this may store it elsewhere: leave it out of a type with secrets");
                 }
                 secrets.push(name.unraw().to_string());
+                // A job of SQL, or of an earlier program, may have the value under one of these.
+                secrets.extend(field.attrs.iter().flat_map(serde_aliases));
             }
             _ => errors.at(field, "`#[arg(secret)]` stands on a named field of a struct"),
         }
     }
     secrets
+}
+
+/// The names under which serde also reads the field.
+fn serde_aliases(attr: &Attribute) -> Vec<String> {
+    let mut names = Vec::new();
+    if let Meta::List(list) = &attr.meta
+        && attr.path().is_ident("serde")
+    {
+        // What this cannot parse is refused by `changes_json`.
+        let _ = list.parse_nested_meta(|option| {
+            if option.path.is_ident("alias") {
+                names.push(option.value()?.parse::<syn::LitStr>()?.value());
+            } else if option.input.peek(Token![=]) {
+                option.value()?.parse::<syn::Expr>()?;
+            }
+            Ok(())
+        });
+    }
+    names
 }
 
 /// Returns the named fields of a struct, if its JSON is an object of just these names. Otherwise returns none.

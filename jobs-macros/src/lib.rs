@@ -199,8 +199,8 @@ pub fn equal(operands: TokenStream) -> TokenStream {
 /// With the option `batch`, the trait is `HandleBatch`, `HandleBatchIn<C>` with `connection`, or
 /// `HandleBlockingBatchIn<C>` with both. `blocking` without `connection` cannot be combined with `batch`.
 ///
-/// `#[arg(secret)]` before a field of a struct hides its value, as it does before an argument of [`macro@job`]. The
-/// macro rejects it on fields that serde renames.
+/// `#[arg(secret)]` before a field of a struct hides its value, as it does before an argument of [`macro@job`], also
+/// under the names of `#[serde(alias = "..")]`. The macro rejects it on fields that serde renames.
 ///
 /// The default of `kind` is the type's name in snake_case. A type with `cron` or `every` must have no fields. Generic
 /// types and unions are not supported.

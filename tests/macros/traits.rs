@@ -23,7 +23,8 @@ fn log_in(user: String, #[arg(secret)] password: &str, #[arg(secret)] token: Opa
 #[derive(serde::Serialize, serde::Deserialize, Job)]
 struct Derived {
     #[arg(secret)]
-    #[serde(default)]
+    #[serde(default, alias = "pw")]
+    #[serde(alias = "secret_word")]
     password: String,
 }
 
@@ -61,7 +62,7 @@ fn a_secret_is_redacted_where_the_job_is_printed_and_stored_as_it_is() {
     let job = LogIn::new("ada", "hunter2", Opaque { number: 4711 });
     assert_eq!(format!("{job:?}"), "LogIn { user: \"ada\", password: [redacted], token: [redacted] }");
     assert_eq!(LogIn::OPTIONS.secrets, ["password", "token"]);
-    assert_eq!(Derived::OPTIONS.secrets, ["password"]);
+    assert_eq!(Derived::OPTIONS.secrets, ["password", "pw", "secret_word"]);
     assert_eq!(Plain::OPTIONS.secrets, [""; 0]);
     let stored = serde_json::to_value(&job).unwrap();
     assert_eq!(stored["password"], "hunter2");
