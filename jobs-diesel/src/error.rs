@@ -164,6 +164,19 @@ pub enum MigrateError {
         /// The error of the database.
         error: DieselError,
     },
+    /// Other transactions used the tables for as long as the migration waited. Nothing was changed.
+    #[error(
+        "migration {version:04}_{name} was not applied, because transactions that use the tables of `diesel-jobs` did not end: {users}; \
+         end them, or migrate again later"
+    )]
+    Busy {
+        /// Its version.
+        version: i32,
+        /// Its name.
+        name: &'static str,
+        /// The sessions.
+        users: String,
+    },
     /// The database failed.
     #[error("migrate: {0}")]
     Database(DieselError),
@@ -179,9 +192,10 @@ impl From<MigrateError> for DieselError {
     fn from(error: MigrateError) -> Self {
         match error {
             MigrateError::Database(error) => error,
-            MigrateError::Newer { .. } | MigrateError::Encoding(_) | MigrateError::Failed { .. } => {
-                Self::QueryBuilderError(Box::new(error))
-            }
+            MigrateError::Newer { .. }
+            | MigrateError::Encoding(_)
+            | MigrateError::Failed { .. }
+            | MigrateError::Busy { .. } => Self::QueryBuilderError(Box::new(error)),
         }
     }
 }
@@ -191,7 +205,7 @@ impl From<MigrateError> for StorageError {
         match error {
             MigrateError::Newer { .. } => Self::Schema(error.to_string()),
             MigrateError::Encoding(_) => Self::Config(error.to_string()),
-            MigrateError::Failed { .. } => Self::Refused(Box::new(error)),
+            MigrateError::Failed { .. } | MigrateError::Busy { .. } => Self::Refused(Box::new(error)),
             MigrateError::Database(error) => storage_error(error),
         }
     }
@@ -222,67 +236,4 @@ const MIXED_UP: &str = "; if the connection goes through a pooler in transaction
     statements: PgBouncer does so from version 1.21 on with max_prepared_statements = 200";
 
 #[cfg(test)]
-mod tests {
-    use diesel::result::DatabaseErrorKind;
-
-    use super::*;
-
-    /// The error and its causes, as most programs print them.
-    fn chain(error: &dyn std::error::Error) -> String {
-        let causes = std::iter::successors(Some(error), |error| error.source());
-        causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
-    }
-
-    #[test]
-    fn a_chain_of_causes_contains_the_message_once() {
-        let error_with = |text: &str| DieselError::DatabaseError(DatabaseErrorKind::Unknown, Box::new(text.to_owned()));
-        let failed = MigrateError::Failed { version: 1, name: "jobs", error: error_with("it broke") };
-        let errors: [&dyn std::error::Error; 8] = [
-            &EnqueueError::from(error_with("it broke")),
-            &EnqueueError::from(error_with("no such table: jobs_it broke")),
-            &CompleteError::from(error_with("it broke")),
-            &MigrateError::from(error_with("it broke")),
-            &failed,
-            &storage_error(error_with("it broke")),
-            &storage_error(error_with("connection closed: it broke")),
-            &diesel_jobs_core::WorkerError::from(storage_error(error_with("it broke"))),
-        ];
-        for error in errors {
-            assert_eq!(chain(error).matches("it broke").count(), 1, "{}", chain(error));
-        }
-    }
-
-    #[test]
-    fn only_what_another_transaction_has_caused_is_to_be_repeated() {
-        let of = |kind, text: &str| EnqueueError::from(DieselError::DatabaseError(kind, Box::new(text.to_owned())));
-        for (kind, text) in [
-            (DatabaseErrorKind::SerializationFailure, "konnte Zugriff nicht serialisieren"),
-            (DatabaseErrorKind::Unknown, "deadlock detected"),
-            (DatabaseErrorKind::Unknown, "database is locked"),
-        ] {
-            let error = of(kind, text);
-            assert!(error.is_retryable() && error.to_string().contains("repeat all of it"), "{error}");
-        }
-        for (kind, text) in [
-            (DatabaseErrorKind::UniqueViolation, "duplicate key value violates unique constraint \"ready_pkey\""),
-            (DatabaseErrorKind::ClosedConnection, "server closed the connection unexpectedly"),
-            (
-                DatabaseErrorKind::Unknown,
-                "current transaction is aborted, commands ignored until end of transaction block",
-            ),
-            (DatabaseErrorKind::Unknown, "no such table: jobs_job"),
-        ] {
-            let error = of(kind, text);
-            assert!(!error.is_retryable() && !error.to_string().contains("repeat"), "{error}");
-        }
-    }
-
-    #[test]
-    fn the_error_of_a_standby_names_the_url_parameter() {
-        let text = Box::new("cannot execute INSERT in a read-only transaction".to_owned());
-        let error = storage_error(DieselError::DatabaseError(DatabaseErrorKind::ReadOnlyTransaction, text));
-        assert!(matches!(error, StorageError::Refused(_)));
-        assert!(error.to_string().contains("read-only transaction; this server takes no writes"), "{error}");
-        assert!(error.to_string().contains("target_session_attrs=read-write"), "{error}");
-    }
-}
+mod tests;

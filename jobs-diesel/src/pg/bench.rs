@@ -15,6 +15,7 @@ use super::{PgStorage, migrate, unavailable};
 use crate::bench::load_test_database::{LoadTestDatabase, Others, PlaceError, Producer, SCHEMA, Server, Waits};
 use crate::enqueue_connection::{EnqueueConnection, PgAsync};
 use crate::error::{MigrateError, storage_error};
+use crate::migrations::POSTGRES;
 
 /// How often the activity of other sessions is read.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
@@ -104,7 +105,7 @@ async fn drop_stale(conn: &mut AsyncPgConnection) -> Result<(), PlaceError> {
 
 async fn make(conn: &mut AsyncPgConnection) -> Result<(), MigrateError> {
     conn.transaction(async |conn| {
-        migrate::up(conn).await?;
+        migrate::up(conn, POSTGRES, false).await?;
         Ok(queries::add_comment(conn).await?)
     })
     .await

@@ -21,6 +21,7 @@ use super::queries::output::{OutputRow, one_output};
 use crate::enqueue_connection::{EnqueueConnection, PgAsync, TransactionConnection};
 use crate::error::{CompleteError, EnqueueError, MigrateError};
 use crate::job_change::{ChangeError, JobChange};
+use crate::migrations::POSTGRES;
 use crate::stored_output::{OutputError, read_output};
 
 /// The answer for an inserted row.
@@ -158,6 +159,9 @@ where
     }
 
     fn migrate(&mut self) -> BoxFuture<'_, Result<(), MigrateError>> {
-        Box::pin(async move { migrate::up(self).await.map(|_| ()) })
+        Box::pin(async move {
+            let theirs = is_in_transaction(self);
+            migrate::up(self, POSTGRES, theirs).await.map(|_| ())
+        })
     }
 }

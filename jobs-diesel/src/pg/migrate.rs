@@ -1,6 +1,9 @@
 //! Applies the schema to PostgreSQL, on async and sync connections. Each version is applied in its own transaction,
 //! which holds an advisory lock, so that deploys that start together do not collide.
 
+mod locks;
+mod up;
+
 use async_trait::async_trait;
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -10,15 +13,23 @@ use diesel_jobs_core::StorageError;
 use diesel_jobs_core::storage::{Finding, StorageResult};
 use futures_util::future::BoxFuture;
 
+use super::PgStorage;
 use super::schema::schema_migration;
-use super::{PgStorage, advisory};
 use crate::error::{MigrateError, storage_error};
-use crate::ledger::{self, Applied, missing, newest_applied};
+use crate::ledger::{self, Applied, newest_applied};
 use crate::migrations::{LiveJobs, Migration, Migrator, POSTGRES};
+pub(crate) use up::up;
+#[cfg(feature = "postgres-sync")]
+pub(crate) use up::up_sync;
 
 diesel::define_sql_function! {
     /// Takes PostgreSQL's advisory lock until the end of the transaction.
     fn pg_advisory_xact_lock(key: BigInt);
+}
+
+diesel::define_sql_function! {
+    /// The same if no other session has it. Returns whether it was taken.
+    fn pg_try_advisory_xact_lock(key: BigInt) -> Bool;
 }
 
 #[derive(QueryableByName)]
@@ -107,41 +118,17 @@ pub(crate) async fn applied<C: AsyncConnection<Backend = Pg>>(conn: &mut C) -> Q
     RunQueryDsl::load(schema_migration::table.order(schema_migration::version), conn).await
 }
 
-pub(crate) fn up<C: AsyncConnection<Backend = Pg>>(conn: &mut C) -> BoxFuture<'_, Result<Vec<i32>, MigrateError>> {
-    Box::pin(async move {
-        conn.transaction(async |conn| {
-            diesel_async::RunQueryDsl::execute(diesel::select(pg_advisory_xact_lock(advisory::MIGRATE)), conn).await?;
-            let encoding = diesel::select(setting("server_encoding"));
-            check_encoding(diesel_async::RunQueryDsl::get_result(encoding, conn).await?)?;
-            let missing = missing(POSTGRES, &applied(conn).await?)?;
-            for &migration in &missing {
-                conn.batch_execute(migration.up).await.map_err(|source| failed(migration, source))?;
-            }
-            Ok(missing.iter().map(|migration| migration.version).collect())
-        })
-        .await
-    })
-}
-
+/// The same on a sync connection.
 #[cfg(feature = "postgres-sync")]
-pub(crate) fn up_sync<C>(conn: &mut C) -> Result<(), MigrateError>
+fn applied_sync<C>(conn: &mut C) -> QueryResult<Vec<Applied>>
 where
     C: diesel::connection::LoadConnection<Backend = Pg>,
 {
-    conn.transaction(|conn| {
-        diesel::select(pg_advisory_xact_lock(advisory::MIGRATE)).execute(conn)?;
-        check_encoding(diesel::select(setting("server_encoding")).get_result(conn)?)?;
-        let ledger: Exists = diesel::sql_query(LEDGER_EXISTS).get_result(conn)?;
-        let applied = match ledger.exists {
-            true => schema_migration::table.order(schema_migration::version).load(conn)?,
-            false => Vec::new(),
-        };
-        let missing = missing(POSTGRES, &applied)?;
-        for &migration in &missing {
-            conn.batch_execute(migration.up).map_err(|source| failed(migration, source))?;
-        }
-        Ok(())
-    })
+    let ledger: Exists = diesel::sql_query(LEDGER_EXISTS).get_result(conn)?;
+    match ledger.exists {
+        true => schema_migration::table.order(schema_migration::version).load(conn),
+        false => Ok(Vec::new()),
+    }
 }
 
 fn down<C: AsyncConnection<Backend = Pg>>(
@@ -150,11 +137,12 @@ fn down<C: AsyncConnection<Backend = Pg>>(
 ) -> BoxFuture<'_, Result<Option<i32>, MigrateError>> {
     Box::pin(async move {
         conn.transaction(async |conn| {
-            diesel_async::RunQueryDsl::execute(diesel::select(pg_advisory_xact_lock(advisory::MIGRATE)), conn).await?;
+            locks::begin(conn, false).await?;
             let Some(migration) = newest_applied(POSTGRES, &applied(conn).await?)? else { return Ok(None) };
             if live == LiveJobs::Delete {
                 conn.batch_execute(ALLOW_DROP).await?;
             }
+            locks::lock_tables(conn, migration).await?;
             conn.batch_execute(migration.down).await.map_err(|source| failed(migration, source))?;
             Ok(Some(migration.version))
         })
@@ -187,7 +175,7 @@ impl Migrator for PgStorage {
     async fn up(&self) -> StorageResult<Vec<&'static Migration>> {
         let mut conn = self.connection().await?;
         check_server(&mut conn).await.map_err(storage_error)??;
-        let versions = up::<AsyncPgConnection>(&mut conn).await?;
+        let versions = up::<AsyncPgConnection>(&mut conn, POSTGRES, false).await?;
         Ok(POSTGRES.iter().filter(|migration| versions.contains(&migration.version)).collect())
     }
 

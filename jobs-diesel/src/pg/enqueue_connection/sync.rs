@@ -10,6 +10,7 @@ use super::Inserted;
 use crate::enqueue_connection::{EnqueueConnection, PgSync, TransactionConnection};
 use crate::error::{CompleteError, EnqueueError, MigrateError};
 use crate::job_change::{ChangeError, JobChange};
+use crate::migrations::POSTGRES;
 use crate::pg::insert_chunk::insert_chunk;
 use crate::pg::migrate;
 use crate::pg::queries::act::{self, ActQuery};
@@ -113,6 +114,7 @@ where
     }
 
     fn migrate(&mut self) -> Result<(), MigrateError> {
-        migrate::up_sync(self)
+        let theirs = is_in_transaction(self);
+        migrate::up_sync(self, POSTGRES, theirs)
     }
 }
