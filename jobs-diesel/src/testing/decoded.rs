@@ -7,7 +7,7 @@ use diesel_jobs_core::{ClaimedJob, JobContext, JobError, JobRecord, Lease, Regis
 
 /// Whether this is the kind of `J`, or that of an earlier version or of an alias of it.
 pub(super) fn is_of<J: Registered>(kind: &str) -> bool {
-    kind == J::KIND || J::REGISTRATION.kinds().any(|one| one == kind)
+    J::REGISTRATION.kinds().any(|one| one == kind)
 }
 
 /// The arguments, as the job's handler would get them.
