@@ -210,12 +210,14 @@ async fn the_other_job_has_its_rules_and_expires(db: Db) {
     db.work(registry![Alarms]).await;
     let waiting = db.database().operator.list_all(&JobFilter::of_kind("ring"), 10).await.unwrap();
     assert_eq!(waiting.len(), 2);
-    for ring in waiting {
+    for ring in &waiting {
         let rules: Vec<_> = ring.rules.iter().map(|rule| &*rule.name).collect();
-        assert_eq!((ring.state, rules), (JobState::Held, vec!["ring", "pager"]));
-        let start_by = db.database().operator.surroundings(ring.id).await.unwrap().start_by.unwrap();
-        assert_eq!(start_by - ring.run_at, chrono::TimeDelta::hours(1));
+        assert_eq!(rules, ["ring", "pager"]);
     }
+    // The worker that enqueued them may have admitted one of them before it ended. That changes its run time.
+    let held = waiting.iter().find(|ring| ring.state == JobState::Held).expect("the pager lets one ring at a time");
+    let start_by = db.database().operator.surroundings(held.id).await.unwrap().start_by.unwrap();
+    assert_eq!(start_by - held.run_at, chrono::TimeDelta::hours(1));
     let notes = Notes::default();
     let stats = db.worker(registry![Ring]).state(notes.clone()).build().unwrap().run_until_empty().await.unwrap();
     assert_eq!((stats.completed, notes.all()), (2, vec!["ring alarms".to_owned(); 2]));
