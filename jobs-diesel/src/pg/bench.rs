@@ -105,7 +105,7 @@ async fn drop_stale(conn: &mut AsyncPgConnection) -> Result<(), PlaceError> {
 
 async fn make(conn: &mut AsyncPgConnection) -> Result<(), MigrateError> {
     conn.transaction(async |conn| {
-        migrate::up(conn, POSTGRES, false).await?;
+        migrate::up(conn, POSTGRES, true).await?;
         Ok(queries::add_comment(conn).await?)
     })
     .await
