@@ -22,10 +22,14 @@ use serde::{Deserialize, Serialize};
 use crate::{cron_problem, every};
 
 /// With `catch_up = "all"`, one check of a schedule enqueues at most this many ticks. The next check continues.
-const MAX_TICKS_PER_CHECK: usize = 1000;
+pub(crate) const MAX_TICKS_PER_CHECK: usize = 1000;
 
 /// A tick counts as missed if no worker has processed it within this time.
 const MISSED_AFTER: Duration = Duration::from_secs(60);
+
+fn is_missed(tick: DateTime<Utc>, now: DateTime<Utc>) -> bool {
+    (now - tick).to_std().unwrap_or_default() > MISSED_AFTER
+}
 
 /// What happens to missed ticks of a schedule. A tick is missed if no worker has processed it within a minute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -192,9 +196,19 @@ impl Schedule {
         self.zone
     }
 
+    /// The first tick after `last_tick` that creates no job, because it was missed.
+    pub(crate) fn first_missed(
+        &self,
+        last_tick: DateTime<Utc>,
+        now: DateTime<Utc>,
+        catch_up: CatchUp,
+    ) -> Option<DateTime<Utc>> {
+        let first = if catch_up == CatchUp::Skip { self.next_after(last_tick) } else { None };
+        first.filter(|tick| is_missed(*tick, now))
+    }
+
     /// The ticks after `last_tick` and up to `now` that must be enqueued, at most 1,000. A later call returns the rest.
     pub fn due(&self, last_tick: DateTime<Utc>, now: DateTime<Utc>, catch_up: CatchUp) -> Due {
-        let fresh = |tick: &DateTime<Utc>| (now - *tick).to_std().unwrap_or_default() <= MISSED_AFTER;
         let mut ticks = Vec::new();
         // With `skip` and `last`, older ticks are not needed. So the search need not begin at the start of a long
         // outage.
@@ -206,7 +220,7 @@ impl Schedule {
             }
         };
         while let Some(tick) = self.next_after(at).filter(|tick| *tick <= now && ticks.len() < MAX_TICKS_PER_CHECK) {
-            if catch_up != CatchUp::Skip || fresh(&tick) {
+            if catch_up != CatchUp::Skip || !is_missed(tick, now) {
                 ticks.push(tick);
             }
             at = tick;

@@ -179,6 +179,12 @@ pub trait Storage: Send + Sync {
     /// does not have, it returns [`Maintained::default`].
     async fn maintain(&self, chore: Chore, limit: usize) -> StorageResult<Maintained>;
 
+    /// Whether a worker is dead, or the worker of a running job is unknown, so that a [rescue](Self::rescue) may find
+    /// jobs. Only workers that run until no job is due ask for it.
+    async fn rescue_is_due(&self) -> StorageResult<bool> {
+        Ok(false)
+    }
+
     /// Reads the settings of operators. Each worker calls it once a second, so it must be cheap.
     async fn overrides(&self) -> StorageResult<Overrides> {
         Ok(Overrides::default())

@@ -19,6 +19,9 @@ struct Report {
 }
 
 pub(super) async fn doctor(app: App<'_>, args: &DoctorArgs) -> Result<Exit, CliError> {
+    if args.run.until_empty {
+        return Err(CliError::usage("`doctor` runs no jobs; leave --until-empty out, or write it after `run`"));
+    }
     let settings = settings::run(&args.run, app.env)?;
     let url = app.url()?.to_owned();
     let App { json, setup, .. } = app;

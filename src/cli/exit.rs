@@ -9,7 +9,7 @@ use diesel_jobs_core::{StorageError, WorkerError};
 /// The exit codes. Scripts and supervisors rely on them: the meaning of a code never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Exit {
-    /// The command succeeded, or the worker drained after a stop request.
+    /// The command succeeded, or the worker drained after a stop request, or found no due job with `--until-empty`.
     Fine = 0,
     /// The command failed, was interrupted, or was refused for a job. `doctor` found an error.
     Failed = 1,
@@ -19,16 +19,19 @@ pub(super) enum Exit {
     Unreachable = 3,
     /// The schema is missing, older or newer than this program.
     Schema = 4,
+    /// `run --until-empty` has ended, and a job was discarded meanwhile.
+    Discarded = 5,
 }
 
 /// The table of exit codes at the end of `--help`.
 pub(super) const HELP: &str = "\
 Exit codes:
-  0  fine (a worker that was asked to stop and did)
+  0  fine; also a worker that was asked to stop and did, or that found no due job with --until-empty
   1  the command failed, was interrupted, or was refused for a job; `doctor` found an error
   2  an option, an environment variable or the database URL is not understood
   3  the database cannot be reached
   4  the schema is missing, older or newer than this program
+  5  `run --until-empty` has ended, and it has discarded a job
 
 Commands print to standard output, logs and errors go to standard error.";
 

@@ -10,11 +10,12 @@
 //!
 //! | exit code | meaning |
 //! |--:|---|
-//! | 0 | fine; also a worker that was asked to stop and did |
+//! | 0 | fine; also a worker that was asked to stop and did, or that found no due job with `--until-empty` |
 //! | 1 | the command failed, was interrupted, or was refused for a job; `doctor` found an error |
 //! | 2 | an option, an environment variable or the database URL is not understood |
 //! | 3 | the database cannot be reached |
 //! | 4 | the schema is missing, older or newer than this program |
+//! | 5 | `run --until-empty` has ended, and it has discarded a job |
 
 mod act;
 mod actor_args;

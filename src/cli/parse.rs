@@ -23,6 +23,15 @@ pub(super) fn typed_name(text: &str) -> Result<String, String> {
     }
 }
 
+/// Parses whether a variable turns something on.
+pub(super) fn truth(text: &str) -> Result<bool, String> {
+    match text.trim() {
+        "true" | "1" => Ok(true),
+        "false" | "0" => Ok(false),
+        _ => Err(format!("{text:?} is neither true nor false")),
+    }
+}
+
 /// Parses the name of one queue.
 pub(super) fn one_queue(text: &str) -> Result<String, String> {
     check_one_queue(text).map(|()| text.to_owned())

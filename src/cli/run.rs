@@ -1,5 +1,7 @@
 //! `run`: the worker, from the checks at its start to the end of its shutdown.
 
+mod summary;
+
 use std::sync::Arc;
 
 use diesel_jobs_core::{Recorder, WorkerHandle, record_actions, record_enqueues};
@@ -10,8 +12,8 @@ use super::run_args::RunArgs;
 use super::signals::Signals;
 use super::{database, listen, settings, unknown_queues, unknown_variables, worker};
 
-/// Runs until a signal. If the database cannot be reached at the start, the process ends at once, so that a wrong URL
-/// is noticed. A supervisor then restarts it. A running worker survives such outages.
+/// Runs until a signal, or until no job is due. If the database cannot be reached at the start, the process ends at
+/// once, so that a wrong URL is noticed. A supervisor then restarts it. A running worker survives such outages.
 pub(super) async fn run(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError> {
     let settings = settings::run(args, app.env)?;
     let chosen = app.chosen()?;
@@ -49,8 +51,13 @@ pub(super) async fn run(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError> 
         _ = signals.next() => return Ok(Exit::Fine),
         () = std::future::ready(()) => {}
     }
-    worker.run_until(std::future::pending()).await?;
-    Ok(Exit::Fine)
+    if !settings.until_empty {
+        worker.run_until(std::future::pending()).await?;
+        return Ok(Exit::Fine);
+    }
+    let stats = worker.run_until_empty().due_only().await?;
+    summary::say(&stats);
+    Ok(if stats.discarded > 0 { Exit::Discarded } else { Exit::Fine })
 }
 
 /// Stops the worker at a signal. This has a thread and a runtime of its own. So a worker whose handlers block every

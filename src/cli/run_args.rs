@@ -75,6 +75,12 @@ pub(super) struct RunArgs {
     /// [default: that of the package that calls `worker!`]
     #[arg(long, value_name = "VERSION", value_parser = version, help_heading = "Options of run")]
     pub(super) program_version: Option<String>,
+    /// End when no job is due, for cron jobs and other processes that something starts again. Jobs that are scheduled
+    /// for later are left, and so are failed jobs until their next attempt. SIGTERM and SIGINT end the run before that,
+    /// as always. The exit code is 5 if a job was discarded [env: JOBS_UNTIL_EMPTY] [default: run until SIGTERM or
+    /// SIGINT]
+    #[arg(long, help_heading = "Options of run")]
+    pub(super) until_empty: bool,
     /// Answer HTTP requests for probes and metrics on this address, such as 127.0.0.1:9464: /livez, /readyz, /startupz
     /// and /metrics. It asks for no password, so choose an address that only your monitoring reaches [env: JOBS_LISTEN]
     /// [default: none]
@@ -107,6 +113,7 @@ impl RunArgs {
             retain_discarded,
             environment,
             program_version,
+            until_empty,
             listen,
         } = self;
         queues.is_none()
@@ -124,6 +131,7 @@ impl RunArgs {
             && retain_discarded.is_none()
             && environment.is_none()
             && program_version.is_none()
+            && !until_empty
             && listen.is_none()
     }
 }

@@ -56,6 +56,7 @@ pub(super) fn run(args: &RunArgs, env: Environment<'_>) -> Result<RunArgs, CliEr
         retain_discarded,
         environment,
         program_version,
+        until_empty,
         listen,
     } = args;
     for (other, name) in OTHER_NAMES {
@@ -80,6 +81,7 @@ pub(super) fn run(args: &RunArgs, env: Environment<'_>) -> Result<RunArgs, CliEr
         retain_discarded: pick(*retain_discarded, env, "JOBS_RETAIN_DISCARDED", duration::parse)?,
         environment: pick(environment.clone(), env, "JOBS_ENVIRONMENT", parse::name)?,
         program_version: pick(program_version.clone(), env, "JOBS_VERSION", parse::version)?,
+        until_empty: pick(until_empty.then_some(true), env, "JOBS_UNTIL_EMPTY", parse::truth)?.unwrap_or(false),
         listen: pick(listen.clone(), env, "JOBS_LISTEN", parse::address)?,
     })
 }

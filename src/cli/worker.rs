@@ -64,6 +64,7 @@ fn configure(mut builder: WorkerBuilder, settings: &RunArgs) -> WorkerBuilder {
         retain_discarded,
         environment,
         program_version,
+        until_empty: _,
         listen: _,
     } = settings;
     if let Some(slots) = slots {

@@ -39,19 +39,22 @@ impl Routine {
     }
 }
 
-/// All chores, each as a service of its own: a long batch of one delays no other.
+/// All chores, each as a service of its own: a long batch of one delays no other. A `brief` worker begins to delete at
+/// once, because nobody else may do it where all workers are brief.
 pub(super) fn all(
     shared: &Arc<Shared>,
     stop: &CancellationToken,
+    brief: bool,
 ) -> impl Iterator<Item = impl Future<Output = ()> + use<>> {
     let keep_history = shared.settings.keep_history;
+    let first = move |seconds| if brief { 0 } else { seconds };
     let routines = [
-        Routine::new(Chore::Prune, 5, 60),
-        Routine::new(Chore::PruneHistory(keep_history), 10, 60),
+        Routine::new(Chore::Prune, first(5), 60),
+        Routine::new(Chore::PruneHistory(keep_history), first(10), 60),
         Routine::new(Chore::SampleJobs, 2, 30),
         Routine { between: BETWEEN_STEPS, ..Routine::new(Chore::StepOperation, 5, 5) },
     ];
-    let folds = FOLDS.into_iter().map(|fold| Routine::new(Chore::FoldHistory(fold), 10, 60));
+    let folds = FOLDS.into_iter().map(move |fold| Routine::new(Chore::FoldHistory(fold), first(10), 60));
     let (shared, stop) = (shared.clone(), stop.clone());
     routines.into_iter().chain(folds).map(move |routine| run(routine, shared.clone(), stop.clone()))
 }
@@ -61,7 +64,8 @@ async fn run(routine: Routine, shared: Arc<Shared>, stop: CancellationToken) {
     let warning = RateLimitedWarning::new(chore.as_str());
     let mut logged = Logged::default();
     let mut wait = first;
-    while pause(wait, &stop).await {
+    // A brief worker does its first turn in any case.
+    while wait.is_zero() || pause(wait, &stop).await {
         // While the database is frozen, operators may want to see everything.
         if *shared.frozen.borrow() && matches!(chore, Chore::FoldHistory(_) | Chore::PruneHistory(_)) {
             wait = every;

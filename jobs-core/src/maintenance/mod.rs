@@ -14,7 +14,7 @@
 //! | settings watcher | at most 900 ms, until the worker drains | follows what operators set at run time: pauses, slots, retention |
 //! | admitter | 900 ms, at each end of a job with rules, at notifications; 5 s without rules | admits held jobs |
 //! | history writer | the end of each minute, and the shutdown | stores what this worker did |
-//! | chores | 60 s, the first time after 5 to 10 s | delete finished jobs whose retention is over, join and delete old rows of the history |
+//! | chores | 60 s, the first time after 5 to 10 s, at once in a brief worker | delete finished jobs whose retention is over, join and delete old rows of the history |
 //! | | 5 s; without a pause while there is one | do batches of actions on all jobs that match a filter |
 //! | | 100 times as long as a count takes, at least 15 s | count all jobs, one worker at a time; it logs which due jobs no live worker runs |
 
@@ -27,7 +27,7 @@ mod history_writer;
 mod long_attempts;
 mod pause;
 mod progress_writer;
-mod reconciler;
+pub(crate) mod reconciler;
 mod rescanner;
 mod rescuer;
 mod scheduler;
@@ -52,11 +52,11 @@ pub(crate) struct Maintenance {
 }
 
 /// Starts all services. They continue while the worker drains, so that its own leases stay valid. `frozen` is the
-/// freeze that the worker found at its start.
-pub(crate) fn start(shared: &Arc<Shared>, frozen: Option<Freeze>) -> Maintenance {
+/// freeze that the worker found at its start. A `brief` worker may end within a second, so it does its chores at once.
+pub(crate) fn start(shared: &Arc<Shared>, frozen: Option<Freeze>, brief: bool) -> Maintenance {
     let services = TaskTracker::new();
     let stop = CancellationToken::new();
-    services.spawn(rescuer::run(shared.clone(), stop.clone()));
+    services.spawn(rescuer::run(shared.clone(), stop.clone(), brief));
     services.spawn(reconciler::run(shared.clone(), stop.clone()));
     tokio::spawn(rescanner::run(shared.clone()));
     tokio::spawn(discoverer::run(shared.clone()));
@@ -66,7 +66,7 @@ pub(crate) fn start(shared: &Arc<Shared>, frozen: Option<Freeze>) -> Maintenance
     services.spawn(freeze_watcher::run(shared.clone(), frozen, stop.clone()));
     services.spawn(admitter::run(shared.clone(), stop.clone()));
     services.spawn(history_writer::run(shared.clone(), stop.clone()));
-    chores::all(shared, &stop).for_each(|chore| drop(services.spawn(chore)));
+    chores::all(shared, &stop, brief).for_each(|chore| drop(services.spawn(chore)));
     services.close();
     Maintenance { services, stop }
 }

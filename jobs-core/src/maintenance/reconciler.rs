@@ -46,6 +46,16 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     }
 }
 
+/// Releases the jobs of a claim whose reply was lost, before the worker deregisters. Otherwise nobody would know them
+/// as those of a worker that has stopped.
+pub(crate) async fn release_at_end(shared: &Shared) -> StorageResult<()> {
+    if !shared.needs_reconcile.load(Ordering::Acquire) {
+        return Ok(());
+    }
+    let worker = *shared.id.borrow();
+    release_unknown_leases(shared, worker).await
+}
+
 async fn reconcile(shared: &Shared, stop: &CancellationToken) -> StorageResult<()> {
     let worker = *shared.id.borrow();
     let mut held = shared.leases.held();
@@ -60,18 +70,18 @@ async fn reconcile(shared: &Shared, stop: &CancellationToken) -> StorageResult<(
             held.iter().for_each(|lost| shared.leases.lose_one(lost));
         }
     }
-    if shared.needs_reconcile.swap(false, Ordering::AcqRel) {
-        // If this fails, it must be tried again.
-        release_unknown_leases(shared, worker)
-            .await
-            .inspect_err(|_| shared.needs_reconcile.store(true, Ordering::Release))?;
-    }
-    Ok(())
+    if shared.needs_reconcile.load(Ordering::Acquire) { release_unknown_leases(shared, worker).await } else { Ok(()) }
 }
 
 async fn release_unknown_leases(shared: &Shared, worker: WorkerId) -> StorageResult<()> {
     // While no claim is under way, a lease that is unknown here stays unknown.
     let _no_claim = shared.claiming.write().await;
+    shared.needs_reconcile.store(false, Ordering::Release);
+    // If this fails, it must be tried again.
+    release_unknown(shared, worker).await.inspect_err(|_| shared.needs_reconcile.store(true, Ordering::Release))
+}
+
+async fn release_unknown(shared: &Shared, worker: WorkerId) -> StorageResult<()> {
     let held: HashSet<Lease> = shared.leases.held().into_iter().collect();
     let valid = valid_leases(shared, worker, None).await?;
     // A lease that ended between the two reads is not among the valid ones, or its finish is already written.

@@ -15,7 +15,8 @@ use crate::worker::shared::Shared;
 /// Orphans are searched for once in this many rounds.
 const ORPHANS_EVERY: u64 = 12;
 
-pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
+/// A `brief` worker ends before those rounds, so it searches for orphans each time.
+pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken, brief: bool) {
     let warning = RateLimitedWarning::new("rescue");
     let mut left_behind = false;
     for round in 0u64.. {
@@ -30,7 +31,7 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
         let Some(beat) = shared.heartbeat_state.newest_with_predecessor() else { continue };
         let age = beat.sent.elapsed() + shared.settings.heartbeat_interval();
         let rescuer = Some(Rescuer { worker: *shared.id.borrow(), beat: beat.at, age });
-        let orphans = left_behind || (round + 1).is_multiple_of(ORPHANS_EVERY);
+        let orphans = brief || left_behind || (round + 1).is_multiple_of(ORPHANS_EVERY);
         let policy = RescuePolicy { rescuer, ..shared.settings.rescue_policy(orphans) };
         crash_point("rescue");
         match shared.storage.rescue(policy).await {
@@ -46,6 +47,7 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
                         shared.settings.recorders.record(|| Event::Rescued { jobs, outcome });
                     }
                 }
+                shared.counters.count_discarded(discarded.len());
                 shared.work.record_crashes(&rescued.attempts);
                 left_behind = rescued.left_behind;
                 if rescued.held_off {

@@ -9,6 +9,7 @@
 //! declare. The row may belong to a newer version, or to an older one whose workers still run. So a schedule that was
 //! removed from the code ends with the last worker that declares it, and `worker doctor` names the remaining row.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use crate::crash_point::crash_point;
 use crate::handler::Registration;
 use crate::new_job::{NewJob, RunAt};
 use crate::recorder::Event;
-use crate::schedule::Schedule;
+use crate::schedule::{MAX_TICKS_PER_CHECK, Schedule};
 use crate::storage::{DeclaredSchedule, StorageResult, StoredSchedule, StoredSchedules};
 use crate::telemetry::{self, RateLimitedWarning};
 use crate::worker::shared::Shared;
@@ -40,21 +41,40 @@ const SEEN_BY_CLAIMS: TimeDelta = TimeDelta::milliseconds(50);
 pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let warning = RateLimitedWarning::new("schedule");
     let declared: Vec<DeclaredSchedule> = shared.registry.schedules().into_values().collect();
-    let mut is_declared = false;
+    let mut known = Known::default();
     loop {
-        let ticked = tick_due_schedules(&shared, &declared, &mut is_declared).await;
-        let sleep = ticked.unwrap_or_else(|problem| {
+        let ticked = tick_due_schedules(&shared, &declared, &mut known).await;
+        let Sleep { time, is_incomplete } = ticked.unwrap_or_else(|problem| {
             warning.report(&problem);
-            LONGEST_SLEEP
+            Sleep { time: LONGEST_SLEEP, is_incomplete: true }
         });
+        if !is_incomplete || *shared.frozen.borrow() {
+            shared.schedules_checked.cancel();
+        }
         tokio::select! {
-            () = tokio::time::sleep(sleep) => {}
+            () = tokio::time::sleep(time) => {}
             // Ticks that become due from now on are for workers that continue, or are missed: this worker would not run
             // their jobs.
             () = shared.phases.draining().cancelled() => return,
             () = stop.cancelled() => return,
         }
     }
+}
+
+/// How long to wait, after all due ticks were enqueued.
+struct Sleep {
+    time: Duration,
+    /// Perhaps not all due ticks were enqueued: another session has locked a row, or there are very many.
+    is_incomplete: bool,
+}
+
+/// What the earlier looks at the schedules have brought.
+#[derive(Default)]
+struct Known {
+    /// The schedules of this program are stored.
+    is_declared: bool,
+    /// These schedules have missed ticks, and it was said.
+    have_missed: HashSet<String>,
 }
 
 /// The kind's registration, if this program may enqueue the ticks of this schedule. The schedule must be declared here,
@@ -65,34 +85,28 @@ fn ticks_here<'a>(shared: &'a Shared, stored: &StoredSchedule) -> Option<&'a Reg
 }
 
 /// Enqueues all due ticks. Returns how long no tick will be due.
-async fn tick_due_schedules(
-    shared: &Shared,
-    declared: &[DeclaredSchedule],
-    is_declared: &mut bool,
-) -> StorageResult<Duration> {
-    let schedules = shared.storage.schedules(if *is_declared { &[] } else { declared }).await?;
+async fn tick_due_schedules(shared: &Shared, declared: &[DeclaredSchedule], known: &mut Known) -> StorageResult<Sleep> {
+    let schedules = shared.storage.schedules(if known.is_declared { &[] } else { declared }).await?;
     let stands = |one: &DeclaredSchedule| schedules.all.iter().any(|row| row.name == one.name && row.follows(one));
     let all_stand = declared.iter().all(stands);
-    let was_declared = *is_declared;
-    *is_declared |= !schedules.is_locked;
-    let sleep = tick_stored(shared, schedules, *is_declared).await?;
+    let was_declared = known.is_declared;
+    known.is_declared |= !schedules.is_locked;
+    let sleep = tick_stored(shared, schedules, known).await?;
     if !was_declared || all_stand {
         return Ok(sleep);
     }
     // The row was removed although the code still declares the schedule, or other code has declared it otherwise. Then
     // it stays so while a live worker has that code. A change begins now, so what was due has been enqueued before.
     let schedules = shared.storage.schedules(declared).await?;
-    *is_declared = !schedules.is_locked;
-    tick_stored(shared, schedules, *is_declared).await
+    known.is_declared = !schedules.is_locked;
+    tick_stored(shared, schedules, known).await
 }
 
 /// The same for these schedules.
-async fn tick_stored(shared: &Shared, schedules: StoredSchedules, is_declared: bool) -> StorageResult<Duration> {
+async fn tick_stored(shared: &Shared, schedules: StoredSchedules, known: &mut Known) -> StorageResult<Sleep> {
     let StoredSchedules { all, now, .. } = schedules;
-    let mut sleep = if all.is_empty() { LONGEST_SLEEP_WITHOUT } else { LONGEST_SLEEP };
-    if !is_declared {
-        sleep = LOCKED;
-    }
+    let mut time = if all.is_empty() { LONGEST_SLEEP_WITHOUT } else { LONGEST_SLEEP };
+    let mut is_incomplete = !known.is_declared;
     for stored in all.iter().filter(|stored| !stored.paused) {
         let Some(registration) = ticks_here(shared, stored) else { continue };
         let schedule = match Schedule::parse(&stored.expression, &stored.timezone) {
@@ -102,17 +116,28 @@ async fn tick_stored(shared: &Shared, schedules: StoredSchedules, is_declared: b
                 continue;
             }
         };
+        match schedule.first_missed(stored.last_tick, now, stored.catch_up) {
+            Some(first) if known.have_missed.insert(stored.name.clone()) => {
+                telemetry::ticks_missed(&stored.name, first)
+            }
+            Some(_) => {}
+            None => drop(known.have_missed.remove(&stored.name)),
+        }
         if !tick(shared, registration, stored, &schedule, now).await? {
-            sleep = sleep.min(LOCKED);
+            is_incomplete = true;
         }
         if let Some(next) = schedule.next_after(now) {
-            sleep = sleep.min((next - now).to_std().unwrap_or_default() + MARGIN);
+            time = time.min((next - now).to_std().unwrap_or_default() + MARGIN);
         }
     }
-    Ok(sleep)
+    if is_incomplete {
+        time = time.min(LOCKED);
+    }
+    Ok(Sleep { time, is_incomplete })
 }
 
-/// Returns `false` if a tick is due but another worker has handled it, or another session has locked its row.
+/// Returns `false` if ticks may still be due: another worker has handled some, another session has locked the row, or
+/// there are more than one check enqueues.
 async fn tick(
     shared: &Shared,
     registration: &Registration,
@@ -137,5 +162,5 @@ async fn tick(
             shared.rescan_requested.notify_one();
         }
     }
-    Ok(has_ticked)
+    Ok(has_ticked && due.ticks.len() < MAX_TICKS_PER_CHECK)
 }

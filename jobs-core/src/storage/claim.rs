@@ -40,6 +40,9 @@ pub enum Waiting {
     },
     /// Those that are held for a rule. Only workers that run until nothing is left ask for them.
     Held,
+    /// Those that are due and held for a rate whose next token comes later. The answer is the time until the first of
+    /// these tokens. Only workers that run until no job is due ask for them.
+    Token,
 }
 
 /// A claim: the jobs that a worker asks for.

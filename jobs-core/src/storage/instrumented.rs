@@ -103,6 +103,7 @@ impl Storage for Instrumented {
         let operation = match waiting {
             Waiting::Available { .. } => "next_due",
             Waiting::Held => "next_held",
+            Waiting::Token => "next_token",
         };
         timed(&self.recorders, operation, self.storage.next_due(claim, waiting)).await
     }
@@ -133,6 +134,10 @@ impl Storage for Instrumented {
 
     async fn rescue(&self, policy: RescuePolicy) -> StorageResult<Rescued> {
         timed(&self.recorders, "rescue", self.storage.rescue(policy)).await
+    }
+
+    async fn rescue_is_due(&self) -> StorageResult<bool> {
+        timed(&self.recorders, "rescue_is_due", self.storage.rescue_is_due()).await
     }
 
     async fn maintain(&self, chore: Chore, limit: usize) -> StorageResult<Maintained> {

@@ -9,6 +9,17 @@ use crate::storage::Operator;
 pub(super) struct Bounds {
     /// It ends with an error after this many attempts.
     pub(super) attempts: u64,
-    /// Makes time pass when all jobs that are left are scheduled for later.
-    pub(super) skip_time: Option<Arc<dyn Operator>>,
+    /// What it does when all jobs that are left are scheduled for later.
+    pub(super) later: Later,
+}
+
+/// What becomes of jobs that are scheduled for later.
+#[derive(Clone)]
+pub(super) enum Later {
+    /// The worker waits for them.
+    Await,
+    /// The operator makes time pass.
+    Skip(Arc<dyn Operator>),
+    /// The worker ends without them.
+    Leave,
 }

@@ -1,10 +1,11 @@
 //! The fetcher: one per process. It claims for all queues whenever slots are free or few prefetched jobs are left. It
 //! sleeps when no job is due.
 
+mod ending;
 mod waiting;
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::bounds::Bounds;
@@ -17,7 +18,8 @@ use crate::crash_point::crash_point;
 use crate::outcome::Transition;
 use crate::storage::{Claim, StorageResult};
 use crate::storage_error::StorageError;
-use crate::telemetry::RateLimitedWarning;
+use crate::telemetry::{self, RateLimitedWarning};
+use ending::Awaited;
 use waiting::WakeOn;
 
 /// The time until the first poll after a worker has set its idle flag. It then doubles with each poll, up to the poll
@@ -63,6 +65,7 @@ struct Fetcher {
     contention: u32,
     /// Since when every poll has found contention.
     contended_since: Option<Instant>,
+    awaited: Awaited,
     pause: Duration,
     warning: RateLimitedWarning,
     idle_warning: RateLimitedWarning,
@@ -83,6 +86,7 @@ pub(super) async fn run(shared: Arc<Shared>, reporter: Reporter, until_empty: Op
         busy_polling: BusyPolling::new(Instant::now()),
         contention: 0,
         contended_since: None,
+        awaited: Awaited::default(),
         pause: FIRST_PAUSE,
         warning: RateLimitedWarning::new("claim"),
         idle_warning: RateLimitedWarning::new("set_idle"),
@@ -93,10 +97,16 @@ pub(super) async fn run(shared: Arc<Shared>, reporter: Reporter, until_empty: Op
         fetcher.round().await;
     }
     fetcher.release_overdue(Duration::ZERO).await;
-    // A worker that is only quiet continues, and is healthy.
-    let shared = fetcher.shared;
+    // A worker that is only quiet continues, and is healthy. One that runs until nothing is left ends after its jobs.
+    let (shared, until_empty) = (fetcher.shared, fetcher.until_empty);
     drop(fetcher.reporter);
-    shared.health.ticking(shared.phases.draining().cancelled()).await;
+    let draining = async {
+        tokio::select! {
+            () = shared.leases.none_held(), if until_empty => shared.phases.draining().cancel(),
+            () = shared.phases.draining().cancelled() => {}
+        }
+    };
+    shared.health.ticking(draining).await;
 }
 
 impl Fetcher {
@@ -144,6 +154,7 @@ impl Fetcher {
         }
         let busy_polling = self.busy_polling.after_claim(claimed > 0, Instant::now()) && !self.until_empty;
         if claimed > 0 {
+            self.awaited = Awaited::default();
             self.contended_since = None;
             self.contention = self.contention.saturating_sub(2);
             return self.clear_idle_flag(busy_polling).await;
@@ -204,12 +215,6 @@ impl Fetcher {
         self.back_off().await;
     }
 
-    /// Ends a worker that runs until nothing is left.
-    fn end_with(&self, error: WorkerError) {
-        *self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-        self.shared.phases.draining().cancel();
-    }
-
     /// Clears the idle flag of a worker that has been busy for [`BUSY_AFTER`] or busy-polls, because enqueues need
     /// not wake it.
     async fn clear_idle_flag(&mut self, busy_polling: bool) {
@@ -237,12 +242,14 @@ impl Fetcher {
         let prefetched = self.shared.queues.any_prefetched();
         let may_find_queues = self.shared.queues.have_patterns();
         if may_find_queues && !self.idle && self.shared.leases.count() == 0 {
-            // No queue is known yet. A job that was enqueued before the flag was visible is found by a search.
+            // All queues that are known have no slots. A job of another one that was enqueued before the flag was
+            // visible is found by a search.
             self.idle = self.set_idle(true).await;
             self.idle_since = Instant::now();
             self.shared.discovery_requested.notify_one();
         }
-        let mut hinted = false;
+        let no_lease_held = self.until_empty && self.shared.leases.count() == 0;
+        let (mut hinted, mut has_no_slot) = (false, false);
         let room = async {
             tokio::select! {
                 () = self.shared.queues.capacity_changed() => {}
@@ -251,12 +258,20 @@ impl Fetcher {
                     self.shared.discovery_requested.notify_one();
                 }
                 () = tokio::time::sleep(PREFETCHED_AT_MOST), if prefetched => {}
+                () = tokio::time::sleep(self.shared.settings.poll), if no_lease_held => has_no_slot = true,
+                // The attempt has ended, but perhaps not its handler, which keeps the slot.
+                () = self.shared.leases.none_held(), if self.until_empty && !no_lease_held => {}
                 () = self.shared.phases.quiet().cancelled() => {}
             }
         };
         self.shared.health.ticking(room).await;
         // A known queue may have it, too.
         self.hinted |= hinted;
+        // An operator has set the slots to 0, or handlers that do not return occupy them.
+        if has_no_slot && self.shared.leases.count() == 0 {
+            telemetry::no_slot_left();
+            self.shared.phases.draining().cancel();
+        }
     }
 
     /// Releases all prefetched jobs of each queue in which one of them has waited this long. If a long job occupies the

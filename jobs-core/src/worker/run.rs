@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use super::bounds::Bounds;
+use super::bounds::{Bounds, Later};
 use super::completer::Completer;
 use super::error::WorkerError;
 use super::settings::Settings;
@@ -13,7 +13,7 @@ use super::stats::WorkerStats;
 use super::{fetcher, heartbeat};
 use crate::crash_point::crash_point;
 use crate::error::NoRuntime;
-use crate::maintenance::{self, discoverer, settings_watcher};
+use crate::maintenance::{self, discoverer, reconciler, settings_watcher};
 use crate::panics;
 use crate::registry::Registry;
 use crate::states::States;
@@ -119,8 +119,9 @@ impl Worker {
         telemetry::worker_started(&info, &shared.settings.queues_text());
         telemetry::installation(&installation, shared.settings.environment.as_deref());
 
+        let brief = matches!(until_empty, Some(Bounds { later: Later::Leave, .. }));
         let completer = Completer::start(&shared);
-        let maintenance = maintenance::start(&shared, installation.frozen);
+        let maintenance = maintenance::start(&shared, installation.frozen, brief);
         tokio::spawn(settings_watcher::run(shared.clone(), completer.reporter()));
         let fetcher = tokio::spawn(fetcher::run(shared.clone(), completer.reporter(), until_empty));
 
@@ -134,10 +135,12 @@ impl Worker {
         drop(heartbeat);
         crash_point("deregister");
         let (id, left) = (*shared.id.borrow(), shared.leases.count());
+        // Without its row, no other worker would know that it was stopping, and a rescue would count a crash on the
+        // jobs that are left.
         if left > 0 {
-            // Without its row, no other worker would know that it was stopping, and a rescue would count a crash on
-            // these jobs.
             telemetry::not_deregistered(left);
+        } else if let Err(problem) = reconciler::release_at_end(&shared).await {
+            telemetry::refused("leases", &problem);
         } else if let Err(problem) = shared.storage.deregister(id).await {
             telemetry::refused("deregister", &problem);
         }

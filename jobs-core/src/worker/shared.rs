@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use chrono::{TimeDelta, Utc};
 use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::error::WorkerError;
@@ -57,6 +58,8 @@ pub(crate) struct Shared {
     pub(crate) no_connection: RateLimitedWarning,
     /// Whether the database was frozen at the last heartbeat.
     pub(crate) frozen: watch::Sender<bool>,
+    /// Cancelled once the scheduler has looked for due ticks for the first time.
+    pub(crate) schedules_checked: CancellationToken,
     /// Quarantined jobs may be due. The fetcher tries to claim one.
     pub(crate) quarantined_due: AtomicBool,
     pub(crate) phases: Phases,
@@ -115,6 +118,7 @@ impl Shared {
             needs_reconcile: AtomicBool::new(false),
             no_connection: RateLimitedWarning::new("transact"),
             frozen: watch::Sender::new(false),
+            schedules_checked: CancellationToken::new(),
             quarantined_due: AtomicBool::new(false),
             phases: Phases::default(),
             heartbeat_state: HeartbeatState::default(),

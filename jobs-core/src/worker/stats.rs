@@ -33,7 +33,7 @@ pub struct WorkerStats {
     pub released: u64,
     /// Jobs whose handler cancelled them.
     pub cancelled: u64,
-    /// Jobs that failed permanently.
+    /// Jobs that failed permanently, also those of dead workers, which this worker has rescued.
     pub discarded: u64,
     /// Attempts that did not start, or whose finish was refused, because their lease was lost.
     pub leases_lost: u64,
@@ -58,6 +58,11 @@ impl Counters {
             Transition::Discard { .. } => &self.discarded,
         };
         counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Jobs that a rescue has discarded.
+    pub(crate) fn count_discarded(&self, jobs: usize) {
+        self.discarded.fetch_add(jobs as u64, Ordering::Relaxed);
     }
 
     pub(crate) fn count_lease_lost(&self) {

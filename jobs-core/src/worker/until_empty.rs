@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
-use super::bounds::Bounds;
+use super::bounds::{Bounds, Later};
 use super::error::WorkerError;
 use super::run::Worker;
 use super::stats::WorkerStats;
@@ -23,16 +23,20 @@ impl std::fmt::Debug for UntilEmpty {
         f.debug_struct("UntilEmpty")
             .field("worker", &self.worker)
             .field("attempts", &self.bounds.attempts)
-            .field("skip_time", &self.bounds.skip_time.is_some())
+            .field("skip_time", &matches!(self.bounds.later, Later::Skip(_)))
+            .field("due_only", &matches!(self.bounds.later, Later::Leave))
             .finish()
     }
 }
 
 impl Worker {
     /// Runs until no job of the worker's queues and kinds is waiting, including jobs that are due later, and this
-    /// worker runs none. It returns what the worker has done. This is meant for tests, tools and one-off runs.
+    /// worker runs none. It returns what the worker has done. This is meant for tests, tools and one-off runs. With
+    /// [`due_only`](UntilEmpty::due_only), jobs that are due later are left.
+    ///
+    /// A shutdown by the worker's [handle](Self::handle) ends the run before that, like any other.
     pub fn run_until_empty(self) -> UntilEmpty {
-        UntilEmpty { worker: self, bounds: Bounds { attempts: u64::MAX, skip_time: None } }
+        UntilEmpty { worker: self, bounds: Bounds { attempts: u64::MAX, later: Later::Await } }
     }
 }
 
@@ -52,9 +56,39 @@ impl UntilEmpty {
     /// Because this option changes stored times, the run fails with [`WorkerError::Storage`] if another worker serves
     /// the database.
     ///
-    /// Pass the field `operator` of the `Database`.
+    /// Pass the field `operator` of the `Database`. This option replaces [`due_only`](Self::due_only).
     pub fn skip_time(mut self, operator: Arc<dyn Operator>) -> Self {
-        self.bounds.skip_time = Some(operator);
+        self.bounds.later = Later::Skip(operator);
+        self
+    }
+
+    /// Ends the run as soon as no job is due and this worker runs none. Use this in programs that something else starts
+    /// again, such as a cron job. It replaces [`skip_time`](Self::skip_time).
+    ///
+    /// The worker runs the jobs that are due when it starts, those that become due while it runs, and those that wait
+    /// for a token of their [rate](crate::Rate), for which it waits, however long that takes. It also enqueues the
+    /// ticks of schedules that are due when it starts. Those that are more than a minute old are missed, and
+    /// [`CatchUp`](crate::CatchUp) decides about them: by default they create no jobs. It leaves jobs
+    ///
+    /// - that are scheduled for later, which includes failed jobs that wait for their next attempt, and snoozed ones,
+    /// - that wait for a permit of a limit, or for their turn in a sequence, because of a job that this worker does not
+    ///   run,
+    /// - whose queue or kind is paused, or whose queue has no slots, and all jobs if the database is frozen,
+    /// - that another worker runs.
+    ///
+    /// If another worker is dead, because its lease is over, the run goes on until its jobs are rescued, usually for
+    /// half a lease, and at most for two. [`WorkerStats::discarded`] counts the jobs that this rescue discards, too.
+    ///
+    /// ```no_run
+    /// # use diesel_jobs_core::{Worker, WorkerError};
+    /// # async fn run(worker: Worker) -> Result<(), WorkerError> {
+    /// let stats = worker.run_until_empty().due_only().await?;
+    /// println!("{} jobs have completed, {} will be retried", stats.completed, stats.retried);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn due_only(mut self) -> Self {
+        self.bounds.later = Later::Leave;
         self
     }
 }

@@ -125,6 +125,8 @@ impl PgStorage {
                 let wanted = all_of(claim, Some(&live)).cloned().collect();
                 (Claim { wanted, ..claim.clone_without_wanted() }, false)
             }
+            // Whether a job is due must not depend on the turns of the queues.
+            Some(None) if within.is_zero() => (claim.clone(), false),
             Some(None) => (self.levels(claim.worker, |levels| levels.many.some_of(claim, None)), true),
         };
         let plan = self.levels(claim.worker, |levels| levels.plan_from_floors(&claim));

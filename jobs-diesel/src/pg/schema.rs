@@ -257,6 +257,6 @@ diesel::table! {
     }
 }
 
-diesel::allow_tables_to_appear_in_same_query!(worker, installation);
+diesel::allow_tables_to_appear_in_same_query!(worker, installation, running);
 
 crate::job_view!(postgres);

@@ -67,6 +67,7 @@ impl Storage for PgStorage {
         match waiting {
             Waiting::Available { within } => self.find_next_due(claim, within).await,
             Waiting::Held => run!(self, "next_held", conn => admit::next_held(conn, claim)),
+            Waiting::Token => run!(self, "next_token", conn => admit::next_token(conn, claim)),
         }
     }
 
@@ -103,6 +104,10 @@ impl Storage for PgStorage {
             run!(self, "store_progress", conn => RunQueryDsl::execute(store(), conn))?;
         }
         Ok(())
+    }
+
+    async fn rescue_is_due(&self) -> StorageResult<bool> {
+        run!(self, "rescue_is_due", conn => worker::rescue_is_due(conn))
     }
 
     async fn rescue(&self, policy: RescuePolicy) -> StorageResult<Rescued> {
@@ -241,7 +246,7 @@ impl Storage for PgStorage {
     async fn waiting_queues(&self, waiting: Waiting) -> StorageResult<Vec<String>> {
         match waiting {
             Waiting::Available { .. } => run!(self, "waiting_queues", conn => WaitingQueuesQuery.load(conn)),
-            Waiting::Held => run!(self, "waiting_queues", conn => admit::held_queues(conn)),
+            Waiting::Held | Waiting::Token => run!(self, "waiting_queues", conn => admit::held_queues(conn)),
         }
     }
 

@@ -21,8 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::sqlite::queries::{
     admission_failure, admit, claim, expire, failures, finish, full_limits, heartbeat, history, installation, leases,
-    limits, next_due, on_discarded, overrides, progress, prune, rate, rescue, schedule, sweep, tick, waiting_queues,
-    worker,
+    next_due, on_discarded, overrides, progress, prune, rate, rescue, schedule, sweep, tick, waiting_queues, worker,
 };
 use crate::sqlite::shared_connection::SharedConnection;
 use crate::sqlite::{file_system, listen, load, migrate, operator, transact};
@@ -76,11 +75,7 @@ impl Storage for SqliteStorage {
 
     async fn next_due(&self, wanted: &Claim, waiting: Waiting) -> StorageResult<Option<Duration>> {
         let wanted = wanted.clone();
-        let due = move |conn: &mut SqliteConnection| match waiting {
-            Waiting::Available { .. } => next_due::next_due(conn, &wanted),
-            Waiting::Held => limits::next_held(conn, &wanted),
-        };
-        self.reader.read(due).await
+        self.reader.read(move |conn| next_due::next_of(conn, &wanted, waiting)).await
     }
 
     /// Passes no permit on: the next pass of admission gives it to a held job.
@@ -116,10 +111,14 @@ impl Storage for SqliteStorage {
         self.writer.write(move |conn| progress::store(conn, &reports)).await
     }
 
+    async fn rescue_is_due(&self) -> StorageResult<bool> {
+        self.reader.read(rescue::is_needed).await
+    }
+
     async fn rescue(&self, policy: RescuePolicy) -> StorageResult<Rescued> {
         let quarantined_due = self.reader.read(move |conn| rescue::quarantined_due(conn, policy)).await?;
         let none_rescued = Rescued { quarantined_due, ..Rescued::default() };
-        if !self.reader.read(rescue::is_needed).await? {
+        if !self.rescue_is_due().await? {
             return Ok(none_rescued);
         }
         // While a transaction holds the write lock, no live worker can store its heartbeat. So no worker is declared

@@ -36,3 +36,4 @@ mod tail;
 mod top;
 mod transferring;
 mod unknown_queues;
+mod until_empty;

@@ -131,7 +131,7 @@ impl Storage for Memory {
 
     async fn next_due(&self, claim: &Claim, waiting: Waiting) -> StorageResult<Option<Duration>> {
         let tables = self.tables();
-        if waiting == Waiting::Held {
+        if !matches!(waiting, Waiting::Available { .. }) {
             return Ok(None);
         }
         let due = tables.waiting(claim, false).into_iter().map(|job| tables.jobs[&job].job.run_at).min();

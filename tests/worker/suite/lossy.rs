@@ -52,6 +52,9 @@ pub(crate) struct Lossy {
     pub(crate) clock_steps: tokio::sync::Mutex<Option<(Conn, [&'static str; 2])>>,
     /// How many times it has stepped.
     pub(crate) stepped: Arc<AtomicUsize>,
+    /// The first answer about schedules comes some time after the worker has polled. It does so once.
+    pub(crate) schedules_are_late: AtomicBool,
+    pub(crate) polled: Notify,
 }
 
 impl Lossy {
@@ -74,6 +77,8 @@ impl Lossy {
             claimed_by_finishes: Arc::default(),
             clock_steps: tokio::sync::Mutex::default(),
             stepped: Arc::default(),
+            schedules_are_late: AtomicBool::default(),
+            polled: Notify::default(),
         }
     }
 }
@@ -148,8 +153,12 @@ impl Storage for Lossy {
 
     async fn next_due(&self, claim: &Claim, waiting: Waiting) -> StorageResult<Option<Duration>> {
         let due = self.inner.next_due(claim, waiting).await?;
-        let then =
-            if due.is_none() && waiting != Waiting::Held { self.after_empty_poll.lock().unwrap().take() } else { None };
+        self.polled.notify_one();
+        let then = if due.is_none() && matches!(waiting, Waiting::Available { .. }) {
+            self.after_empty_poll.lock().unwrap().take()
+        } else {
+            None
+        };
         if let Some((mut conn, sql)) = then {
             conn.execute(sql).await;
             assert_eq!(self.inner.rescan(claim, RescanReason::Requested).await?, Rescanned::Found);
@@ -225,11 +234,20 @@ impl Storage for Lossy {
     }
 
     async fn schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<StoredSchedules> {
+        if self.schedules_are_late.swap(false, Ordering::SeqCst) {
+            self.polled.notified().await;
+            // A worker that does not wait for the answer ends meanwhile.
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
         self.inner.schedules(declared).await
     }
 
     async fn tick(&self, schedule: &StoredSchedule, last_tick: DateTime<Utc>, jobs: &[NewJob]) -> StorageResult<bool> {
         self.inner.tick(schedule, last_tick, jobs).await
+    }
+
+    async fn rescue_is_due(&self) -> StorageResult<bool> {
+        self.inner.rescue_is_due().await
     }
 
     async fn set_idle(&self, worker: WorkerId, idle: bool) -> StorageResult<()> {

@@ -10,9 +10,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::{CONTENTION_BACKOFF, FIRST_POLL, Fetcher, MOST_BACKOFF_STEPS, PREFETCHED_AT_MOST};
-use crate::maintenance::discoverer;
 use crate::recorder::Event;
-use crate::storage::{Claim, Operator, RescanReason, Rescanned, StorageResult, Waiting};
+use crate::storage::{Claim, Waiting};
+use crate::worker::bounds::{Bounds, Later};
 use crate::worker::runner;
 
 /// Which events end a wait, besides a hint from the storage and `Shared::wake`.
@@ -42,7 +42,7 @@ impl Fetcher {
             let poll = self.shared.settings.poll;
             self.shared.settings.recorders.record(|| Event::Polled);
             let due = match self.until_empty {
-                true => self.next_of_all(&wanted).await,
+                true => self.next_of_run(&wanted).await,
                 false => self.shared.storage.next_due(&wanted, Waiting::Available { within: poll }).await,
             };
             let due = match due {
@@ -76,8 +76,9 @@ impl Fetcher {
             self.contention = 0;
             if no_lease_held
                 && due.is_some()
-                && let Some(operator) = self.bounds.as_ref().and_then(|bounds| bounds.skip_time.clone())
+                && let Some(Bounds { later: Later::Skip(operator), .. }) = &self.bounds
             {
+                let operator = operator.clone();
                 return self.skip_time(&*operator).await;
             }
             if !self.idle {
@@ -102,65 +103,6 @@ impl Fetcher {
                 return;
             }
         }
-    }
-
-    /// The time until the first job is due, held jobs included. If a held job is due, it is admitted now, or its limit
-    /// waits for another job. The held jobs are asked for first: one that is admitted meanwhile is in the second
-    /// answer.
-    async fn next_of_all(&self, wanted: &Claim) -> StorageResult<Option<Duration>> {
-        let held = self.shared.storage.next_due(wanted, Waiting::Held).await?;
-        if held.is_some_and(|held| held.is_zero()) {
-            self.shared.storage.admit(true).await?;
-        }
-        let due = self.shared.storage.next_due(wanted, Waiting::Available { within: Duration::MAX }).await?;
-        Ok(due.into_iter().chain(held).min())
-    }
-
-    /// Makes the first of the jobs due that are scheduled for later.
-    async fn skip_time(&mut self, operator: &dyn Operator) {
-        let worker = *self.shared.id.borrow();
-        let queues = self.shared.queues.names();
-        match operator.skip_time(worker, &queues, &self.shared.live.kinds()).await {
-            Ok(span) => {
-                let span = i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
-                self.shared.skipped.fetch_add(span, Ordering::Relaxed);
-            }
-            Err(problem) => self.end_with(problem.into()),
-        }
-    }
-
-    /// Claims and polls found no job, but they do not find stragglers. So a rescan must confirm that no job is left.
-    /// Another rescan of this worker may have found a straggler since the poll, and then this rescan does not find it.
-    /// So another poll must confirm it.
-    pub(super) async fn end_if_nothing_is_left(&mut self, wanted: &Claim) {
-        let left = match self.shared.storage.rescan(wanted, RescanReason::Requested).await {
-            Ok(Rescanned::Nothing) => self.is_left(wanted).await,
-            Ok(Rescanned::Found) => Ok(true),
-            Ok(Rescanned::Refused) => return self.back_off().await,
-            Err(problem) => Err(problem),
-        };
-        match left {
-            Ok(true) => {}
-            Ok(false) => self.shared.phases.draining().cancel(),
-            Err(problem) => {
-                self.warning.report(&problem);
-                self.back_off().await;
-            }
-        }
-    }
-
-    /// Whether a job waits, also in a queue that has just been found.
-    async fn is_left(&self, wanted: &Claim) -> StorageResult<bool> {
-        for waiting in [Waiting::Held, Waiting::Available { within: Duration::MAX }] {
-            if discoverer::find(&self.shared, waiting).await? {
-                return Ok(true);
-            }
-        }
-        // The discoverer may have found a queue after the claim.
-        if self.shared.queues.wants_others_than(&wanted.wanted) {
-            return Ok(true);
-        }
-        self.next_of_all(wanted).await.map(|due| due.is_some())
     }
 
     /// The same as [`wait_for_reason`](Self::wait_for_reason) after a claim that found nothing. Meanwhile finishes may

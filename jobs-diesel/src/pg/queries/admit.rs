@@ -68,15 +68,30 @@ struct DueRow {
     seconds: Option<f64>,
 }
 
-/// Reads all held jobs. Only workers that run until nothing is left ask for it.
+/// The time until the first held job is due. Reads all held jobs. Only workers that run until nothing is left ask for
+/// it.
 pub(crate) async fn next_held(conn: &mut AsyncPgConnection, claim: &Claim) -> QueryResult<Option<Duration>> {
+    until(conn, claim, "min(greatest(run_at, token))").await
+}
+
+/// The time until the first token for which a due job waits. Reads all held jobs. Only workers that run until no job is
+/// due ask for it.
+pub(crate) async fn next_token(conn: &mut AsyncPgConnection, claim: &Claim) -> QueryResult<Option<Duration>> {
+    until(conn, claim, "min(token) filter (where run_at <= clock_timestamp() and token > clock_timestamp())").await
+}
+
+async fn until(conn: &mut AsyncPgConnection, claim: &Claim, first: &str) -> QueryResult<Option<Duration>> {
     let queues: Vec<&str> = claim.wanted.iter().map(|wanted| &*wanted.queue).collect();
-    let row: DueRow = sql_query(
-        "select extract(epoch from min(greatest(run_at, case when flags & 136 <> 0 then jobs.next_token_of(held) end)) - clock_timestamp())::float8 as seconds
-from jobs.held where queue = any($1) and kind = any($2)
-  and queue not in (select name from jobs.queue where paused) and kind not in (select name from jobs.kind where paused)
-  and not exists (select from jobs.installation where frozen_at is not null)",
-    )
+    let row: DueRow = sql_query(format!(
+        "select extract(epoch from {first} - clock_timestamp())::float8 as seconds
+from (
+    select run_at, case when flags & 136 <> 0 then jobs.next_token_of(held) end as token
+    from jobs.held where queue = any($1) and kind = any($2)
+      and queue not in (select name from jobs.queue where paused)
+      and kind not in (select name from jobs.kind where paused)
+      and not exists (select from jobs.installation where frozen_at is not null)
+) held"
+    ))
     .bind::<Array<Text>, _>(queues)
     .bind::<Array<Text>, _>(&*claim.kinds)
     .get_result(conn)

@@ -1,19 +1,20 @@
-//! `register`, `deregister`, `set_idle`: the worker's row.
+//! `register`, `deregister`, `set_idle`, `rescue_is_due`: the worker's row.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use diesel::data_types::PgInterval;
-use diesel::dsl::{array, delete, exists, insert_into, now, select, update};
+use diesel::dsl::{array, delete, exists, insert_into, not, now, select, update};
 use diesel::prelude::*;
 use diesel::sql_types::Uuid as SqlUuid;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::WorkerId;
 use diesel_jobs_core::storage::WorkerInfo;
 
+use crate::flags::FlagsKnown;
 use crate::pg::native::RawJson;
-use crate::pg::schema::worker;
+use crate::pg::schema::{running, worker};
 
 diesel::alias!(worker as own: Own);
 
@@ -57,6 +58,14 @@ pub(crate) async fn set_idle(conn: &mut AsyncPgConnection, id: WorkerId, idle: b
     let set = update(worker::table.filter(worker::id.eq_any(free))).set(worker::idle.eq(idle)).execute(conn).await?;
     // A worker that was declared dead has no row. Then there is no locked row, and this returns `true`.
     Ok(set > 0 || !select(exists(worker::table.find(id.0))).get_result(conn).await?)
+}
+
+/// Whether the lease of a worker has run out, or a job runs whose worker has no row, as `rescue` sees it.
+pub(crate) async fn rescue_is_due(conn: &mut AsyncPgConnection) -> QueryResult<bool> {
+    let dead = worker::table.filter((worker::heartbeat_at + worker::lease).lt(now));
+    let its_worker = worker::table.filter(worker::id.eq(running::worker));
+    let orphans = running::table.filter(not(exists(its_worker))).filter(FlagsKnown("running"));
+    select(exists(dead).or(exists(orphans))).get_result(conn).await
 }
 
 fn interval(span: Duration) -> PgInterval {

@@ -186,20 +186,29 @@ struct Due {
 
 /// The time until the first held job of these queues and kinds is due. Reads all held jobs.
 pub(crate) fn next_held(conn: &mut SqliteConnection, claim: &Claim) -> QueryResult<Option<Duration>> {
+    until(conn, claim, "min(max(due_at, token))")
+}
+
+/// The time until the first token for which a due job of these queues and kinds waits. Reads all held jobs.
+pub(crate) fn next_token(conn: &mut SqliteConnection, claim: &Claim) -> QueryResult<Option<Duration>> {
+    until(conn, claim, &format!("min(token) filter (where due_at <= {NOW} and token > {NOW})"))
+}
+
+fn until(conn: &mut SqliteConnection, claim: &Claim, first: &str) -> QueryResult<Option<Duration>> {
     let list = |names: Vec<&str>| serde_json::to_string(&names).unwrap_or_default();
     let due: Due = sql_query(format!(
-        "select min(due_at) - {NOW} as micros from (
-             select max(due_at, coalesce(case when limit_name = '' then (
+        "select {first} - {NOW} as micros from (
+             select due_at, coalesce(case when limit_name = '' then (
                         select r.next_at from jobs_job o indexed by jobs_job_held_from_lane join jobs_rate r on r.limit_name = o.limit_name and r.limit_key = o.limit_key
                         where o.flags & 2 and o.flags & 132 = 128 and o.limit_name <> '' and o.lane = j.limit_key and o.flags & 8
-                    ) end, 0)) as due_at, queue, kind
+                    ) end, 0) as token, queue, kind
              from jobs_job j indexed by jobs_job_held where flags & 2 and held_back = 0 and flags & 12 = 0
-             union all select due_at, queue, kind from jobs_job indexed by jobs_job_held_sequence where flags & 2 and flags & 4
-             union all select max(due_at, coalesce((select next_at from jobs_rate r where r.limit_name = j.limit_name and r.limit_key = j.limit_key), 0)),
+             union all select due_at, 0, queue, kind from jobs_job indexed by jobs_job_held_sequence where flags & 2 and flags & 4
+             union all select due_at, coalesce((select next_at from jobs_rate r where r.limit_name = j.limit_name and r.limit_key = j.limit_key), 0),
                               queue, kind
                        from jobs_job j indexed by jobs_job_held_rate where flags & 2 and held_back = 0 and flags & 8
-             union all select due_at, queue, kind from jobs_job indexed by jobs_job_held_later where flags & 2 and held_back = 1
-             union all select due_at, queue, kind from jobs_job indexed by jobs_job_held_paused where flags & 2 and held_back = 2
+             union all select due_at, 0, queue, kind from jobs_job indexed by jobs_job_held_later where flags & 2 and held_back = 1
+             union all select due_at, 0, queue, kind from jobs_job indexed by jobs_job_held_paused where flags & 2 and held_back = 2
          ) where queue in (select value from json_each(?1)) and kind in (select value from json_each(?2))
            and queue not in (select name from jobs_queue where paused) and kind not in (select name from jobs_kind where paused)
            and not exists (select 1 from jobs_installation where frozen_at is not null)"

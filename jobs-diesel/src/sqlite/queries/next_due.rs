@@ -4,15 +4,24 @@ use std::time::Duration;
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;
-use diesel_jobs_core::storage::{Claim, Wanted};
+use diesel_jobs_core::storage::{Claim, Waiting, Wanted};
 
 use crate::flags::FlagsKnown;
 use crate::sqlite::literal::AVAILABLE;
-use crate::sqlite::queries::levels;
+use crate::sqlite::queries::{levels, limits};
 use crate::sqlite::schema::jobs_job;
 use crate::sqlite::time::{FAR, Now};
 
-pub(crate) fn next_due(conn: &mut SqliteConnection, claim: &Claim) -> QueryResult<Option<Duration>> {
+/// The time until the first of these waiting jobs is due, or its token comes.
+pub(crate) fn next_of(conn: &mut SqliteConnection, claim: &Claim, waiting: Waiting) -> QueryResult<Option<Duration>> {
+    match waiting {
+        Waiting::Available { .. } => next_due(conn, claim),
+        Waiting::Held => limits::next_held(conn, claim),
+        Waiting::Token => limits::next_token(conn, claim),
+    }
+}
+
+fn next_due(conn: &mut SqliteConnection, claim: &Claim) -> QueryResult<Option<Duration>> {
     let now: i64 = diesel::select(Now).get_result(conn)?;
     let mut earliest: Option<i64> = None;
     for Wanted { queue, .. } in &claim.wanted {

@@ -111,7 +111,7 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     let mut heartbeat = step!("open_heartbeat", storage.open_heartbeat(id));
     assert!(step!("heartbeat", heartbeat.beat(false)).is_some());
     step!("set_idle", storage.set_idle(id, true));
-    for waiting in [ANY_TIME, Waiting::Held] {
+    for waiting in [ANY_TIME, Waiting::Held, Waiting::Token] {
         step!("waiting_queues", storage.waiting_queues(waiting));
     }
     step!("workers", operator.workers());
@@ -147,7 +147,10 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
         step!(name, client.enqueue_all(vec![job(), large()]));
     }
     let wanted = |slots| wants(id, &[("default", slots)]);
-    step!("next_due", storage.next_due(&wanted(1), ANY_TIME));
+    for waiting in [ANY_TIME, Waiting::Held, Waiting::Token] {
+        step!("next_due", storage.next_due(&wanted(1), waiting));
+    }
+    step!("rescue_is_due", storage.rescue_is_due());
     let mut claimed = step!("claim", storage.claim(&Claim { bypass_limit: true, ..wanted(100) }));
     assert!(claimed.len() >= 6, "{}", claimed.len());
     step!("leases", storage.leases(id, None));

@@ -1,0 +1,109 @@
+//! `run --until-empty`: a run that ends by itself, its last line and its exit code.
+
+use fixture_app::{Charge, HOUR, Wait, WaitFor};
+
+use crate::support::{Db, Gate, worker};
+
+/// With a schedule whose last ticks are hours ago, and not within the last minute.
+fn scheduled(db: Db, catch_up: &str) -> Db {
+    let seconds = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    let minute = (seconds / 60 + 30) % 60;
+    let cron = format!("0 {minute} * * * *");
+    let args = r#"{"millis":1}"#;
+    let add = [
+        "schedules",
+        "add",
+        "hourly",
+        "wait",
+        "--cron",
+        &cron,
+        "--catch-up",
+        catch_up,
+        "--args",
+        args,
+        "--actor",
+        "ada",
+    ];
+    db.run(&add).succeeded();
+    let hours = if db.waiting_table() == "jobs.ready" { "interval '5 hours'" } else { "18000000000" };
+    db.execute(&format!("update jobs.schedule set last_tick = last_tick - {hours}"));
+    db
+}
+
+on_each_database! {
+    fn what_is_due_runs_and_the_last_line_counts_it(db) {
+        let db = db.migrated();
+        let due = db.enqueue(Wait { millis: 1 });
+        let later = db.enqueue(jobs::Job::delay(Wait { millis: 1 }, std::time::Duration::from_millis(HOUR)));
+        let run = db.run(&["run", "--until-empty", "--slots-total", "1"]).succeeded();
+        let last = run.stderr.lines().last().unwrap();
+        assert!(last.contains("the run has ended: 1 completed"), "{run:#?}");
+        assert!(run.stderr.contains("no job is due: the worker ends"), "{run:#?}");
+        assert_eq!(db.json(&["show", &due.to_string()])["state"], "completed");
+        assert_eq!(db.json(&["show", &later.to_string()])["state"], "scheduled");
+        db.run(&["--until-empty"]).succeeded().complained(&["the run has ended: no job was due"]);
+    }
+
+    fn a_run_that_discards_a_job_exits_5(db) {
+        let db = db.migrated();
+        db.enqueue(Charge { card: "4111".to_owned() });
+        db.enqueue(Wait { millis: 1 });
+        // A queue that is not served counts as empty.
+        let run = worker("fixture-worker").args(["run", "--queues", "mail"]).env("DATABASE_URL", &db.url);
+        run.env("JOBS_UNTIL_EMPTY", "true").run().succeeded().complained(&["the run has ended: no job was due"]);
+        let run = worker("fixture-worker").args(["run"]).env("DATABASE_URL", &db.url).env("JOBS_UNTIL_EMPTY", "1");
+        run.run().exited(5).complained(&["the run has ended: 1 completed, 1 discarded"]);
+    }
+
+    fn a_signal_ends_the_run_as_ever(db) {
+        let db = db.migrated();
+        let gate = Gate::closed();
+        let id = db.enqueue(WaitFor { file: gate.file() });
+        let mut worker = db.start(&["run", "--until-empty", "--slots", "1", "--grace-period", "1h"]);
+        db.await_state(id, "running");
+        let left = db.enqueue(Wait { millis: 1 });
+        worker.signal("TERM");
+        worker.await_line("SIGTERM");
+        gate.open();
+        worker.ended().succeeded().complained(&["the run has ended: 1 completed"]).never_said("no job is due");
+        assert_eq!(db.json(&["show", &left.to_string()])["state"], "available");
+    }
+
+    fn ticks_that_were_missed_are_named(db) {
+        let db = scheduled(db.migrated(), "skip");
+        let run = db.run(&["run", "--until-empty"]).succeeded();
+        run.complained(&["schedule hourly: its ticks since", "were missed", "the run has ended: no job was due"]);
+    }
+
+    fn a_due_tick_does_not_keep_the_run_while_the_database_is_frozen(db) {
+        // Nobody may enqueue the tick before the thaw.
+        let db = scheduled(db.migrated(), "last");
+        db.run(&["freeze", "--reason", "restored", "--actor", "ada"]).succeeded();
+        let run = db.run(&["run", "--until-empty"]).succeeded();
+        run.complained(&["the run has ended: no job was due"]).never_said("ticks of schedules may be due");
+        db.run(&["thaw", "--actor", "ada"]).succeeded();
+        db.run(&["run", "--until-empty"]).succeeded().complained(&["the run has ended: 1 completed"]);
+    }
+
+    fn a_schema_that_is_missing_ends_the_run_at_its_start(db) {
+        db.run(&["run", "--until-empty"]).exited(4);
+    }
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    let refused = |args: &[&str], value: &str, parts: &[&str]| {
+        let worker = worker("fixture-worker").args(args).env("DATABASE_URL", "sqlite:///no/such/directory/jobs.db");
+        worker.env("JOBS_UNTIL_EMPTY", value).run().exited(2).complained(parts);
+    };
+    refused(&["doctor", "--until-empty"], "", &["`doctor` runs no jobs", "write it after `run`"]);
+    refused(&["--until-empty", "stats"], "", &["after the command"]);
+    refused(&["run"], "maybe", &["JOBS_UNTIL_EMPTY", "\"maybe\" is neither true nor false"]);
+}
+
+#[test]
+fn the_variable_does_not_concern_other_commands() {
+    let db = Db::sqlite().migrated();
+    let worker = worker("fixture-worker").args(["stats"]).env("DATABASE_URL", &db.url);
+    worker.env("JOBS_UNTIL_EMPTY", "true").run().succeeded();
+}
