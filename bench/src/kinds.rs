@@ -20,7 +20,7 @@ pub(crate) async fn noop(id: i64, name: String) {
     let _ = (id, name);
 }
 
-/// A plain `fn`, which runs on the blocking pool.
+/// A plain `fn`, which runs on a thread for handlers.
 #[job]
 pub(crate) fn noop_sync(id: i64, name: String) {
     let _ = (id, name);

@@ -38,7 +38,7 @@ pub enum BatchCall {
 pub enum TransactionalBatch {
     /// An `async fn`, run on the runtime.
     Async(for<'c> fn(AnyConnection<'c>, Vec<JobContext>) -> BoxFuture<'c, BatchAnswer>),
-    /// A plain `fn`, run on the blocking pool.
+    /// A plain `fn`, run on a thread for handlers.
     Blocking(fn(AnyConnection<'_>, Vec<JobContext>) -> BatchAnswer),
 }
 

@@ -40,6 +40,8 @@ struct Inner {
     taken: Instant,
     /// When the handler was called.
     started: OnceLock<Instant>,
+    /// The attempt has ended. Its end may not be written yet.
+    ended: AtomicBool,
     /// It was logged that the attempt takes unusually long.
     long: AtomicBool,
     reports: Arc<Reports>,
@@ -111,6 +113,7 @@ impl JobContext {
             completed_in: false.into(),
             taken,
             started: OnceLock::new(),
+            ended: false.into(),
             long: false.into(),
             reports,
         }))

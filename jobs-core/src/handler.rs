@@ -22,7 +22,7 @@ use crate::states::TypeKey;
 pub enum Handler {
     /// An `async fn`, run on the runtime.
     Async(fn(JobContext) -> BoxFuture<'static, Handled>),
-    /// A plain `fn`, run on the blocking pool.
+    /// A plain `fn`, run on a thread for handlers.
     Blocking(fn(JobContext) -> Handled),
     /// An `async fn` that takes the connection. It runs inside the transaction that finishes the job.
     AsyncTransactional(for<'c> fn(AnyConnection<'c>, JobContext) -> BoxFuture<'c, Handled>),
@@ -51,7 +51,7 @@ pub struct RowHandler {
 pub enum LoadedHandler {
     /// The future of an `async fn`, run on the runtime.
     Async(BoxFuture<'static, Handled>),
-    /// A plain `fn`, run on the blocking pool.
+    /// A plain `fn`, run on a thread for handlers.
     Blocking(Box<dyn FnOnce() -> Handled + Send>),
 }
 

@@ -25,6 +25,7 @@ mod expiry;
 mod failure;
 pub mod flags;
 mod handler;
+mod handler_threads;
 pub mod health_checks;
 pub mod history;
 pub mod installation;
@@ -149,6 +150,7 @@ pub mod __private {
     pub use crate::batch::{handle_batch, handle_batch_in, handle_blocking_batch_in};
     pub use crate::crash_point::{crash_point, crash_soon};
     pub use crate::expiry::{EXPIRED, expired, is_expired};
+    pub use crate::handler_threads::{HandlerCall, NoResult, spawn as spawn_handler};
     pub use crate::jobs_of_rows::JobsOfRows;
     pub use crate::schedule::every;
     pub use crate::sending::{sending, sending_all, sending_each, sent_each};

@@ -176,6 +176,15 @@ pub(crate) fn long_attempt(ctx: &JobContext, running: Duration, usual: Option<Du
          its handler hangs, `worker cancel {id}` ends it, and a `timeout` in its `#[job]` or `--timeout` of the worker ends later ones");
 }
 
+/// The worker ends, and the handler was asked to stop.
+pub(crate) fn handler_left(job: &ClaimedJob) {
+    let ClaimedJob { lease, kind, queue, .. } = job;
+    warn!(target: "diesel_jobs", { job.id = lease.job.0, job.kind = %kind, job.queue = %queue },
+        "job {}: its handler `{kind}` has not returned, and the worker ends without it. If it is a plain `fn`, its thread ends with the process. If \
+         it is an `async fn`, it blocks a thread of the Tokio runtime: a program that drops the runtime waits for it, and \
+         `Runtime::shutdown_background` does not", lease.job);
+}
+
 pub(crate) fn slot_kept(job: &ClaimedJob) {
     let ClaimedJob { lease, kind, queue, .. } = job;
     warn!(target: "diesel_jobs", { job.id = lease.job.0, job.kind = %kind, job.queue = %queue },

@@ -74,7 +74,7 @@ use proc_macro::TokenStream;
 /// `"skip"` (the default) takes another row, `"wait"` waits for the lock, and `"nowait"` ends the run with a conflict.
 /// If there is no free row, the job snoozes for 5 s.
 ///
-/// An `async fn` runs on the Tokio runtime, and its future must be `Send`. A plain `fn` runs on the blocking pool.
+/// An `async fn` runs on the Tokio runtime, and its future must be `Send`. A plain `fn` runs on a thread for handlers.
 ///
 /// # Return types
 ///

@@ -22,6 +22,15 @@ impl JobContext {
         self.0.job.start_by.is_some() && is_expired(&self.0.job, self.claimed_at() + since)
     }
 
+    /// Records that the attempt has ended.
+    pub(crate) fn end(&self) {
+        self.0.ended.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.0.ended.load(Ordering::Relaxed)
+    }
+
     /// How long the handler has run, if it was called.
     pub(crate) fn running(&self) -> Option<Duration> {
         self.0.started.get().map(Instant::elapsed)

@@ -18,7 +18,7 @@ use crate::storage_error::StorageError;
 pub type AsyncBody =
     Arc<dyn for<'c> Fn(AnyConnection<'c>) -> BoxFuture<'c, Result<Vec<Transition>, JobError>> + Send + Sync>;
 
-/// A body that runs on the blocking pool. It returns a transition for each job, in the order of the jobs.
+/// A body that runs on a thread for handlers. It returns a transition for each job, in the order of the jobs.
 pub type BlockingBody = Arc<dyn for<'c> Fn(AnyConnection<'c>) -> Result<Vec<Transition>, JobError> + Send + Sync>;
 
 /// What a handler does with the connection of its transaction. It may be called again, in another transaction.
@@ -27,7 +27,7 @@ pub type BlockingBody = Arc<dyn for<'c> Fn(AnyConnection<'c>) -> Result<Vec<Tran
 pub enum Body {
     /// Runs on the runtime.
     Async(AsyncBody),
-    /// Runs on the blocking pool.
+    /// Runs on a thread for handlers.
     Blocking(BlockingBody),
 }
 

@@ -5,8 +5,6 @@ use std::time::{Duration, Instant};
 
 use tracing::warn;
 
-use crate::storage_error::StorageError;
-
 /// Logs the failures of an operation, at most one line in ten seconds. Each line has the number of failures that were
 /// not logged before it.
 pub(crate) struct RateLimitedWarning {
@@ -21,7 +19,7 @@ impl RateLimitedWarning {
         Self { operation, last: Mutex::new(None) }
     }
 
-    pub(crate) fn report(&self, problem: &StorageError) {
+    pub(crate) fn report(&self, problem: &dyn std::fmt::Display) {
         let operation = self.operation;
         let mut last = self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match &mut *last {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use tokio::task::{JoinError, JoinHandle};
+use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
@@ -18,6 +18,7 @@ use crate::context::JobContext;
 use crate::decision::decided;
 use crate::error::JobError;
 use crate::handler::{Handler, Registration};
+use crate::handler_threads::NoResult;
 use crate::outcome::{Handled, Outcome, Transition};
 use crate::panics;
 use crate::storage::{Body, Transacted, Transaction};
@@ -95,7 +96,10 @@ pub(super) async fn on_the_runtime(
         };
         (Ended::Handled(handled), Some(slot))
     };
-    on_a_task_of_its_own(shared, registration, ctx, tokio::spawn(handler.in_current_span())).await
+    let task = tokio::spawn(handler.in_current_span());
+    let abort = task.abort_handle();
+    let handler = async { task.await.unwrap_or_else(|error| (handler_without_result(error), None)) };
+    beside_this_task(shared, registration, ctx, handler, move || abort.abort()).await
 }
 
 /// For handlers without their own time limit. It spawns no task, because for a short job a task would cost more than
@@ -121,24 +125,26 @@ async fn on_this_task(
     ended
 }
 
-/// For handlers with their own time limit, and for plain functions whose rows were loaded. Such an attempt ends at the
-/// limit even if the handler never yields.
-pub(super) async fn on_a_task_of_its_own(
+/// For handlers with their own time limit, which have their own task, and for plain functions whose rows were loaded,
+/// which have a thread. Such an attempt ends at the limit even if the handler never yields.
+pub(super) async fn beside_this_task(
     shared: &Shared,
     registration: &Registration,
     ctx: &JobContext,
-    mut handler: JoinHandle<(Ended, Option<Slot>)>,
+    handler: impl Future<Output = (Ended, Option<Slot>)>,
+    abort: impl FnOnce(),
 ) -> (Ended, Option<Slot>) {
+    let mut handler = std::pin::pin!(handler);
     let ended = tokio::select! {
         biased;
-        joined = &mut handler => return joined.unwrap_or_else(|error| (handler_without_result(error), None)),
+        done = &mut handler => return done,
         ended = over(shared, registration, ctx) => ended,
     };
     ctx.stop().ask();
-    handler.abort();
+    abort();
     match tokio::time::timeout(stop_time(&ended), handler).await {
-        Ok(Ok((_, slot))) => (ended, slot),
-        _ => (ended, None),
+        Ok((_, slot)) => (ended, slot),
+        Err(_) => (ended, None),
     }
 }
 
@@ -231,6 +237,14 @@ fn transaction_without_result(error: JoinError) -> Ended {
             Ended::Transacted(Transacted::Unknown(problem))
         }
         Err(_) => Ended::GivenUp,
+    }
+}
+
+/// For a call on a handler's thread that ended without a result: our own code panicked, or the call was aborted.
+pub(super) fn call_without_result(error: NoResult) -> Ended {
+    match error {
+        NoResult::Panicked(payload) => Ended::Handled(Err(panics::described(payload))),
+        NoResult::NotRun => Ended::GivenUp,
     }
 }
 

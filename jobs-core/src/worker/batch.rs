@@ -151,8 +151,8 @@ async fn ended(
         None => call.abort(),
     }
     let stopped = tokio::time::timeout(attempt::stop_time(&over.of_job()), call).await;
-    if stopped.is_err() && !executor.is_draining() {
-        jobs.iter().take(1).for_each(|ctx| telemetry::slot_kept(ctx.claimed()));
+    if stopped.is_err() {
+        jobs.iter().take(1).for_each(|ctx| executor.say_that_it_continues(ctx));
     }
     let is_committed = |ended: &Ended| matches!(ended, Ended::Transacted(Transacted::Committed(_)));
     let slot = match stopped {

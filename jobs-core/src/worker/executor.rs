@@ -48,6 +48,14 @@ impl Executor {
         self.shared.phases.draining().is_cancelled()
     }
 
+    /// Logs that the attempt has ended, but its handler has not.
+    pub(super) fn say_that_it_continues(&self, ctx: &JobContext) {
+        match self.shared.phases.stopping().is_cancelled() || self.shared.phases.now().is_cancelled() {
+            true => telemetry::handler_left(ctx.claimed()),
+            false => telemetry::slot_kept(ctx.claimed()),
+        }
+    }
+
     /// Runs the attempt and reports its finish. Returns the slot, unless the handler still occupies it.
     pub(super) async fn execute(&self, ctx: JobContext, slot: Slot) -> Option<Slot> {
         let registration = match self.may_start(&ctx) {
@@ -69,8 +77,8 @@ impl Executor {
             (None, Handler::WithRows(handler)) => rows::run(&self.shared, registration, handler, &ctx, slot).await,
             (None, _) => attempt::run(&self.shared, registration, &ctx, slot).await,
         };
-        if slot.is_none() && !self.is_draining() {
-            telemetry::slot_kept(ctx.claimed());
+        if slot.is_none() {
+            self.say_that_it_continues(&ctx);
         }
         if let Ended::Transacted(Transacted::NotBegun(problem)) = &ended {
             self.wait_for_connections(problem).await;
@@ -98,6 +106,7 @@ impl Executor {
     /// Concludes an attempt that has ended, and reports the conclusion.
     pub(super) async fn conclude(&self, registration: &Registration, ctx: JobContext, ended: Ended, ran: Duration) {
         crash_point("ended");
+        ctx.end();
         match &ended {
             Ended::Transacted(Transacted::Committed(Transition::Retry { .. } | Transition::Discard { .. })) => {}
             Ended::Handled(Ok(_)) | Ended::Transacted(Transacted::Committed(_)) => {

@@ -12,6 +12,7 @@ use super::queue::Slot;
 use super::shared::Shared;
 use crate::context::JobContext;
 use crate::handler::{LoadedHandler, Registration, RowHandler};
+use crate::handler_threads;
 use crate::panics;
 use crate::storage::{Loaded, Loading, Transacted};
 
@@ -31,8 +32,10 @@ pub(super) async fn run(
         Ok(LoadedHandler::Blocking(handler)) => {
             let span = Span::current();
             let call = move || span.in_scope(|| panics::caught_blocking(handler));
-            let thread = tokio::task::spawn_blocking(move || (Ended::Handled(call()), Some(slot)));
-            attempt::on_a_task_of_its_own(shared, registration, ctx, thread).await
+            let call = handler_threads::spawn(move || (Ended::Handled(call()), Some(slot)));
+            let abort = call.abort_handle();
+            let handler = async { call.await.unwrap_or_else(|error| (attempt::call_without_result(error), None)) };
+            attempt::beside_this_task(shared, registration, ctx, handler, abort).await
         }
         Err(ended) => (ended, Some(slot)),
     }

@@ -80,6 +80,11 @@ impl Worker {
     /// Runs until `signal` is ready or the [handle](Self::handle) begins a shutdown, and then drains: the worker claims
     /// no more jobs, and running jobs may continue for the grace period. Jobs that have not finished by then are
     /// released, and their run does not count as an attempt.
+    ///
+    /// A handler that never returns does not keep this function from returning, within about ten seconds after the
+    /// grace period, and a warning names its job. If it is a plain `fn`, it has a thread for which nothing waits when
+    /// the process ends. An `async fn` that blocks keeps a thread of the runtime, and dropping the runtime waits for
+    /// it: a program that must end regardless calls `Runtime::shutdown_background`.
     pub async fn run_until(self, signal: impl Future<Output = ()>) -> Result<(), WorkerError> {
         self.run(None, signal).await
     }

@@ -68,6 +68,9 @@ pub(super) async fn drain(shared: &Shared, fetcher: JoinHandle<()>) -> Instant {
     let last = Instant::now() + LAST_FINISHES;
     if tokio::time::timeout(STOP_TIME, &mut drained).await.is_err() {
         // Handlers that never yield to the runtime cannot end their attempts. The process is about to end.
+        for (ctx, _) in shared.leases.running().iter().filter(|(ctx, _)| !ctx.has_ended()) {
+            telemetry::handler_left(ctx.claimed());
+        }
         let _ = tokio::time::timeout_at(last, async {
             release_all(shared).await;
             drained.await;

@@ -1,5 +1,6 @@
-//! Plain functions run on threads of the blocking pool. A thread that has run one job continues with the next job of
-//! its queue. Therefore a short job costs no task, no wake-up and no thread switch, even if there are many.
+//! Plain functions run on [threads](crate::handler_threads) that nothing waits for. A thread that has run one job
+//! continues with the next job of its queue. Therefore a short job costs no task, no wake-up and no thread switch, even
+//! if there are many.
 //!
 //! A function cannot be stopped. Its runner watches it from a task. When the time limit, the lease or the worker's
 //! grace period is over, the runner records the end of the attempt without the function. The slot stays with the
@@ -11,7 +12,6 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
-use tokio::task::{JoinError, JoinHandle};
 use tracing::{Instrument as _, Span};
 
 use super::attempt::{self, Ended};
@@ -22,6 +22,7 @@ use super::shared::Shared;
 use crate::context::JobContext;
 use crate::crash_point::crash_point;
 use crate::handler::{Handler, Registration};
+use crate::handler_threads::{self, HandlerCall, NoResult};
 use crate::outcome::Handled;
 use crate::panics;
 use crate::telemetry;
@@ -142,9 +143,9 @@ pub(super) async fn run(executor: &Executor, slot: Slot, work: Work) -> Option<F
 }
 
 /// `layered` is there if the worker has layers.
-fn begin(current: Arc<Current>, slot: Slot, layered: Option<Arc<Shared>>) -> JoinHandle<Freed> {
+fn begin(current: Arc<Current>, slot: Slot, layered: Option<Arc<Shared>>) -> HandlerCall<Freed> {
     let runtime = Handle::current();
-    tokio::task::spawn_blocking(move || {
+    handler_threads::spawn(move || {
         let since = Instant::now();
         let mut work = current.work();
         loop {
@@ -184,33 +185,58 @@ fn begin(current: Arc<Current>, slot: Slot, layered: Option<Arc<Shared>>) -> Joi
 async fn ended(
     executor: &Executor,
     current: &Current,
-    joined: Result<Freed, JoinError>,
+    joined: Result<Freed, NoResult>,
     since: Instant,
 ) -> Option<Freed> {
     let error = match joined {
         Ok(freed) => return Some(freed),
         Err(error) => error,
     };
-    // Our own code panicked, or the runtime shuts down.
+    // Our own code panicked.
     let work = current.work();
     if work.abandon() {
-        work.conclude(executor, attempt::handler_without_result(error), since.elapsed()).await;
+        work.conclude(executor, attempt::call_without_result(error), since.elapsed()).await;
     }
     None
 }
 
 /// Ends an attempt whose function has not returned.
-async fn abandon(executor: &Executor, work: &Work, thread: JoinHandle<Freed>, over: Ended) -> Option<Freed> {
+async fn abandon(executor: &Executor, work: &Work, thread: HandlerCall<Freed>, over: Ended) -> Option<Freed> {
     work.ctx.stop().ask();
     // The thread can be stopped from outside only before it has begun.
-    thread.abort();
+    thread.abort_handle()();
     let freed = tokio::time::timeout(attempt::stop_time(&over), thread).await;
+    let over = of_call(over, &freed);
     let ran = work.ctx.running().unwrap_or_default();
-    if freed.is_err() && !executor.is_draining() {
-        telemetry::slot_kept(work.ctx.claimed());
+    if freed.is_err() {
+        executor.say_that_it_continues(&work.ctx);
     }
     work.conclude(executor, over, ran).await;
     let (slot, next) = freed.ok()?.ok()?;
     slot.queue().prefetch.ran(ran);
     Some((slot, next))
+}
+
+/// A call that has only waited for a thread has used nothing of its time limit.
+fn of_call<T, E>(over: Ended, freed: &Result<Result<T, NoResult>, E>) -> Ended {
+    match (&over, freed) {
+        (Ended::TimedOut(_), Ok(Err(NoResult::NotRun))) => Ended::GivenUp,
+        _ => over,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_for_a_thread_is_no_time_out() {
+        let timed_out = |freed: Result<Result<(), NoResult>, ()>| {
+            matches!(of_call(Ended::TimedOut(Duration::from_secs(1)), &freed), Ended::TimedOut(_))
+        };
+        assert!(!timed_out(Ok(Err(NoResult::NotRun))));
+        assert!(timed_out(Ok(Ok(()))));
+        assert!(timed_out(Err(())));
+        assert!(matches!(of_call(Ended::Lost, &Ok::<_, ()>(Err::<(), _>(NoResult::NotRun))), Ended::Lost));
+    }
 }

@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use diesel::SqliteConnection;
 use diesel::result::Error as DieselError;
+use diesel_jobs_core::__private::{NoResult, spawn_handler};
 use diesel_jobs_core::storage::{BlockingBody, Body, Transacted, Transaction, finishes};
 use diesel_jobs_core::{Finish, JobContext, JobError, StorageError, Transition};
-use tokio::task::{JoinError, spawn_blocking};
 
 use crate::commit_decision::CommitDecision;
 use crate::error::storage_error;
@@ -34,7 +34,7 @@ pub(super) async fn transact(writer: &Arc<SharedConnection>, transaction: Transa
         ));
     }
     let commit_decision = Arc::new(CommitDecision::default());
-    let mut attempt = spawn_blocking({
+    let mut attempt = spawn_handler({
         let (writer, commit_decision) = (Arc::clone(writer), Arc::clone(&commit_decision));
         move || attempt(&writer, &jobs, &handler, &commit_decision)
     });
@@ -116,10 +116,10 @@ fn checkout<'s>(writer: &'s SharedConnection, commit_decision: &CommitDecision) 
     None
 }
 
-fn settled(done: Result<Transacted, JoinError>) -> Transacted {
-    done.unwrap_or_else(|error| match error.try_into_panic() {
+fn settled(done: Result<Transacted, NoResult>) -> Transacted {
+    done.unwrap_or_else(|error| match error {
         // The panic has closed the connection. This rolled back the transaction.
-        Ok(_) => Transacted::RolledBack(JobError::msg("the handler panicked inside its transaction")),
-        Err(error) => Transacted::Unknown(StorageError::Unavailable(Box::new(error))),
+        NoResult::Panicked(_) => Transacted::RolledBack(JobError::msg("the handler panicked inside its transaction")),
+        error @ NoResult::NotRun => Transacted::NotBegun(StorageError::Unavailable(error.to_string().into())),
     })
 }

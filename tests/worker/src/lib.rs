@@ -20,6 +20,14 @@ pub async fn hog(until_there: String) {
     }
 }
 
+/// A plain function that never returns.
+#[job]
+pub fn hang() {
+    loop {
+        std::thread::sleep(Duration::from_secs(3600));
+    }
+}
+
 /// Aborts the whole process.
 #[job(backoff = "fixed(10ms)")]
 pub async fn crash() {

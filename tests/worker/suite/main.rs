@@ -25,6 +25,7 @@ mod daylight;
 mod declared;
 mod decoding;
 mod draining;
+mod embedded;
 mod enqueueing;
 mod environments;
 mod expiring;

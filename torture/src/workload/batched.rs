@@ -26,7 +26,7 @@ pub struct Batched {
     pub work: Work,
 }
 
-/// Runs on the blocking pool.
+/// Runs on a thread for handlers.
 #[derive(Debug, Serialize, Deserialize, Job)]
 #[job(batch(max = 8, wait = "20ms"), blocking = true, connection = PgConnection, backoff = "fixed(20ms)")]
 pub struct BatchedBlocking {

@@ -164,7 +164,7 @@ pub async fn bomb_limited(
     tick(bomb).await
 }
 
-/// Runs on the blocking pool.
+/// Runs on a thread for handlers.
 #[job(backoff = "fixed(20ms)", timeout = "300ms")]
 pub fn bomb_blocking(
     work: Work,
@@ -194,7 +194,7 @@ pub async fn bomb_transactional(
     tick(bomb).await
 }
 
-/// Runs on the blocking pool, inside the transaction that finishes the job.
+/// Runs on a thread for handlers, inside the transaction that finishes the job.
 #[job(backoff = "fixed(20ms)", timeout = "300ms")]
 pub fn bomb_transactional_blocking(
     conn: &mut PgConnection,

@@ -40,7 +40,7 @@ pub async fn ordinary(work: Work, ctx: &JobContext, State(recorder): State<Recor
     answer(end, &work, ctx)
 }
 
-/// Runs on the blocking pool.
+/// Runs on a thread for handlers.
 #[job(backoff = "fixed(20ms)")]
 pub fn blocking(work: Work, ctx: &JobContext, State(recorder): State<Recorder>) -> anyhow::Result<Outcome> {
     recorder.say_blocking(ctx, work.number, What::Start)?;
@@ -71,7 +71,7 @@ pub async fn transactional(
     answer(end, &work, ctx)
 }
 
-/// Runs on the blocking pool, inside the transaction that finishes the job.
+/// Runs on a thread for handlers, inside the transaction that finishes the job.
 #[job(backoff = "fixed(20ms)")]
 pub fn transactional_blocking(
     conn: &mut PgConnection,

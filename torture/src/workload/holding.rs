@@ -38,7 +38,7 @@ pub async fn holding(
     recorder.say(ctx, work.number, What::Ok).await
 }
 
-/// The same on the blocking pool.
+/// The same on a thread for handlers.
 #[job(backoff = "fixed(20ms)")]
 pub fn holding_blocking(
     conn: &mut PgConnection,

@@ -40,7 +40,7 @@ impl EnqueueCall {
 pub struct Mix {
     /// Jobs that are transactional.
     pub transactional: u32,
-    /// Jobs, of either sort, that run on the blocking pool.
+    /// Jobs, of either sort, that run on a thread for handlers.
     pub blocking: u32,
     /// Jobs that fail, panic, snooze, cancel themselves, or use up their attempts.
     pub troubled: u32,

@@ -95,7 +95,7 @@ pub async fn stalling_transactional(
     .await
 }
 
-/// Runs on the blocking pool.
+/// Runs on a thread for handlers.
 #[job(backoff = "exponential(20ms, 2s)", timeout = "250ms")]
 pub fn stalling_blocking(work: Work, ctx: &JobContext, State(recorder): State<Recorder>) -> Result<()> {
     recorder.say_blocking(ctx, work.number, What::Start)?;
@@ -105,7 +105,7 @@ pub fn stalling_blocking(work: Work, ctx: &JobContext, State(recorder): State<Re
     recorder.say_blocking(ctx, work.number, What::Ok)
 }
 
-/// Runs on the blocking pool, inside the transaction that finishes the job.
+/// Runs on a thread for handlers, inside the transaction that finishes the job.
 #[job(backoff = "exponential(20ms, 2s)", timeout = "250ms")]
 pub fn stalling_transactional_blocking(
     conn: &mut PgConnection,

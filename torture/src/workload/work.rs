@@ -12,11 +12,11 @@ use crate::history::{CommitOutcome, Ending, Enqueued};
 pub enum Shape {
     /// On the runtime.
     Async,
-    /// On the blocking pool.
+    /// On a thread for handlers.
     Blocking,
     /// On the runtime, inside the transaction that finishes the job.
     Transactional,
-    /// On the blocking pool, inside the transaction that finishes the job.
+    /// On a thread for handlers, inside the transaction that finishes the job.
     TransactionalBlocking,
 }
 

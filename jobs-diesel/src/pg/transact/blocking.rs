@@ -8,9 +8,9 @@ use diesel::connection::{AnsiTransactionManager, SimpleConnection as _, Transact
 use diesel::prelude::*;
 use diesel::r2d2::{self, ManageConnection, Pool, R2D2Connection as _};
 use diesel::result::Error as DieselError;
-use diesel_jobs_core::__private::{crash_point, crash_soon};
+use diesel_jobs_core::__private::{NoResult, crash_point, crash_soon, spawn_handler};
 use diesel_jobs_core::storage::{BlockingBody, Transacted, finishes};
-use diesel_jobs_core::{Finish, JobContext};
+use diesel_jobs_core::{Finish, JobContext, StorageError};
 use tokio_util::sync::CancellationToken;
 
 use super::end::{BY_INDEX, PROBE, UNLIMITED, commit, is_outermost, may_be_aborted, message, probed, refused};
@@ -133,7 +133,7 @@ pub(super) async fn transact(
         let problem = "the server closed every connection before a transaction could begin";
         Transacted::NotBegun(unavailable(std::io::Error::new(std::io::ErrorKind::ConnectionReset, problem)))
     };
-    let mut attempt = tokio::task::spawn_blocking(attempt);
+    let mut attempt = spawn_handler(attempt);
     let ended = tokio::select! {
         biased;
         ended = &mut attempt => ended,
@@ -144,7 +144,13 @@ pub(super) async fn transact(
             attempt.await
         }
     };
-    ended.unwrap_or_else(|error| Transacted::Unknown(unavailable(error)))
+    ended.unwrap_or_else(|error| {
+        let problem = StorageError::Unavailable(error.to_string().into());
+        match error {
+            NoResult::NotRun => Transacted::NotBegun(problem),
+            NoResult::Panicked(_) => Transacted::Unknown(problem),
+        }
+    })
 }
 
 fn run(
