@@ -1,6 +1,8 @@
 //! `run`: the worker, from the checks at its start to the end of its shutdown.
 
 mod summary;
+#[cfg(unix)]
+mod systemd;
 
 use std::sync::Arc;
 
@@ -38,6 +40,10 @@ pub(super) async fn run(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError> 
     };
 
     let handle = worker.handle();
+    #[cfg(unix)]
+    if let Some(notifier) = systemd::Notifier::of(app.env) {
+        notifier.follow(handle.clone());
+    }
     if let Some(probes) = probes {
         probes.are_about(handle.clone());
         record_enqueues(probes.metrics());

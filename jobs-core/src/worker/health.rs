@@ -116,12 +116,30 @@ impl WorkerHandle {
 
     /// Whether the worker has registered in the database and begun to claim.
     pub fn has_started(&self) -> bool {
-        self.shared().health.uptime().is_some()
+        self.shared().health.claims().is_cancelled()
+    }
+
+    /// Waits until it has. For what reports to a supervisor.
+    #[doc(hidden)]
+    pub async fn until_started(&self) {
+        self.shared().health.claims().cancelled().await;
     }
 
     /// Whether the worker is shutting down and claims no more jobs.
     pub fn is_draining(&self) -> bool {
         self.shared().phases.draining().is_cancelled()
+    }
+
+    /// Waits until it is.
+    #[doc(hidden)]
+    pub async fn until_draining(&self) {
+        self.shared().phases.draining().cancelled().await;
+    }
+
+    /// How long running jobs may continue when the worker shuts down.
+    #[doc(hidden)]
+    pub fn grace_period(&self) -> Duration {
+        self.shared().settings.grace
     }
 
     /// Whether the database was frozen at the last heartbeat.

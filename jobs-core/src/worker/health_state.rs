@@ -7,6 +7,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use tokio_util::sync::CancellationToken;
+
 /// The time between two ticks while the claim loop waits for something that may take long.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -14,6 +16,8 @@ const TICK: Duration = Duration::from_secs(1);
 pub(crate) struct HealthState {
     /// When the worker had registered for the first time.
     started: OnceLock<Instant>,
+    /// Cancelled at the first tick of the claim loop.
+    claims: CancellationToken,
     /// The last tick of the claim loop, in milliseconds since the start.
     last_tick_ms: AtomicU64,
     /// The database knows this process under its current id, and serves the schema that this program needs.
@@ -55,8 +59,14 @@ impl HealthState {
 
     /// The claim loop has made a step.
     pub(crate) fn tick(&self) {
+        self.claims.cancel();
         let now = self.uptime().unwrap_or_default();
         self.last_tick_ms.store(u64::try_from(now.as_millis()).unwrap_or(u64::MAX), Ordering::Release);
+    }
+
+    /// Is cancelled once the claim loop has begun.
+    pub(crate) fn claims(&self) -> &CancellationToken {
+        &self.claims
     }
 
     /// The time since the last step of the claim loop.

@@ -32,6 +32,7 @@ mod showing;
 mod standby;
 mod startup;
 mod summaries;
+mod supervising;
 mod tail;
 mod top;
 mod transferring;
