@@ -1,13 +1,28 @@
-//! SIGTERM and SIGINT: the first one makes the worker drain, the second one makes it stop at once.
+//! The signals that ask a process to end: the first one makes the worker drain, the second one makes it stop at once.
+//! On Unix these are SIGTERM and SIGINT. On Windows they are what a console sends: Ctrl-C, Ctrl-Break, the close of its
+//! window, and, to a service, the shutdown of the system.
 
 use super::exit::CliError;
 
+#[cfg(unix)]
+use tokio::signal::unix::Signal;
+#[cfg(windows)]
+use tokio::signal::windows::{self, CtrlBreak, CtrlC, CtrlClose, CtrlShutdown};
+
 /// The signals that ask a process to end.
+#[cfg(unix)]
 pub(super) struct Signals {
-    #[cfg(unix)]
-    terminate: tokio::signal::unix::Signal,
-    #[cfg(unix)]
-    interrupt: tokio::signal::unix::Signal,
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+/// The signals that ask a process to end.
+#[cfg(windows)]
+pub(super) struct Signals {
+    interrupt: CtrlC,
+    terminate: CtrlBreak,
+    close: CtrlClose,
+    shutdown: CtrlShutdown,
 }
 
 impl Signals {
@@ -15,8 +30,22 @@ impl Signals {
     #[cfg(unix)]
     pub(super) fn install() -> Result<Self, CliError> {
         use tokio::signal::unix::{SignalKind, signal};
-        let on = |kind| signal(kind).map_err(|error| CliError::failed(format!("listening for signals: {error}")));
-        Ok(Self { terminate: on(SignalKind::terminate())?, interrupt: on(SignalKind::interrupt())? })
+        Ok(Self {
+            terminate: signal(SignalKind::terminate()).map_err(failed)?,
+            interrupt: signal(SignalKind::interrupt()).map_err(failed)?,
+        })
+    }
+
+    /// Installs the handlers. From now on Ctrl-C and Ctrl-Break no longer end the process by default. After the others
+    /// Windows ends it some seconds later in any case.
+    #[cfg(windows)]
+    pub(super) fn install() -> Result<Self, CliError> {
+        Ok(Self {
+            interrupt: windows::ctrl_c().map_err(failed)?,
+            terminate: windows::ctrl_break().map_err(failed)?,
+            close: windows::ctrl_close().map_err(failed)?,
+            shutdown: windows::ctrl_shutdown().map_err(failed)?,
+        })
     }
 
     /// Waits for the next signal and returns its name.
@@ -28,19 +57,18 @@ impl Signals {
         }
     }
 
-    /// Does nothing here: `next` installs the handler.
-    #[cfg(not(unix))]
-    pub(super) fn install() -> Result<Self, CliError> {
-        Ok(Self {})
-    }
-
-    /// Waits for Ctrl-C.
-    #[cfg(not(unix))]
+    /// Waits for the next signal and returns its name.
+    #[cfg(windows)]
     pub(super) async fn next(&mut self) -> &'static str {
-        if tokio::signal::ctrl_c().await.is_err() {
-            // If the handler cannot be installed, the worker runs until the system ends it.
-            std::future::pending::<()>().await;
+        tokio::select! {
+            _ = self.interrupt.recv() => "Ctrl-C",
+            _ = self.terminate.recv() => "Ctrl-Break",
+            _ = self.close.recv() => "the close of the console",
+            _ = self.shutdown.recv() => "the shutdown of the system",
         }
-        "Ctrl-C"
     }
+}
+
+fn failed(error: std::io::Error) -> CliError {
+    CliError::failed(format!("listening for signals: {error}"))
 }
