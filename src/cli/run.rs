@@ -5,6 +5,7 @@ mod summary;
 mod systemd;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use diesel_jobs_core::{Recorder, WorkerHandle, record_actions, record_enqueues};
 
@@ -13,6 +14,9 @@ use super::exit::{CliError, Exit};
 use super::run_args::RunArgs;
 use super::signals::Signals;
 use super::{database, listen, settings, unknown_queues, unknown_variables, worker};
+
+/// A bound of what the worker needs after the grace period, if the database answers slowly.
+const LAST_STEPS: Duration = Duration::from_secs(30);
 
 /// Runs until a signal, or until no job is due. If the database cannot be reached at the start, the process ends at
 /// once, so that a wrong URL is noticed. A supervisor then restarts it. A running worker survives such outages.
@@ -67,8 +71,7 @@ pub(super) async fn run(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError> 
 }
 
 /// Stops the worker at a signal. This has a thread and a runtime of its own. So a worker whose handlers block every
-/// thread of the main runtime still says in the database that it stops, and is not held responsible for its end if it
-/// is killed.
+/// thread of the main runtime still says in the database that it stops, and then ends. That is no crash of its jobs.
 fn stop_on_signals(worker: WorkerHandle) -> Result<(), CliError> {
     let failed = |error| CliError::failed(format!("listening for signals: {error}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
@@ -77,12 +80,44 @@ fn stop_on_signals(worker: WorkerHandle) -> Result<(), CliError> {
         Signals::install()?
     };
     let listen = async move {
-        let signal = signals.next().await;
-        tracing::info!(target: "diesel_jobs", { signal }, "asked to stop; a second signal stops at once");
-        worker.shutdown();
-        let signal = signals.next().await;
-        tracing::warn!(target: "diesel_jobs", { signal }, "asked again: stopping now");
+        let mut asked = 0;
+        tokio::select! {
+            signal = signals.next() => {
+                tracing::info!(target: "diesel_jobs", { signal }, "asked to stop; a second signal stops at once");
+                worker.shutdown();
+                asked = 1;
+            }
+            // An operator has asked for it, or the run ends by itself.
+            () = worker.until_draining() => {}
+        }
+        let asked_again = async {
+            while asked < 2 {
+                let signal = signals.next().await;
+                asked += 1;
+                match asked {
+                    1 => {
+                        tracing::info!(target: "diesel_jobs", { signal }, "stopping already; a second signal stops at once")
+                    }
+                    _ => {
+                        tracing::warn!(target: "diesel_jobs", { signal }, "asked again: stopping now; a third signal ends the process")
+                    }
+                }
+            }
+        };
+        let _ = tokio::time::timeout(worker.grace_period(), asked_again).await;
         worker.shutdown_now();
+        // A process that was suspended during its grace period needs this time, too.
+        let last_steps = async {
+            while asked < 3 {
+                signals.next().await;
+                asked += 1;
+            }
+        };
+        let _ = tokio::time::timeout(LAST_STEPS, last_steps).await;
+        let jobs = worker.in_flight();
+        tracing::error!(target: "diesel_jobs", { jobs },
+            "the worker has not stopped, and the process ends: other workers release its jobs ({jobs}) when its lease is over");
+        std::process::exit(Exit::Failed as i32);
     };
     let thread = std::thread::Builder::new().name("jobs-signals".to_owned());
     thread.spawn(move || runtime.block_on(listen)).map_err(failed).map(drop)

@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use diesel_jobs_core::{HealthCheck, WorkerHandle};
 
+use super::LAST_STEPS;
 use crate::cli::settings::Environment;
 
 /// The time between two reports without a watchdog.
 const STATUS_EVERY: Duration = Duration::from_secs(30);
-/// A bound of what the worker needs after the grace period, if the database answers slowly.
-const AFTER_GRACE: Duration = Duration::from_secs(30);
+/// How much later than the worker ends itself the unit may kill it.
+const MARGIN: Duration = Duration::from_secs(5);
 
 /// The socket of the unit.
 pub(super) struct Notifier {
@@ -114,7 +115,7 @@ fn status(worker: &WorkerHandle) -> String {
 
 /// The unit waits for the grace period even if its own time for the stop is shorter.
 fn stopping(grace: Duration) -> String {
-    format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={}", grace.saturating_add(AFTER_GRACE).as_micros())
+    format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={}", grace.saturating_add(LAST_STEPS + MARGIN).as_micros())
 }
 
 #[cfg(test)]
@@ -160,6 +161,6 @@ mod tests {
 
     #[test]
     fn the_grace_period_extends_the_time_of_the_unit() {
-        assert_eq!(stopping(Duration::from_secs(40)), "STOPPING=1\nEXTEND_TIMEOUT_USEC=70000000");
+        assert_eq!(stopping(Duration::from_secs(40)), "STOPPING=1\nEXTEND_TIMEOUT_USEC=75000000");
     }
 }
