@@ -23,6 +23,7 @@ use crate::outcome::{Handled, Outcome, Transition};
 use crate::panics;
 use crate::storage::{Body, Transacted, Transaction};
 use crate::storage_error::StorageError;
+use crate::telemetry;
 
 /// How long a handler may continue after it was asked to stop. Then the attempt ends without it.
 const STOP_TIME: Duration = Duration::from_secs(1);
@@ -144,7 +145,10 @@ pub(super) async fn beside_this_task(
     abort();
     match tokio::time::timeout(stop_time(&ended), handler).await {
         Ok((_, slot)) => (ended, slot),
-        Err(_) => (ended, None),
+        Err(_) => {
+            say_that_it_continues(shared, ctx);
+            (ended, None)
+        }
     }
 }
 
@@ -177,11 +181,23 @@ async fn in_a_transaction(
     ctx.stop().ask();
     // The future is never dropped before its end, because the storage must end the transaction that it owns.
     abort.cancel();
-    match tokio::time::timeout(stop_time(&ended), transacted).await {
+    let (ended, slot) = match tokio::time::timeout(stop_time(&ended), transacted).await {
         // A commit that succeeded meanwhile counts.
         Ok(Ok((committed @ Ended::Transacted(Transacted::Committed(_)), slot))) => (committed, slot),
         Ok(Ok((_, slot))) => (ended, slot),
         _ => (ended, None),
+    };
+    if slot.is_none() {
+        say_that_it_continues(shared, ctx);
+    }
+    (ended, slot)
+}
+
+/// Logs that the attempt has ended, but its handler has not.
+pub(super) fn say_that_it_continues(shared: &Shared, ctx: &JobContext) {
+    match shared.phases.stopping().is_cancelled() || shared.phases.now().is_cancelled() {
+        true => telemetry::handler_left(ctx.claimed()),
+        false => telemetry::slot_kept(ctx.claimed()),
     }
 }
 

@@ -152,7 +152,7 @@ async fn ended(
     }
     let stopped = tokio::time::timeout(attempt::stop_time(&over.of_job()), call).await;
     if stopped.is_err() {
-        jobs.iter().take(1).for_each(|ctx| executor.say_that_it_continues(ctx));
+        jobs.iter().take(1).for_each(|ctx| attempt::say_that_it_continues(&executor.shared, ctx));
     }
     let is_committed = |ended: &Ended| matches!(ended, Ended::Transacted(Transacted::Committed(_)));
     let slot = match stopped {

@@ -48,14 +48,6 @@ impl Executor {
         self.shared.phases.draining().is_cancelled()
     }
 
-    /// Logs that the attempt has ended, but its handler has not.
-    pub(super) fn say_that_it_continues(&self, ctx: &JobContext) {
-        match self.shared.phases.stopping().is_cancelled() || self.shared.phases.now().is_cancelled() {
-            true => telemetry::handler_left(ctx.claimed()),
-            false => telemetry::slot_kept(ctx.claimed()),
-        }
-    }
-
     /// Runs the attempt and reports its finish. Returns the slot, unless the handler still occupies it.
     pub(super) async fn execute(&self, ctx: JobContext, slot: Slot) -> Option<Slot> {
         let registration = match self.may_start(&ctx) {
@@ -77,9 +69,6 @@ impl Executor {
             (None, Handler::WithRows(handler)) => rows::run(&self.shared, registration, handler, &ctx, slot).await,
             (None, _) => attempt::run(&self.shared, registration, &ctx, slot).await,
         };
-        if slot.is_none() {
-            self.say_that_it_continues(&ctx);
-        }
         if let Ended::Transacted(Transacted::NotBegun(problem)) = &ended {
             self.wait_for_connections(problem).await;
         }

@@ -209,7 +209,7 @@ async fn abandon(executor: &Executor, work: &Work, thread: HandlerCall<Freed>, o
     let over = of_call(over, &freed);
     let ran = work.ctx.running().unwrap_or_default();
     if freed.is_err() {
-        executor.say_that_it_continues(&work.ctx);
+        attempt::say_that_it_continues(&executor.shared, &work.ctx);
     }
     work.conclude(executor, over, ran).await;
     let (slot, next) = freed.ok()?.ok()?;

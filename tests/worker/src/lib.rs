@@ -40,6 +40,12 @@ pub fn outlive(millis: u64) {
     std::thread::sleep(Duration::from_millis(millis));
 }
 
+/// Yields, so it ends at its timeout.
+#[job(timeout = "200ms", max_attempts = 1)]
+pub async fn oversleep() {
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+}
+
 /// A job for workers that must not claim the other jobs.
 #[job(queue = "aside")]
 pub async fn idle() {}

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use diesel_jobs::handler::FailureKind;
 use diesel_jobs::{Job as _, JobContext, JobId, JobState, State, job};
-use support::{Db, Probe, Process, Running, registry};
-use worker_app::Outlive;
+use support::{Db, LIMIT, Probe, Process, Running, registry};
+use worker_app::{Outlive, Oversleep};
 
 #[job]
 fn short(ctx: &JobContext, State(probe): State<Probe>) {
@@ -91,6 +91,15 @@ async fn a_slot_that_a_function_keeps_after_its_timeout_is_logged(db: Db) {
     db.await_state(id, JobState::Discarded).await;
 }
 
+async fn an_async_handler_that_ends_at_its_timeout_keeps_no_slot(db: Db) {
+    let id = db.enqueue(Oversleep).await;
+    let worker = Process::worker(env!("CARGO_BIN_EXE_worker-app"), db.url(), ["run", "--slots", "1"]);
+    db.await_state(id, JobState::Discarded).await;
+    worker.signal("TERM");
+    let said = worker.ended(LIMIT).stderr;
+    assert!(!said.contains("keeps a slot") && !said.contains("has not returned"), "{said}");
+}
+
 /// The next prefetched job runs whatever it is, with what it needs.
 async fn failures_and_other_handlers_do_not_stop_the_jobs_after_them(db: Db) {
     let mut ids = Vec::new();
@@ -120,5 +129,6 @@ support::on_each_database! {
     a_job_after_many_on_its_thread_is_ended_by_its_timeout_and_keeps_the_slot,
     a_job_after_many_on_its_thread_is_given_back_at_the_end_of_the_grace_period,
     a_slot_that_a_function_keeps_after_its_timeout_is_logged,
+    an_async_handler_that_ends_at_its_timeout_keeps_no_slot,
     failures_and_other_handlers_do_not_stop_the_jobs_after_them,
 }
