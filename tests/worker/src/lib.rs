@@ -1,5 +1,6 @@
 //! An application whose worker processes the tests start, stop and kill.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use diesel_jobs::{JobContext, job};
@@ -15,8 +16,16 @@ pub async fn linger(millis: u64, ctx: &JobContext) {
 /// Never yields until this file is there. So the runtime's thread that runs it runs nothing else.
 #[job]
 pub async fn hog(until_there: String) {
-    while !std::path::Path::new(&until_there).exists() {
+    let _ = std::fs::write(Hog::begun(Path::new(&until_there)), "");
+    while !Path::new(&until_there).exists() {
         std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+impl Hog {
+    /// The file that is there as soon as the handler has begun.
+    pub fn begun(until_there: &Path) -> PathBuf {
+        until_there.with_extension("begun")
     }
 }
 

@@ -1,19 +1,21 @@
 //! Workers that die, that are suspended for too long, or that are only busy: real processes and real signals. The tests
 //! do not wait for the ends of leases, they move the times of heartbeats.
 
+use diesel_jobs::JobState;
 use diesel_jobs::handler::FailureKind;
-use diesel_jobs::{JobId, JobState};
 use support::{Db, LIMIT, Process, until};
-use worker_app::{Crash, Hog, Idle, Linger};
+use worker_app::{Crash, Idle, Linger};
+
+use crate::blocked_threads::Blocked;
 
 const LEASE: [&str; 2] = ["--lease", "10s"];
 
-fn start(db: &Db, args: &[&str]) -> Process {
-    let mut worker = Process::worker(
-        env!("CARGO_BIN_EXE_worker-app"),
-        db.url(),
-        [&["run", "--poll-interval", "100ms"][..], &LEASE, args].concat(),
-    );
+fn args<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    [&["run", "--poll-interval", "100ms"][..], &LEASE, more].concat()
+}
+
+fn start(db: &Db, more: &[&str]) -> Process {
+    let mut worker = Process::worker(env!("CARGO_BIN_EXE_worker-app"), db.url(), args(more));
     worker.await_line("worker started");
     worker
 }
@@ -63,26 +65,11 @@ async fn a_worker_that_slept_through_its_lease_is_refused_and_goes_on_under_a_ne
     assert_eq!(zombie.ended(LIMIT).code, 0);
 }
 
-/// Starts a worker and blocks its threads. Returns the jobs, and the path that lets them end.
-async fn start_with_blocked_threads(db: &Db) -> (Process, Vec<JobId>, String) {
-    // More handlers than the runtime has threads.
-    let threads = std::thread::available_parallelism().unwrap().get();
-    let dir = std::env::temp_dir();
-    let until_there = dir.join(format!("hogs-{}", uuid::Uuid::now_v7())).display().to_string();
-    let hogs = (0..2 * threads).map(|_| Hog { until_there: until_there.clone() });
-    let ids = db.conn().await.enqueue_all(hogs).await;
-    let busy = start(db, &[]);
-    // At most as many run as there are threads, and the others are claimed.
-    db.await_number(ids.len().try_into().unwrap(), "select count(*) as number from jobs.job where state = 'running'")
-        .await;
-    (busy, ids, until_there)
-}
-
 /// A listener that does not read fills the buffers of its connection. Its server process then waits for it, and the
 /// server keeps all notifications that were sent since.
 async fn notifications_are_read_while_handlers_block_every_thread(db: Db) {
     const LISTENER: &str = "from pg_stat_activity where datname = current_database() and query = 'listen jobs'";
-    let (busy, _, until_there) = start_with_blocked_threads(&db).await;
+    let (busy, blocked) = Blocked::start(&db, &args(&[])).await;
     let mut conn = db.conn().await;
     for round in 0..20 {
         let flood =
@@ -91,14 +78,12 @@ async fn notifications_are_read_while_handlers_block_every_thread(db: Db) {
         let waits_for_us = format!("select count(*) as number {LISTENER} and wait_event = 'ClientRead'");
         db.await_number(1, &waits_for_us).await;
     }
-    std::fs::write(&until_there, "").unwrap();
-    db.await_number(0, "select count(*) as number from jobs.job where finished_at is null").await;
-    std::fs::remove_file(until_there).unwrap();
+    blocked.complete(&db).await;
     drop(busy);
 }
 
 async fn handlers_that_block_every_thread_for_several_leases_keep_them(db: Db) {
-    let (busy, ids, until_there) = start_with_blocked_threads(&db).await;
+    let (busy, blocked) = Blocked::start(&db, &args(&[])).await;
     // This worker searches for dead workers all the time, and serves another queue.
     let sweeper = start(&db, &["--queues", "aside"]);
     let canary = db.enqueue(Idle {}).await;
@@ -110,14 +95,8 @@ async fn handlers_that_block_every_thread_for_several_leases_keep_them(db: Db) {
         let before = db.number(&beat).await;
         until("a heartbeat", async || (db.number(&beat).await != before).then_some(())).await;
     }
-    std::fs::write(&until_there, "").unwrap();
-    for id in ids {
-        let job =
-            until("the end of a hog", async || Some(db.record(id).await).filter(|job| job.state != JobState::Running));
-        let job = job.await;
-        assert_eq!((job.state, job.attempt, job.crashes), (JobState::Completed, 1, 0), "no false rescue");
-    }
-    std::fs::remove_file(until_there).unwrap();
+    // No false rescue.
+    blocked.complete(&db).await;
     drop((busy, sweeper));
 }
 

@@ -7,17 +7,18 @@ use diesel_jobs::handler::FailureKind;
 use diesel_jobs::operator::Asked;
 use diesel_jobs::{JobContext, JobId, JobState, State, job};
 use support::{Db, Ended, LIMIT, Probe, Process, Running, registry, until};
-use worker_app::{Hog, Linger};
+use worker_app::Linger;
+
+use crate::blocked_threads::Blocked;
 
 const LONG: Linger = Linger { millis: 600_000 };
 
-fn start(db: &Db) -> Process {
-    start_with(db, "1h")
+fn args(grace_period: &str) -> [&str; 7] {
+    ["run", "--poll-interval", "100ms", "--lease", "20s", "--grace-period", grace_period]
 }
 
-fn start_with(db: &Db, grace_period: &str) -> Process {
-    let args = ["run", "--poll-interval", "100ms", "--lease", "20s", "--grace-period", grace_period];
-    let mut worker = Process::worker(env!("CARGO_BIN_EXE_worker-app"), db.url(), args);
+fn start(db: &Db) -> Process {
+    let mut worker = Process::worker(env!("CARGO_BIN_EXE_worker-app"), db.url(), args("1h"));
     worker.await_line("worker started");
     worker
 }
@@ -120,64 +121,48 @@ async fn a_suspended_worker_that_comes_back_to_its_stop_ends_and_changes_nothing
     drop(heir);
 }
 
-/// Starts a worker with more handlers than its runtime has threads. None of them yields, so nothing else runs there.
-async fn blocked(db: &Db, grace_period: &str) -> (Process, Vec<JobId>, String) {
-    let threads = std::thread::available_parallelism().unwrap().get();
-    let until_there = std::env::temp_dir().join(format!("hogs-{}", uuid::Uuid::now_v7())).display().to_string();
-    let ids = db.conn().await.enqueue_all((0..2 * threads).map(|_| Hog { until_there: until_there.clone() })).await;
-    let blocked = start_with(db, grace_period);
-    db.await_number(ids.len().try_into().unwrap(), "select count(*) as number from jobs.job where state = 'running'")
-        .await;
-    (blocked, ids, until_there)
-}
-
 /// Another worker runs these jobs, whose first worker is no more.
-async fn complete_elsewhere(db: &Db, ids: Vec<JobId>, until_there: String) {
-    std::fs::write(&until_there, "").unwrap();
+async fn complete_elsewhere(db: &Db, blocked: Blocked) {
     let heir = start(db);
-    for id in ids {
-        let job = db.await_state(id, JobState::Completed).await;
-        assert_eq!((job.attempt, job.crashes), (1, 0));
-    }
-    std::fs::remove_file(until_there).unwrap();
+    blocked.complete(db).await;
     drop(heir);
 }
 
 async fn a_worker_whose_threads_are_all_blocked_says_that_it_stops(db: Db) {
-    let (blocked, ids, until_there) = blocked(&db, "1h").await;
-    deploy(&db, blocked).await;
-    complete_elsewhere(&db, ids, until_there).await;
+    let (worker, blocked) = Blocked::start(&db, &args("1h")).await;
+    deploy(&db, worker).await;
+    complete_elsewhere(&db, blocked).await;
 }
 
 async fn a_worker_whose_threads_are_all_blocked_ends_at_the_third_signal(db: Db) {
-    let (mut blocked, ids, until_there) = blocked(&db, "1h").await;
-    let pid = blocked.id();
+    let (mut worker, blocked) = Blocked::start(&db, &args("1h")).await;
+    let pid = worker.id();
     for said in ["asked to stop", "asked again", "the worker has not stopped"] {
-        blocked.signal("TERM");
-        blocked.await_line(said);
+        worker.signal("TERM");
+        worker.await_line(said);
         says_so(&db, pid).await;
     }
-    was_left(&db, blocked.ended(LIMIT), pid, ids, until_there).await;
+    was_left(&db, worker.ended(LIMIT), pid, blocked).await;
 }
 
 /// An operator asks it to stop, so no signal comes. The test takes half a minute, and needs one database.
 #[test]
 fn a_worker_whose_threads_are_all_blocked_ends_by_itself() {
     support::run(Db::sqlite(), |db| async move {
-        let (blocked, ids, until_there) = blocked(&db, "100ms").await;
-        let (operator, pid) = (&db.database().operator, blocked.id());
-        let worker = operator.workers().await.unwrap().pop().unwrap();
-        assert!(operator.ask_worker(worker.id, Asked::Stop, "ada").await.unwrap());
-        was_left(&db, blocked.ended(LIMIT), pid, ids, until_there).await;
+        let (worker, blocked) = Blocked::start(&db, &args("100ms")).await;
+        let (operator, pid) = (&db.database().operator, worker.id());
+        let record = operator.workers().await.unwrap().pop().unwrap();
+        assert!(operator.ask_worker(record.id, Asked::Stop, "ada").await.unwrap());
+        was_left(&db, worker.ended(LIMIT), pid, blocked).await;
     });
 }
 
 /// The process has ended, and its jobs run in another one.
-async fn was_left(db: &Db, ended: Ended, pid: u32, ids: Vec<JobId>, until_there: String) {
-    let left = format!("other workers release its jobs ({})", ids.len());
+async fn was_left(db: &Db, ended: Ended, pid: u32, blocked: Blocked) {
+    let left = format!("other workers release its jobs ({})", blocked.jobs.len());
     assert!(ended.code == 1 && ended.stderr.contains(&left), "{}: {}", ended.code, ended.stderr);
     db.age_worker(pid).await;
-    complete_elsewhere(db, ids, until_there).await;
+    complete_elsewhere(db, blocked).await;
 }
 
 #[job]

@@ -11,6 +11,7 @@ mod bad_input;
 mod batch_transactions;
 mod batches;
 mod becoming_idle;
+mod blocked_threads;
 mod busy;
 mod canary;
 mod cancelling;

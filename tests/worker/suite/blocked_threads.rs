@@ -1,0 +1,55 @@
+//! A worker whose handlers block every thread of its runtime, so that nothing else runs there.
+
+use std::path::PathBuf;
+
+use diesel_jobs::{JobId, JobState};
+use support::{Db, Process, until};
+use worker_app::Hog;
+
+/// The jobs. Both are claimed, and one of them runs.
+const JOBS: usize = 2;
+
+pub(crate) struct Blocked {
+    pub(crate) jobs: Vec<JobId>,
+    /// The handlers end when this file is there.
+    until_there: PathBuf,
+}
+
+impl Blocked {
+    /// Starts the worker, and waits until its only thread is blocked.
+    pub(crate) async fn start(db: &Db, args: &[&str]) -> (Process, Self) {
+        let until_there = std::env::temp_dir().join(format!("hogs-{}", uuid::Uuid::now_v7()));
+        let hog = || Hog { until_there: until_there.display().to_string() };
+        let jobs = db.conn().await.enqueue_all((0..JOBS).map(|_| hog())).await;
+        // Tokio reads it. With two threads, the task that would block the second one may wait for the first.
+        let one = [("TOKIO_WORKER_THREADS", "1")];
+        let worker = Process::worker_with(env!("CARGO_BIN_EXE_worker-app"), db.url(), args, &one);
+        db.await_number(2, "select count(*) as number from jobs.job where state = 'running'").await;
+        let begun = Hog::begun(&until_there);
+        until("a handler to block the thread", async || begun.exists().then_some(())).await;
+        (worker, Self { jobs, until_there })
+    }
+
+    pub(crate) fn let_go(&self) {
+        std::fs::write(&self.until_there, "").unwrap();
+    }
+
+    /// Lets the handlers go, and waits for the ends of the jobs, each at its first attempt.
+    pub(crate) async fn complete(self, db: &Db) {
+        self.let_go();
+        for id in &self.jobs {
+            let job = until("the end of a hog", async || {
+                Some(db.record(*id).await).filter(|job| !matches!(job.state, JobState::Running | JobState::Available))
+            });
+            let job = job.await;
+            assert_eq!((job.state, job.attempt, job.crashes), (JobState::Completed, 1, 0));
+        }
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.until_there);
+        let _ = std::fs::remove_file(Hog::begun(&self.until_there));
+    }
+}
