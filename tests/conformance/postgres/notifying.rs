@@ -133,3 +133,50 @@ fn a_transaction_that_will_be_prepared_can_do_without_a_notification() {
         assert_eq!(waiting.number, 5);
     });
 }
+
+/// So an idle worker need not read the settings to learn that they have changed.
+#[test]
+fn a_changed_setting_notifies_the_idle_workers() {
+    run::<Postgres, _>(async |f: Postgres| {
+        sleeper(&f, &["mail"]).await;
+        let mut conn = AsyncPgConnection::establish(&f.url).await.unwrap();
+        let mut listener = AsyncPgConnection::establish(&f.url).await.unwrap();
+        diesel::sql_query("listen jobs").execute(&mut listener).await.unwrap();
+        let mut notifications = std::pin::pin!(listener.notifications_stream());
+        let mut heard = async |conn: &mut AsyncPgConnection, sql: &str| {
+            conn.batch_execute(&format!("begin; {sql}; commit; notify jobs, 'the end'")).await.unwrap();
+            let mut heard = Vec::new();
+            loop {
+                match notifications.next().await.unwrap().unwrap().payload {
+                    end if end == "the end" => break heard,
+                    payload => heard.push(payload),
+                }
+            }
+        };
+        let schedule = "insert into jobs.schedule (name, kind, expression, timezone, catch_up)
+            values ('a', 'a', '0 2 * * *', 'UTC', 'skip')";
+        for change in [
+            "insert into jobs.queue (name, paused) values ('mail', true)",
+            "update jobs.queue set slots = 3",
+            "insert into jobs.kind (name, paused) values ('a', true)",
+            "delete from jobs.kind",
+            "insert into jobs.retention (kind, state) values ('a', 1)",
+            "insert into jobs.installation (frozen_at) values (now())",
+            "update jobs.installation set frozen_at = null",
+            "insert into jobs.operation (action, filter, actor, last_id) values ('cancel', '{}', 'ann', 9)",
+            "update jobs.worker set asked = 'quiet'",
+            schedule,
+            "update jobs.schedule set paused = true",
+            // No worker is idle, but one may become idle before a transaction commits.
+            "update jobs.worker set idle = false; update jobs.queue set slots = 4",
+        ] {
+            assert_eq!(heard(&mut conn, change).await, [""], "{change}");
+        }
+        for other in [
+            "update jobs.schedule set last_tick = now()",
+            "update jobs.worker set heartbeat_at = now(), idle = false",
+        ] {
+            assert_eq!(heard(&mut conn, other).await, [""; 0], "{other}");
+        }
+    });
+}

@@ -45,7 +45,7 @@ begin
         jobs.operation, jobs.history, jobs.sample, jobs.held, jobs.admission_floor, jobs.permit, jobs.nudge, jobs.rate, jobs.fair_turn,
         jobs.admission_failure, jobs.admission, jobs.expiry, jobs.limit_setting, jobs.unique_key;
     -- The tables needed these.
-    drop function jobs.set_payload_aside, jobs.check_rules, jobs.lane, jobs.floor_number, jobs.queue_filter;
+    drop function jobs.set_payload_aside, jobs.check_rules, jobs.wake_for_settings, jobs.lane, jobs.floor_number, jobs.queue_filter;
     drop sequence jobs.job_id;
     drop domain jobs.instant, jobs.tags, jobs.smallint_from_0, jobs.smallint_from_1, jobs.integer_from_0;
     drop schema jobs;

@@ -64,7 +64,7 @@ end
 $$;
 
 -- Wakes the workers that admit held jobs, when the transaction commits: a notification without a queue. It sends none while no
--- worker is idle: see jobs.wake.
+-- worker is idle: see jobs.wake. The workers also read the settings of operators then.
 create function jobs.wake_admission() returns void
 language plpgsql volatile
 as $$
@@ -73,6 +73,28 @@ begin
     where current_setting('jobs.notify', true) is distinct from 'off' and exists (select from jobs.worker where idle);
 end
 $$;
+
+-- Tells the idle workers that an operator may have changed a setting, also by hand. They then read all settings. Workers that are not idle read them
+-- once a second. Whether a worker is idle is not asked: one may become idle before the transaction commits. Settings change rarely.
+create function jobs.wake_for_settings() returns trigger
+language plpgsql
+as $$
+begin
+    perform jobs.notify_workers('') where current_setting('jobs.notify', true) is distinct from 'off';
+    return null;
+end
+$$;
+
+create trigger wake_for_settings after insert or update or delete on jobs.queue for each statement execute function jobs.wake_for_settings();
+create trigger wake_for_settings after insert or update or delete on jobs.kind for each statement execute function jobs.wake_for_settings();
+create trigger wake_for_settings after insert or update or delete on jobs.limit_setting for each statement execute function jobs.wake_for_settings();
+create trigger wake_for_settings after insert or update or delete on jobs.retention for each statement execute function jobs.wake_for_settings();
+create trigger wake_for_settings after insert or update or delete on jobs.installation for each statement execute function jobs.wake_for_settings();
+create trigger wake_for_settings after insert on jobs.operation for each statement execute function jobs.wake_for_settings();
+create trigger wake_for_settings after update of asked on jobs.worker for each statement execute function jobs.wake_for_settings();
+-- Not after a tick, which only changes `last_tick`.
+create trigger wake_for_settings after insert or delete or update of kind, expression, timezone, catch_up, paused, args, queue, priority, max_attempts
+    on jobs.schedule for each statement execute function jobs.wake_for_settings();
 
 -- Whether JSON is nested deeper than the readers of workers accept. Only arguments with more brackets than that are looked at: without strings and
 -- all else, each round removes the innermost brackets.
