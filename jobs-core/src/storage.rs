@@ -26,6 +26,7 @@ mod once;
 mod operations;
 mod operator;
 mod page;
+mod polled;
 mod queue_overview;
 mod registration;
 mod rescan;
@@ -97,6 +98,7 @@ pub use operations::{
 };
 pub use operator::{CANCELLED, CANCELLED_WITH_ALL, Operator};
 pub use page::{COUNTED, Count, EXAMINED, EXAMINED_AT_COST, MAX_PAGE, Page, Paging};
+pub use polled::{Polled, Upkeep};
 pub use queue_overview::{QueueOverview, queue_overview, unserved};
 pub use registration::{Beat, Heartbeat, WorkerInfo};
 pub use rescan::{RescanReason, Rescanned};
@@ -185,7 +187,14 @@ pub trait Storage: Send + Sync {
         Ok(false)
     }
 
-    /// Reads the settings of operators. Each worker calls it once a second, so it must be cheap.
+    /// The [`next_due`](Self::next_due) of available jobs within this time, with what else there is to do. A worker
+    /// that has set its idle flag asks for it, so that its services need not look for themselves.
+    async fn poll(&self, claim: &Claim, within: Duration) -> StorageResult<Polled> {
+        let due = self.next_due(claim, Waiting::Available { within }).await?;
+        Ok(Polled { due, ..Polled::default() })
+    }
+
+    /// Reads the settings of operators. A worker that is not idle calls it once a second, so it must be cheap.
     async fn overrides(&self) -> StorageResult<Overrides> {
         Ok(Overrides::default())
     }
@@ -198,8 +207,8 @@ pub trait Storage: Send + Sync {
     }
 
     /// The queues in which such jobs wait, of all kinds and at any time. A worker that serves a pattern of queues calls
-    /// it about once a second, so it reads few entries for each queue, however many jobs wait. For held jobs it may
-    /// read all of them. A storage without this operation serves no patterns.
+    /// it about once a second, and after each poll while it is idle, so it reads few entries for each queue, however
+    /// many jobs wait. For held jobs it may read all of them. A storage without this operation serves no patterns.
     async fn waiting_queues(&self, _waiting: Waiting) -> StorageResult<Vec<String>> {
         Err(StorageError::Config(format!(
             "{} does not find queues at run time; name each queue instead of a pattern with `*`",
@@ -213,8 +222,8 @@ pub trait Storage: Send + Sync {
     }
 
     /// Listens for jobs in these queues, some of which may be patterns, on its own connection until `stop`. It notifies
-    /// `wake` at each notification, and `admission` if a job may have become held. It reconnects automatically. If a
-    /// notification is lost, the worker finds the job at its next poll.
+    /// `wake` at each notification, and `admission` if a job may have become held, or if an operator may have changed a
+    /// setting. It reconnects automatically. If a notification is lost, the worker finds the job at its next poll.
     async fn listen(&self, _queues: &[String], _wake: Arc<Notify>, _admission: Arc<Notify>, stop: CancellationToken) {
         stop.cancelled().await;
     }

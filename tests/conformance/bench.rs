@@ -18,6 +18,8 @@ use tokio_util::sync::CancellationToken;
 use crate::fixture::{Fixture, Inspect, Port};
 
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
+/// The lease of a worker that counts as dead at once.
+pub(crate) const MORTAL: Duration = Duration::from_millis(1);
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 pub(crate) const DONE: Transition = Transition::Complete(Keep::For(HOUR));
 
@@ -152,9 +154,9 @@ pub(crate) async fn worker(db: &impl Inspect) -> WorkerId {
     worker_for(db, HOUR).await
 }
 
-/// Registers a worker whose lease ends after 1 ms.
+/// Registers a worker whose lease ends at once.
 pub(crate) async fn mortal(db: &impl Inspect) -> WorkerId {
-    worker_for(db, Duration::from_millis(1)).await
+    worker_for(db, MORTAL).await
 }
 
 pub(crate) async fn enqueue<F: Port>(f: &F, job: NewJob) -> JobId {

@@ -9,10 +9,10 @@ use diesel_jobs_core::{FailureKind, JobId, JobState, Transition, WorkerId};
 use crate::bench::*;
 use crate::fixture::{Fixture, Inspect, Port};
 
-/// The worker says that it drains. After a moment its lease is over, if it is a mortal one.
-async fn drains(db: &impl Inspect, worker: WorkerId) {
+/// The worker says that it drains.
+async fn drains(db: &impl Inspect, worker: WorkerId, lease: Duration) {
     let mut heartbeat = db.storage().open_heartbeat(worker).await.unwrap();
-    assert!(heartbeat.beat(true).await.unwrap().is_some());
+    assert!(heartbeat.beat(true, lease).await.unwrap().is_some());
 }
 
 /// Claims this many jobs, and kills the worker while it drains.
@@ -20,7 +20,7 @@ async fn killed(db: &impl Inspect, jobs: usize) -> Vec<JobId> {
     let dead = mortal(db).await;
     let claimed = ids(&claim(db, dead, jobs).await);
     assert_eq!(claimed.len(), jobs);
-    drains(db, dead).await;
+    drains(db, dead, MORTAL).await;
     claimed
 }
 
@@ -30,7 +30,7 @@ pub(crate) async fn the_jobs_of_a_worker_that_was_draining_are_released<F: Fixtu
     let once = with(|job| job.max_attempts = 1);
     enqueue_all(&f, vec![job(), once, with(|job| job.priority = 7)]).await;
     let jobs = claim(db, dead, 3).await;
-    drains(db, dead).await;
+    drains(db, dead, MORTAL).await;
     let worker_of_list = db.operator.workers().await.unwrap().remove(0);
     assert!(worker_of_list.draining_at.is_some_and(|at| at >= worker_of_list.started_at));
     let mut rescued = rescue(db, POLICY).await;
@@ -62,8 +62,8 @@ pub(crate) async fn a_worker_of_many_that_dies_counts_a_crash_unless_it_was_drai
     let (alive, dead, drained) = (worker(db).await, mortal(db).await, mortal(db).await);
     let [theirs, crashed, stopped] = [alive, dead, drained].map(|who| claim(db, who, 1));
     let (theirs, crashed, stopped) = (ids(&theirs.await), ids(&crashed.await), ids(&stopped.await));
-    for who in [alive, drained] {
-        drains(db, who).await;
+    for (who, lease) in [(alive, HOUR), (drained, MORTAL)] {
+        drains(db, who, lease).await;
     }
     let mut rescued = Rescued::default();
     while rescued.returned.is_empty() || rescued.released.is_empty() {
@@ -169,9 +169,9 @@ pub(crate) async fn a_worker_that_comes_back_after_its_rescue_writes_nothing<F: 
     let zombie = mortal(db).await;
     let mut heartbeat = db.storage().open_heartbeat(zombie).await.unwrap();
     let old = claimed(&f, zombie, job()).await;
-    assert!(heartbeat.beat(true).await.unwrap().is_some());
+    assert!(heartbeat.beat(true, MORTAL).await.unwrap().is_some());
     rescue(db, POLICY).await;
-    assert!(heartbeat.beat(true).await.unwrap().is_none());
+    assert!(heartbeat.beat(true, MORTAL).await.unwrap().is_none());
     let new = claim(db, worker(db).await, 1).await.remove(0);
     assert_eq!((new.lease.job, new.attempt, new.lease.number), (old.lease.job, old.attempt, old.lease.number + 1));
     for transition in [Transition::Release, DONE] {

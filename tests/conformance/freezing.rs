@@ -57,11 +57,11 @@ pub(crate) async fn a_heartbeat_says_whether_it_is_frozen<F: Fixture>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
     let mut heartbeat = db.storage.open_heartbeat(worker).await.unwrap();
-    assert!(!heartbeat.beat(false).await.unwrap().unwrap().frozen);
+    assert!(!heartbeat.beat(false, HOUR).await.unwrap().unwrap().frozen);
     freeze(db).await;
-    assert!(heartbeat.beat(false).await.unwrap().unwrap().frozen);
+    assert!(heartbeat.beat(false, HOUR).await.unwrap().unwrap().frozen);
     thaw(db).await;
-    assert!(!heartbeat.beat(false).await.unwrap().unwrap().frozen);
+    assert!(!heartbeat.beat(false, HOUR).await.unwrap().unwrap().frozen);
 }
 
 pub(crate) async fn what_runs_goes_on_while_it_is_frozen<F: Fixture>(f: F) {
@@ -70,7 +70,7 @@ pub(crate) async fn what_runs_goes_on_while_it_is_frozen<F: Fixture>(f: F) {
     let running = claimed(&f, worker, job()).await;
     let orphan = claimed(&f, dead, job()).await.lease.job;
     freeze(db).await;
-    assert!(db.storage.open_heartbeat(worker).await.unwrap().beat(false).await.unwrap().is_some());
+    assert!(db.storage.open_heartbeat(worker).await.unwrap().beat(false, HOUR).await.unwrap().is_some());
     assert!(finish(db, &running, DONE).await);
     assert_eq!(rescue(db, POLICY).await.returned, [orphan]);
     assert_eq!(state(db, orphan).await, JobState::Available);

@@ -197,7 +197,7 @@ pub(crate) async fn workers_are_listed_with_their_pulse<F: Fixture>(f: F) {
     assert_eq!((workers.len(), of(alive).alive, of(dead).alive), (2, true, false));
     assert_eq!((&*of(alive).host, of(alive).pid, &*of(alive).queues), ("bench", 4711, &["default".to_owned()][..]));
     assert!(close(of(alive).started_at, now(db).await));
-    db.storage.open_heartbeat(alive).await.unwrap().beat(false).await.unwrap();
+    db.storage.open_heartbeat(alive).await.unwrap().beat(false, HOUR).await.unwrap();
     let beaten = db.operator.workers().await.unwrap();
     let beaten = beaten.iter().find(|worker| worker.id == alive).unwrap();
     assert!(beaten.heartbeat_at > of(alive).heartbeat_at && beaten.started_at == of(alive).started_at);

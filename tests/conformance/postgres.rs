@@ -25,6 +25,7 @@ mod passing_and_claiming;
 mod passing_on;
 mod pipelining;
 mod poisoned;
+mod polling;
 mod previewing;
 mod publication;
 mod rates;

@@ -54,7 +54,7 @@ pub(crate) async fn a_rescuer_whose_own_row_is_too_old_declares_no_worker_dead<F
     let (rescuer, dead) = (worker(db).await, worker(db).await);
     let lost = claimed(&f, dead, job()).await;
     let mut heartbeat = db.storage().open_heartbeat(rescuer).await.unwrap();
-    let beat = heartbeat.beat(false).await.unwrap().unwrap().at;
+    let beat = heartbeat.beat(false, HOUR).await.unwrap().unwrap().at;
     let policy = |beat| {
         let rescuer = Rescuer { worker: rescuer, beat, age: Duration::from_secs(60) };
         RescuePolicy { rescuer: Some(rescuer), ..POLICY }
@@ -66,7 +66,7 @@ pub(crate) async fn a_rescuer_whose_own_row_is_too_old_declares_no_worker_dead<F
     let stepped = beat - chrono::TimeDelta::hours(3);
     holds_off(db, policy(stepped)).await;
     assert_eq!(record(db, lost.lease.job).await.state, JobState::Running);
-    let beat = heartbeat.beat(false).await.unwrap().unwrap().at;
+    let beat = heartbeat.beat(false, HOUR).await.unwrap().unwrap().at;
     assert_eq!(rescue(db, policy(beat)).await.returned, [lost.lease.job]);
 }
 
@@ -90,10 +90,24 @@ pub(crate) async fn a_heartbeat_keeps_a_worker_alive<F: Port>(f: F) {
     for _ in 0..3 {
         f.pass(3 * HOUR).await;
         assert_eq!(db.storage().rescue(POLICY).await.unwrap(), Rescued::default());
-        assert!(heartbeat.beat(false).await.unwrap().is_some());
+        assert!(heartbeat.beat(false, 4 * HOUR).await.unwrap().is_some());
     }
     // Without heartbeats it is treated as dead.
     f.pass(4 * HOUR).await;
+    assert_eq!(rescue(db, POLICY).await.returned, [job.lease.job]);
+}
+
+/// So that its jobs are not rescued although its next heartbeat comes late, and are soon after it has claimed again.
+pub(crate) async fn a_heartbeat_says_how_long_its_worker_counts_as_alive<F: Port>(f: F) {
+    let db = f.database();
+    let worker = worker_for(db, HOUR).await;
+    let mut heartbeat = db.storage().open_heartbeat(worker).await.unwrap();
+    let job = claimed(&f, worker, job()).await;
+    assert!(heartbeat.beat(false, 5 * HOUR).await.unwrap().is_some());
+    f.pass(4 * HOUR).await;
+    assert_eq!(db.storage().rescue(POLICY).await.unwrap(), Rescued::default());
+    assert!(heartbeat.beat(false, HOUR).await.unwrap().is_some());
+    f.pass(2 * HOUR).await;
     assert_eq!(rescue(db, POLICY).await.returned, [job.lease.job]);
 }
 
@@ -186,7 +200,7 @@ async fn dying<F: Fixture>(f: &F, death: Crashed) -> JobId {
         client.execute(&kill).await.unwrap();
     }
     if death.kills.is_some() {
-        db.storage().open_heartbeat(worker).await.unwrap().beat(true).await.unwrap().unwrap();
+        db.storage().open_heartbeat(worker).await.unwrap().beat(true, HOUR).await.unwrap().unwrap();
     }
     id
 }
@@ -293,7 +307,7 @@ pub(crate) async fn a_zombies_finish_is_refused_and_its_heartbeat_says_no<F: Por
     let mut heartbeat = db.storage().open_heartbeat(zombie).await.unwrap();
     let old = claimed(&f, zombie, job()).await;
     rescue(db, POLICY).await;
-    assert!(heartbeat.beat(false).await.unwrap().is_none());
+    assert!(heartbeat.beat(false, MORTAL).await.unwrap().is_none());
     assert!(!finish(db, &old, DONE).await);
     assert_eq!(claim(db, zombie, 1).await.len(), 0);
     let new = claim(db, worker(db).await, 1).await.remove(0);

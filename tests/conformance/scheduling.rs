@@ -142,7 +142,7 @@ pub(crate) async fn a_declaration_stays_while_a_live_worker_declares_it<F: Fixtu
     declare(db, &[DeclaredSchedule { catch_up: CatchUp::All, ..at_hour(3) }]).await;
     assert_eq!(stored(db, "nightly").await.unwrap().catch_up, CatchUp::Last);
     // A worker that drains ticks no more, so it decides no more.
-    db.storage.open_heartbeat(newer).await.unwrap().beat(true).await.unwrap();
+    db.storage.open_heartbeat(newer).await.unwrap().beat(true, HOUR).await.unwrap();
     declare(db, &[at_hour(2)]).await;
     assert_eq!(hour().await, "0 0 2 * * *");
     db.storage.deregister(newer).await.unwrap();

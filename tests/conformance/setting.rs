@@ -265,12 +265,12 @@ pub(crate) async fn a_worker_is_asked_and_learns_it_from_its_heartbeat<F: Fixtur
     let (db, operator) = (f.database(), &f.database().operator);
     let worker = worker(db).await;
     let mut heartbeat = db.storage.open_heartbeat(worker).await.unwrap();
-    assert_eq!(heartbeat.beat(false).await.unwrap().unwrap().asked, None);
+    assert_eq!(heartbeat.beat(false, HOUR).await.unwrap().unwrap().asked, None);
     assert!(operator.ask_worker(worker, Asked::Quiet, "ada").await.unwrap());
-    assert_eq!(heartbeat.beat(false).await.unwrap().unwrap().asked, Some(Asked::Quiet));
+    assert_eq!(heartbeat.beat(false, HOUR).await.unwrap().unwrap().asked, Some(Asked::Quiet));
     assert!(operator.ask_worker(worker, Asked::Stop, "bert").await.unwrap());
     assert!(operator.ask_worker(worker, Asked::Quiet, "ada").await.unwrap(), "it is there, and stops");
-    assert_eq!(heartbeat.beat(false).await.unwrap().unwrap().asked, Some(Asked::Stop));
+    assert_eq!(heartbeat.beat(false, HOUR).await.unwrap().unwrap().asked, Some(Asked::Stop));
     let record = operator.workers().await.unwrap().remove(0);
     assert_eq!((record.asked, record.asked_by.as_deref()), (Some(Asked::Stop), Some("bert")));
     assert!(close(record.asked_at.unwrap(), now(db).await));

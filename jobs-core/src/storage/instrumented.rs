@@ -13,7 +13,7 @@ use tracing::Instrument as _;
 
 use super::{
     Admission, Beat, Chore, Claim, DeclaredSchedule, EndedWaiting, Finished, Heartbeat, Leases, Loaded, Loading,
-    Maintained, PassOn, RescanReason, Rescanned, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule,
+    Maintained, PassOn, Polled, RescanReason, Rescanned, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule,
     StoredSchedules, Transacted, Transaction, WaitEnd, Waiting, WorkerInfo,
 };
 use crate::history::HistoryBatch;
@@ -106,6 +106,11 @@ impl Storage for Instrumented {
             Waiting::Token => "next_token",
         };
         timed(&self.recorders, operation, self.storage.next_due(claim, waiting)).await
+    }
+
+    async fn poll(&self, claim: &Claim, within: Duration) -> StorageResult<Polled> {
+        // To all who measure, it is the same question.
+        timed(&self.recorders, "next_due", self.storage.poll(claim, within)).await
     }
 
     async fn rescan(&self, claim: &Claim, reason: RescanReason) -> StorageResult<Rescanned> {
@@ -215,7 +220,7 @@ struct InstrumentedHeartbeat {
 
 #[async_trait]
 impl Heartbeat for InstrumentedHeartbeat {
-    async fn beat(&mut self, drains: bool) -> StorageResult<Option<Beat>> {
-        timed(&self.recorders, "beat", self.heartbeat.beat(drains)).await
+    async fn beat(&mut self, drains: bool, lease: Duration) -> StorageResult<Option<Beat>> {
+        timed(&self.recorders, "beat", self.heartbeat.beat(drains, lease)).await
     }
 }

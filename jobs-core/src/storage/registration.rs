@@ -62,8 +62,9 @@ pub struct Beat {
 /// A worker's own connection for heartbeats, on a separate thread.
 #[async_trait]
 pub trait Heartbeat: Send {
-    /// Tells the database that the worker is alive, and whether it drains. If a worker that drains dies, a rescue
+    /// Tells the database that the worker is alive, whether it drains, and how long after this heartbeat it counts as
+    /// dead, instead of [as long as before](WorkerInfo::lease). If a worker that drains dies, a rescue
     /// [releases](super::RescuePolicy::decide) its jobs. Returns `None` if it was declared dead: then all its leases
     /// are lost.
-    async fn beat(&mut self, drains: bool) -> StorageResult<Option<Beat>>;
+    async fn beat(&mut self, drains: bool, lease: Duration) -> StorageResult<Option<Beat>>;
 }

@@ -77,7 +77,7 @@ impl Line {
             Some(open) => open,
             None => self.open.insert((id, shared.storage.open_heartbeat(id).await?)),
         };
-        let beat = heartbeat.beat(drains).await?;
+        let beat = heartbeat.beat(drains, shared.settings.lease).await?;
         self.drains = drains.then_some(id);
         Ok(beat)
     }

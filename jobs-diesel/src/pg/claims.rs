@@ -1,12 +1,12 @@
-//! `claim`, `next_due` and `rescan` of PostgreSQL. Each makes a plan from [`Levels`], reads where the plan says, and
-//! records in `Levels` what it found.
+//! `claim`, `next_due`, `poll` and `rescan` of PostgreSQL. Each makes a plan from [`Levels`], reads where the plan
+//! says, and records in `Levels` what it found.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use diesel_async::RunQueryDsl;
 use diesel_jobs_core::ClaimedJob;
-use diesel_jobs_core::storage::{Claim, RescanReason, Rescanned, StorageResult};
+use diesel_jobs_core::storage::{Claim, Polled, RescanReason, Rescanned, StorageResult};
 
 #[cfg(doc)]
 use super::levels::Levels;
@@ -17,6 +17,7 @@ use super::queries::claim_few::ClaimFewQuery;
 use super::queries::claim_quarantined::ClaimQuarantinedQuery;
 use super::queries::discover::{DiscoverQuery, DiscoverRow};
 use super::queries::next_due::{NextDueQuery, NextDueRow};
+use super::queries::poll::{PollQuery, PollRow};
 use super::queries::rescan::{RescanQuery, RescanRow};
 use super::queries::waiting_queues::WaitingQueuesQuery;
 use super::refused::run_apart;
@@ -117,6 +118,30 @@ impl PgStorage {
 
     /// Returns the time until the next job is due, and raises the scan floors if none is due now.
     pub(super) async fn find_next_due(&self, claim: &Claim, within: Duration) -> StorageResult<Option<Duration>> {
+        let ask = async |claim: &Claim, plan: &Plan| {
+            let row: NextDueRow =
+                run!(self, "next_due", conn => NextDueQuery::new(claim, plan, within).get_result(conn))?;
+            Ok((row, ()))
+        };
+        self.next_due_by(claim, within, ask).await.map(|(due, ())| due)
+    }
+
+    /// The same. Also returns what else there is to do.
+    pub(super) async fn find_next_due_and_upkeep(&self, claim: &Claim, within: Duration) -> StorageResult<Polled> {
+        let ask = async |claim: &Claim, plan: &Plan| {
+            let row: PollRow = run!(self, "poll", conn => PollQuery::new(claim, plan, within).get_result(conn))?;
+            Ok(row.parts())
+        };
+        let (due, upkeep) = self.next_due_by(claim, within, ask).await?;
+        Ok(Polled { due, upkeep, is_complete: self.listeners.are_all_listening() })
+    }
+
+    async fn next_due_by<T>(
+        &self,
+        claim: &Claim,
+        within: Duration,
+        ask: impl AsyncFnOnce(&Claim, &Plan) -> StorageResult<(NextDueRow, T)>,
+    ) -> StorageResult<(Option<Duration>, T)> {
         self.rescan_at_start(claim).await;
         let live = if claim.wanted.len() <= AT_ONCE { None } else { Some(self.live_queues(claim).await?) };
         let (claim, only_some_queues) = match live {
@@ -131,8 +156,7 @@ impl PgStorage {
         };
         let plan = self.levels(claim.worker, |levels| levels.plan_from_floors(&claim));
         let asked = Instant::now();
-        let answer: NextDueRow =
-            run!(self, "next_due", conn => NextDueQuery::new(&claim, &plan, within).get_result(conn))?;
+        let (answer, upkeep) = ask(&claim, &plan).await?;
         let due = answer.seconds.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default());
         self.levels(claim.worker, |levels| {
             let now = Instant::now();
@@ -141,7 +165,8 @@ impl PgStorage {
                 levels.nothing_due(&claim, &plan, answer.clock, answer.paused);
             }
         });
-        Ok(if only_some_queues { Some(due.map_or(NEXT_QUEUES, |due| due.min(NEXT_QUEUES))) } else { due })
+        let due = if only_some_queues { Some(due.map_or(NEXT_QUEUES, |due| due.min(NEXT_QUEUES))) } else { due };
+        Ok((due, upkeep))
     }
 
     /// Returns the queues that have jobs. After three slow queries in a row, it makes no query for a while and returns

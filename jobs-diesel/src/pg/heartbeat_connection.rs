@@ -1,6 +1,7 @@
 //! The connection of the heartbeat.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use diesel_async::AsyncPgConnection;
@@ -23,14 +24,14 @@ pub(super) struct PgHeartbeat {
 
 #[async_trait]
 impl Heartbeat for PgHeartbeat {
-    async fn beat(&mut self, drains: bool) -> StorageResult<Option<Beat>> {
+    async fn beat(&mut self, drains: bool, lease: Duration) -> StorageResult<Option<Beat>> {
         let (conn, worker, stopwatch) = (&mut self.conn, self.worker, self.stopwatch);
         let beat = async {
             if !self.is_explicit {
-                return heartbeat::heartbeat(conn, worker, drains).await;
+                return heartbeat::heartbeat(conn, worker, drains, lease).await;
             }
             settings::begin(conn, stopwatch.limit(SERVER_LIMIT)).await?;
-            let answer = heartbeat::heartbeat(conn, worker, drains).await;
+            let answer = heartbeat::heartbeat(conn, worker, drains, lease).await;
             settings::end(conn, answer).await
         };
         let answer = match tokio::time::timeout(stopwatch.limit(STATEMENT_LIMIT), beat).await {

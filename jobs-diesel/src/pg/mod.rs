@@ -31,6 +31,7 @@ mod libpq;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used)]
 mod limit_tests;
+mod listeners;
 mod load;
 pub(crate) mod many_queues;
 mod migrate;
@@ -76,6 +77,7 @@ use crate::stopwatch::Stopwatch;
 use connect::Connector;
 use lag::LONGEST_LAG;
 use levels::Levels;
+use listeners::Listeners;
 use outage::Outage;
 use pools::{Object, Pool, no_connection, pool};
 
@@ -106,6 +108,8 @@ pub(crate) struct PgStorage {
     /// The levels of each worker on this storage.
     levels: Arc<Mutex<HashMap<WorkerId, Levels>>>,
     outage: Arc<Outage>,
+    /// The connections on which workers of this process listen.
+    listeners: Arc<Listeners>,
     /// The job up to which outputs without a job were deleted. After the last output it starts again.
     forgotten: Arc<AtomicI64>,
     /// The last pass of admission has failed as a whole, so the next one handles the keys one by one.
@@ -138,6 +142,7 @@ impl PgStorage {
             handlers: pool(connector.clone(), handlers.max(1))?,
             levels: Arc::default(),
             outage: Arc::default(),
+            listeners: Arc::default(),
             forgotten: Arc::new(AtomicI64::new(i64::MIN)),
             admission_failed: Arc::default(),
             #[cfg(feature = "postgres-sync")]

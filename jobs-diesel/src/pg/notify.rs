@@ -11,6 +11,7 @@ use futures_util::StreamExt;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::listeners::Deaf;
 use super::queries::session;
 use super::{PgStorage, STATEMENT_LIMIT, language};
 
@@ -32,7 +33,7 @@ enum End {
 pub(crate) struct Wakes<'a> {
     /// At each notification for one of the queues.
     pub(crate) jobs: &'a Notify,
-    /// At each notification without a queue: a job may have become held.
+    /// At each notification without a queue: a job may have become held, or an operator may have changed a setting.
     pub(crate) admission: &'a Notify,
 }
 
@@ -57,11 +58,12 @@ impl<'a> Served<'a> {
 /// Notifies `wakes` at each notification, until `stop`.
 pub(crate) async fn listen(storage: &PgStorage, queues: &[String], wakes: Wakes<'_>, stop: &CancellationToken) {
     let served = Served::new(queues);
-    let mut pause = FIRST_PAUSE;
+    let (mut pause, mut again) = (FIRST_PAUSE, false);
     loop {
+        let deaf = storage.listeners.deaf();
         tokio::select! {
             () = stop.cancelled() => return,
-            lasted = listen_once(storage, &served, wakes) => match lasted {
+            lasted = listen_once(storage, &served, wakes, deaf, again) => match lasted {
                 Ok(End::Connection) => {
                     storage.outage.begin();
                     pause = FIRST_PAUSE;
@@ -72,11 +74,14 @@ pub(crate) async fn listen(storage: &PgStorage, queues: &[String], wakes: Wakes<
                         "the connection goes through a pooler in transaction mode, on which LISTEN does not work: \
                          when this worker is idle, it finds new jobs at its next poll"
                     );
-                    return;
+                    let _deaf = storage.listeners.deaf();
+                    return stop.cancelled().await;
                 }
                 Err(error) => tracing::debug!(target: "diesel_jobs", { %error }, "cannot listen for new jobs; the worker continues to poll"),
             }
         }
+        again = true;
+        let _deaf = storage.listeners.deaf();
         // Hints that were sent while no connection listened are lost. One poll finds their jobs.
         wakes.jobs.notify_one();
         tokio::select! {
@@ -86,7 +91,15 @@ pub(crate) async fn listen(storage: &PgStorage, queues: &[String], wakes: Wakes<
     }
 }
 
-async fn listen_once(storage: &PgStorage, served: &Served<'_>, wakes: Wakes<'_>) -> Result<End, Problem> {
+/// `deaf` is dropped when the connection listens. `again`: it does not listen for the first time, so it may have missed
+/// that a setting was changed.
+async fn listen_once(
+    storage: &PgStorage,
+    served: &Served<'_>,
+    wakes: Wakes<'_>,
+    deaf: Deaf<'_>,
+    again: bool,
+) -> Result<End, Problem> {
     let mut conn: AsyncPgConnection = storage.own_connector.connect_to_listen().await?;
     if tokio::time::timeout(storage.stopwatch().limit(STATEMENT_LIMIT), is_pooled(storage, &mut conn)).await?? {
         return Ok(End::Pooled);
@@ -94,7 +107,11 @@ async fn listen_once(storage: &PgStorage, served: &Served<'_>, wakes: Wakes<'_>)
     conn.batch_execute(&language::of_own_session()).await?;
     // It is a message of its own, so that pg_stat_activity shows what the session does.
     conn.batch_execute(&format!("listen {}", storage.connector.channel())).await?;
+    drop(deaf);
     wakes.jobs.notify_one();
+    if again {
+        wakes.admission.notify_one();
+    }
     let mut notifications = std::pin::pin!(conn.notifications_stream());
     while let Some(Ok(notification)) = notifications.next().await {
         if notification.payload.is_empty() {

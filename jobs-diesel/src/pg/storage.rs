@@ -12,7 +12,7 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::history::HistoryBatch;
 use diesel_jobs_core::storage::{
     Admission, Cancelled, Chore, Claim, CrashedAttempt, DeclaredSchedule, EndedWaiting, Finished, Heartbeat, Leases,
-    Loaded, Loading, Maintained, Overrides, PassOn, RescanReason, Rescanned, RescuePolicy, Rescued, Storage,
+    Loaded, Loading, Maintained, Overrides, PassOn, Polled, RescanReason, Rescanned, RescuePolicy, Rescued, Storage,
     StorageResult, StoredSchedule, StoredSchedules, Transacted, Transaction, WaitEnd, Waiting, WorkerInfo,
 };
 use diesel_jobs_core::{
@@ -32,7 +32,7 @@ use super::queries::progress::StoreProgressQuery;
 use super::queries::prune::PruneQuery;
 use super::queries::rescue::RescueQuery;
 use super::queries::waiting_queues::WaitingQueuesQuery;
-use super::queries::{admit, fold_history, full_limits, installation, leases, schedule, tick, worker};
+use super::queries::{admit, fold_history, full_limits, installation, leases, operation, schedule, tick, worker};
 use super::refused::run_apart;
 use super::{PgStorage, load, migrate, native, notify, run, transact, unavailable};
 
@@ -69,6 +69,10 @@ impl Storage for PgStorage {
             Waiting::Held => run!(self, "next_held", conn => admit::next_held(conn, claim)),
             Waiting::Token => run!(self, "next_token", conn => admit::next_token(conn, claim)),
         }
+    }
+
+    async fn poll(&self, claim: &Claim, within: Duration) -> StorageResult<Polled> {
+        self.find_next_due_and_upkeep(claim, within).await
     }
 
     async fn rescan(&self, claim: &Claim, reason: RescanReason) -> StorageResult<Rescanned> {
@@ -237,6 +241,9 @@ impl Storage for PgStorage {
             }
             Chore::SampleJobs => self.sample_jobs().await,
             Chore::StepOperation => {
+                if !run!(self, "step_operation", conn => operation::is_any_open(conn))? {
+                    return Ok(Maintained::default());
+                }
                 let stepped = self.step(None, limit).await?;
                 Ok(Maintained { rows: stepped.iter().count(), more: stepped.is_some(), ..Maintained::default() })
             }

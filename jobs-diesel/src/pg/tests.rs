@@ -26,6 +26,7 @@ use super::queries::discover::DiscoverQuery;
 use super::queries::finish::FinishQuery;
 use super::queries::finish_variants::FinishUnlockedQuery;
 use super::queries::next_due::NextDueQuery;
+use super::queries::poll::PollQuery;
 use super::queries::prune::PruneQuery;
 use super::queries::rescan::RescanQuery;
 use super::queries::set_apart::SetWaitingApart;
@@ -223,6 +224,7 @@ async fn nothing_is_compiled_where_the_settings_do_not_arrive() {
                 "next_due",
                 plan(&mut conn, "costs on", NextDueQuery::new(&claim, &plan_of_all, Duration::from_secs(3))).await,
             ),
+            ("poll", plan(&mut conn, "costs on", PollQuery::new(&claim, &plan_of_all, Duration::from_secs(3))).await),
             ("discover", plan(&mut conn, "costs on", DiscoverQuery::new(&claim, &plan_of_all)).await),
             ("rescan", plan(&mut conn, "costs on", RescanQuery::new(&claim, &plan_of_all)).await),
             ("waiting_queues", plan(&mut conn, "costs on", WaitingQueuesQuery).await),

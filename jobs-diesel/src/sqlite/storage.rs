@@ -292,8 +292,8 @@ struct SqliteHeartbeat {
 
 #[async_trait]
 impl Heartbeat for SqliteHeartbeat {
-    async fn beat(&mut self, drains: bool) -> StorageResult<Option<Beat>> {
+    async fn beat(&mut self, drains: bool, lease: Duration) -> StorageResult<Option<Beat>> {
         let worker = self.worker;
-        self.writer.write_lazily(move |conn| heartbeat::heartbeat(conn, worker, drains)).await
+        self.writer.write_lazily(move |conn| heartbeat::heartbeat(conn, worker, drains, lease)).await
     }
 }

@@ -218,11 +218,11 @@ struct MemoryHeartbeat {
 
 #[async_trait]
 impl Heartbeat for MemoryHeartbeat {
-    async fn beat(&mut self, drains: bool) -> StorageResult<Option<Beat>> {
+    async fn beat(&mut self, drains: bool, lease: Duration) -> StorageResult<Option<Beat>> {
         let mut tables = self.memory.tables();
         let at = tables.now();
         let Some(worker) = tables.workers.get_mut(&self.worker) else { return Ok(None) };
-        worker.beat = at;
+        (worker.beat, worker.info.lease) = (at, lease);
         worker.drains |= drains;
         Ok(Some(Beat { at, frozen: false, asked: None }))
     }

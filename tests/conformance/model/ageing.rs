@@ -4,7 +4,7 @@ use diesel_jobs_core::JobId;
 use diesel_jobs_core::storage::{RescuePolicy, Rescued};
 
 use super::step::{Who, minutes};
-use super::world::{Divergence, World, agree, answered};
+use super::world::{Divergence, LEASE, World, agree, answered};
 use crate::bench::{POLICY, StorageExt as _};
 use crate::fixture::Fixture;
 
@@ -38,7 +38,7 @@ impl<F: Fixture> World<'_, F> {
     pub(super) async fn beat(&mut self, who: Who, drains: bool) -> Result<(), Divergence> {
         let worker = self.worker(who);
         let mut heartbeat = answered("open_heartbeat", self.db.storage.open_heartbeat(worker).await)?;
-        let beaten = answered("beat", heartbeat.beat(drains).await)?;
+        let beaten = answered("beat", heartbeat.beat(drains, minutes(LEASE)).await)?;
         agree("whether the worker is on the list", &self.model.beat(worker, drains), &beaten.is_some())
     }
 

@@ -20,7 +20,7 @@ use crate::fixture::Fixture;
 pub(super) type Divergence = String;
 
 /// The lease time of the workers, in minutes.
-const LEASE: u64 = 90;
+pub(super) const LEASE: u64 = 90;
 
 /// A storage and its model, and the state of the application and of the workers.
 pub(super) struct World<'f, F> {

@@ -62,7 +62,7 @@ fn a_locked_job_of_a_worker_that_was_draining_is_released_by_a_later_rescue() {
         let (db, dead) = (f.database(), mortal(f.database()).await);
         enqueue_all(&f, vec![job(); 2]).await;
         let jobs = claim(db, dead, 2).await;
-        assert!(db.storage.open_heartbeat(dead).await.unwrap().beat(true).await.unwrap().is_some());
+        assert!(db.storage.open_heartbeat(dead).await.unwrap().beat(true, MORTAL).await.unwrap().is_some());
         let mut locker = f.client().await;
         locker.begin().await;
         let locked = jobs[0].lease.job;
@@ -138,7 +138,7 @@ fn a_locked_worker_row_stops_no_claim_and_a_heartbeat_returns_the_time_after_its
         assert!(idle.unwrap_err().to_string().contains("jobs.worker"));
         let id = enqueue(&f, job()).await;
         assert_eq!(ids(&claim(db, worker, 1).await), [id]);
-        let (beat, let_go) = tokio::join!(heartbeat.beat(false), async {
+        let (beat, let_go) = tokio::join!(heartbeat.beat(false, HOUR), async {
             tokio::time::sleep(Duration::from_secs(1)).await;
             let now = now(db).await;
             locker.commit().await;

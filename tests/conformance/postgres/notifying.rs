@@ -172,10 +172,9 @@ fn a_changed_setting_notifies_the_idle_workers() {
         ] {
             assert_eq!(heard(&mut conn, change).await, [""], "{change}");
         }
-        for other in [
-            "update jobs.schedule set last_tick = now()",
-            "update jobs.worker set heartbeat_at = now(), idle = false",
-        ] {
+        for other in
+            ["update jobs.schedule set last_tick = now()", "update jobs.worker set heartbeat_at = now(), idle = false"]
+        {
             assert_eq!(heard(&mut conn, other).await, [""; 0], "{other}");
         }
     });

@@ -39,7 +39,7 @@ fn a_long_transaction_does_not_make_workers_count_as_dead() {
             async move {
                 let mut heartbeat = db.storage.open_heartbeat(alive).await.unwrap();
                 loop {
-                    assert!(heartbeat.beat(false).await.unwrap().is_some(), "it was declared dead");
+                    assert!(heartbeat.beat(false, HOUR).await.unwrap().is_some(), "it was declared dead");
                     beats.fetch_add(1, Ordering::SeqCst);
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }

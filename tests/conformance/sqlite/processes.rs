@@ -55,7 +55,7 @@ async fn work_until_all_is_done(db: &Database, file: &str) {
     let mut heartbeat = db.storage.open_heartbeat(worker).await.unwrap();
     loop {
         let jobs = claim(db, worker, 10).await;
-        assert!(heartbeat.beat(false).await.unwrap().is_some());
+        assert!(heartbeat.beat(false, HOUR).await.unwrap().is_some());
         for job in &jobs {
             conn.execute(&format!("insert into effect (name) values ('{}')", job.lease.job)).await.unwrap();
         }

@@ -24,7 +24,7 @@ fn a_replaced_file_is_opened_again_and_a_missing_file_is_an_error() {
 
         let aside = format!("{file}.aside");
         move_all(&file, &aside);
-        let error = heartbeat.beat(false).await.unwrap_err().to_string();
+        let error = heartbeat.beat(false, HOUR).await.unwrap_err().to_string();
         assert!(error.contains("deleted or moved away") && error.contains(&file), "{error}");
         assert!(db.storage.leases(first, None).await.is_err());
         assert!(!fs::exists(&file).unwrap(), "no empty file was created in its place");
@@ -32,14 +32,14 @@ fn a_replaced_file_is_opened_again_and_a_missing_file_is_an_error() {
         let other = f.again().await;
         other.migrator.up().await.unwrap();
         enqueue_all(&f, vec![job(); 2]).await;
-        assert!(heartbeat.beat(false).await.unwrap().is_none(), "the other file knows no such worker");
+        assert!(heartbeat.beat(false, HOUR).await.unwrap().is_none(), "the other file knows no such worker");
         let second = worker(db).await;
         assert_eq!(claim(db, second, 10).await.len(), 2);
 
         drop(other);
         move_all(&file, &format!("{file}.second"));
         move_all(&aside, &file);
-        assert!(heartbeat.beat(false).await.unwrap().is_some());
+        assert!(heartbeat.beat(false, HOUR).await.unwrap().is_some());
         assert_eq!(db.storage.leases(first, None).await.unwrap().valid.len(), 3);
     });
 }

@@ -1,5 +1,7 @@
 //! Queues, kinds, workers and schedules: what the pages show, and what they change.
 
+use std::time::Duration;
+
 use axum::http::StatusCode;
 use diesel_jobs::operator::{Asked, JobFilter};
 use diesel_jobs::schedule::CatchUp;
@@ -82,7 +84,7 @@ async fn a_worker_is_shown_and_asked(db: Db) {
     page.hides("draining");
     // As the worker does when it begins to stop.
     let mut heartbeat = db.database().storage.open_heartbeat(id).await.unwrap();
-    assert!(heartbeat.beat(true).await.unwrap().is_some());
+    assert!(heartbeat.beat(true, Duration::from_secs(30)).await.unwrap().is_some());
     client.page("/workers").await.shows("draining");
     worker.stop().await;
     // It is gone meanwhile.

@@ -3,6 +3,8 @@
 //! If another session has locked the row, the statement waits. It stores the time of the end of this wait, because the
 //! time of its beginning could be older than a lease. So it locks the row before it reads the clock.
 
+use std::time::Duration;
+
 use chrono::{DateTime, Utc};
 use diesel::dsl::{array, case_when, exists, update};
 use diesel::prelude::*;
@@ -11,6 +13,7 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::WorkerId;
 use diesel_jobs_core::storage::Beat;
 
+use super::worker::lease;
 use crate::pg::schema::{installation, worker};
 
 diesel::alias!(worker as own: Own);
@@ -23,15 +26,22 @@ diesel::define_sql_function! {
     fn coalesce(known: Nullable<Timestamptz>, new: Nullable<Timestamptz>) -> Nullable<Timestamptz>;
 }
 
-/// If the worker drains, stores the time of the first heartbeat that says so.
+/// Stores the time, and how long after it the worker counts as dead. If the worker drains, also stores the time of the
+/// first heartbeat that says so.
 ///
 /// Returns the time of the heartbeat, whether the database is frozen, and what an operator asks. Returns `None` if the
 /// worker has no row any more: it was declared dead.
-pub(crate) async fn heartbeat(conn: &mut AsyncPgConnection, id: WorkerId, drains: bool) -> QueryResult<Option<Beat>> {
+pub(crate) async fn heartbeat(
+    conn: &mut AsyncPgConnection,
+    id: WorkerId,
+    drains: bool,
+    new_lease: Duration,
+) -> QueryResult<Option<Beat>> {
     let locked = own.filter(own.field(worker::id).eq(id.0)).select(own.field(worker::id)).for_no_key_update();
     let beat = update(worker::table.filter(worker::id.eq_any(array::<SqlUuid, _>(locked))))
         .set((
             worker::heartbeat_at.eq(clock_timestamp()),
+            worker::lease.eq(lease(new_lease)),
             worker::draining_at
                 .eq(coalesce(worker::draining_at, case_when(drains.into_sql::<Bool>(), clock_timestamp().nullable()))),
         ))

@@ -74,6 +74,7 @@ pub(crate) mod output;
 pub(crate) mod overrides;
 mod pass_on;
 pub(crate) mod pause;
+pub(crate) mod poll;
 pub(crate) mod progress;
 pub(crate) mod prune;
 pub(crate) mod queue_depths;

@@ -1,7 +1,7 @@
 //! `operations`: actions on all jobs that match a filter. Their rows in `jobs.operation`.
 
 use chrono::{DateTime, Utc};
-use diesel::dsl::{insert_into, now, update};
+use diesel::dsl::{exists, insert_into, now, select, update};
 use diesel::prelude::*;
 use diesel::sql_query;
 use diesel::sql_types::{BigInt, Nullable, Timestamptz};
@@ -70,6 +70,11 @@ const ENDS: &str = "select least((select id from jobs.ready order by id limit 1)
        greatest((select id from jobs.ready order by id desc limit 1), (select id from jobs.held order by id desc limit 1), (select id from jobs.running order by id desc limit 1),
                 (select id from jobs.finished order by id desc limit 1)) as last,
        clock_timestamp() as at";
+
+/// Whether an operation is open. Reads at most one entry of the index `operation_open`.
+pub(crate) async fn is_any_open(conn: &mut AsyncPgConnection) -> QueryResult<bool> {
+    select(exists(operation::table.filter(operation::finished_at.is_null()))).get_result(conn).await
+}
 
 /// Starts an operation on all jobs that exist now.
 pub(crate) async fn start(

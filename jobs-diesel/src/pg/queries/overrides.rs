@@ -1,5 +1,5 @@
-//! `overrides`: what operators have set at run time. Each worker sends this once a second. The three tables have a row
-//! per setting, so usually none, and it takes a tenth of a millisecond. It locks nothing.
+//! `overrides`: what operators have set at run time. Each worker that is not idle sends this once a second. The three
+//! tables have a row per setting, so usually none, and it takes a tenth of a millisecond. It locks nothing.
 
 use diesel::data_types::PgInterval;
 use diesel::pg::Pg;

@@ -29,6 +29,7 @@ use super::finish::FinishQuery;
 use super::finish_variants::{DiscardUnlockedQuery, FinishUnlockedQuery, RecordUnlockedQuery};
 use super::next_due::{NextDueQuery, NextDueRow};
 use super::operate::{CancelQuery, RetryQuery};
+use super::poll::PollQuery;
 use super::prune::PruneQuery;
 use super::rescan::RescanQuery;
 use super::rescue::RescueQuery;
@@ -81,6 +82,7 @@ fn the_native_statements_are_the_reviewed_ones() {
     insta::assert_snapshot!("claim_few", text(&ClaimFewQuery::new(&claim, &plan_for_few()).unwrap()));
     insta::assert_snapshot!("claim_quarantined", text(&ClaimQuarantinedQuery::new(&claim)));
     insta::assert_snapshot!("next_due", text(&NextDueQuery::new(&claim, &plan, Duration::from_secs(3))));
+    insta::assert_snapshot!("poll", text(&PollQuery::new(&claim, &plan, Duration::from_secs(3))));
     insta::assert_snapshot!("discover", text(&DiscoverQuery::new(&claim, &plan)));
     insta::assert_snapshot!("waiting_queues", text(&WaitingQueuesQuery));
     insta::assert_snapshot!("rescan", text(&RescanQuery::new(&claim, &plan)));

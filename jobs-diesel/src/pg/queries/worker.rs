@@ -30,7 +30,7 @@ pub(crate) async fn register(conn: &mut AsyncPgConnection, info: &WorkerInfo) ->
         worker::queues.eq(&info.queues),
         worker::kinds.eq(&info.kinds),
         worker::schedules.eq(RawJson(serde_json::to_vec(&info.schedules).unwrap_or_else(|_| b"{}".to_vec()))),
-        worker::lease.eq(interval(info.lease.min(LONGEST_LEASE))),
+        worker::lease.eq(lease(info.lease)),
         worker::version.eq(info.version.as_ref().map(|version| version.replace('\0', ""))),
         worker::slots.eq(RawJson(serde_json::to_vec(&slots).unwrap_or_else(|_| b"{}".to_vec()))),
         worker::slots_total.eq(info.slots_total.map(|slots| i32::try_from(slots).unwrap_or(i32::MAX))),
@@ -68,6 +68,7 @@ pub(crate) async fn rescue_is_due(conn: &mut AsyncPgConnection) -> QueryResult<b
     select(exists(dead).or(exists(orphans))).get_result(conn).await
 }
 
-fn interval(span: Duration) -> PgInterval {
-    PgInterval::from_microseconds(i64::try_from(span.as_micros()).unwrap_or(i64::MAX))
+/// A lease as the table stores it.
+pub(super) fn lease(time: Duration) -> PgInterval {
+    PgInterval::from_microseconds(i64::try_from(time.min(LONGEST_LEASE).as_micros()).unwrap_or(i64::MAX))
 }

@@ -1,5 +1,7 @@
 //! `heartbeat`: stores the time of a worker's heartbeat.
 
+use std::time::Duration;
+
 use diesel::SqliteConnection;
 use diesel::dsl::{case_when, exists};
 use diesel::prelude::*;
@@ -8,23 +10,30 @@ use diesel_jobs_core::WorkerId;
 use diesel_jobs_core::storage::Beat;
 
 use crate::sqlite::schema::{jobs_installation, jobs_worker};
-use crate::sqlite::time::Now;
+use crate::sqlite::time::{Now, micros};
 use crate::sqlite::types::{Instant, Worker};
 
 diesel::define_sql_function! {
     fn coalesce(known: Nullable<BigInt>, new: Nullable<BigInt>) -> Nullable<BigInt>;
 }
 
-/// If the worker drains, stores the time of the first heartbeat that says so.
+/// Stores the time, and how long after it the worker counts as dead. If the worker drains, also stores the time of the
+/// first heartbeat that says so.
 ///
 /// Returns the time of the heartbeat, whether the file is frozen, and what an operator asks. Returns `None` if the
 /// worker has no row any more: it was declared dead.
-pub(crate) fn heartbeat(conn: &mut SqliteConnection, worker: WorkerId, drains: bool) -> QueryResult<Option<Beat>> {
+pub(crate) fn heartbeat(
+    conn: &mut SqliteConnection,
+    worker: WorkerId,
+    drains: bool,
+    lease: Duration,
+) -> QueryResult<Option<Beat>> {
     let frozen = exists(jobs_installation::table.filter(jobs_installation::frozen_at.is_not_null()));
     let beat: Option<(Instant, bool, Option<String>)> =
         diesel::update(jobs_worker::table.filter(jobs_worker::id.eq(Worker(worker))))
             .set((
                 jobs_worker::heartbeat_at.eq(Now),
+                jobs_worker::lease_micros.eq(micros(lease)),
                 jobs_worker::draining_at
                     .eq(coalesce(jobs_worker::draining_at, case_when(drains.into_sql::<Bool>(), Now.nullable()))),
             ))

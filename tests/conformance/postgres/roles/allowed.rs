@@ -109,7 +109,7 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     step!("register", storage.register(&info));
     step!("register again", storage.register(&info));
     let mut heartbeat = step!("open_heartbeat", storage.open_heartbeat(id));
-    assert!(step!("heartbeat", heartbeat.beat(false)).is_some());
+    assert!(step!("heartbeat", heartbeat.beat(false, HOUR)).is_some());
     step!("set_idle", storage.set_idle(id, true));
     for waiting in [ANY_TIME, Waiting::Held, Waiting::Token] {
         step!("waiting_queues", storage.waiting_queues(waiting));
@@ -151,6 +151,7 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
         step!("next_due", storage.next_due(&wanted(1), waiting));
     }
     step!("rescue_is_due", storage.rescue_is_due());
+    step!("poll", storage.poll(&wanted(1), HOUR));
     let mut claimed = step!("claim", storage.claim(&Claim { bypass_limit: true, ..wanted(100) }));
     assert!(claimed.len() >= 6, "{}", claimed.len());
     step!("leases", storage.leases(id, None));

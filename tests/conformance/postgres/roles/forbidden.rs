@@ -150,7 +150,7 @@ pub(super) async fn operations(db: &Database) {
     refused("check_schema", storage.check_schema().await);
     refused("register", storage.register(&info).await);
     refused("deregister", storage.deregister(id).await);
-    refused("heartbeat", storage.open_heartbeat(id).await.unwrap().beat(false).await);
+    refused("heartbeat", storage.open_heartbeat(id).await.unwrap().beat(false, HOUR).await);
     refused("claim", storage.claim(&wanted).await);
     refused("claim_quarantined", storage.claim(&wanted.for_quarantined()).await);
     refused("next_due", storage.next_due(&wanted, ANY_TIME).await);

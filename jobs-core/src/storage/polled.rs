@@ -1,0 +1,28 @@
+//! The answer to a poll.
+
+use std::time::Duration;
+
+/// What a worker without jobs learns from the database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Polled {
+    /// The time until the first job is due, and zero if one is due.
+    pub due: Option<Duration>,
+    /// What else there is to do.
+    pub upkeep: Upkeep,
+    /// Whether the services of an idle worker may rely on its polls: the storage fills in all of `upkeep`, and notifies
+    /// this worker when a setting changes. If not, they look for themselves, as often as those of a busy worker.
+    pub is_complete: bool,
+}
+
+/// The work of the services, apart from what they do from time to time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Upkeep {
+    /// A [rescue](super::Storage::rescue) would find a dead worker, or a quarantined job that is due.
+    pub rescue: bool,
+    /// A sweep of [admission](super::Storage::admit) may find something to do.
+    pub sweep: bool,
+    /// The time until a rescue or a sweep will find something more.
+    pub next: Option<Duration>,
+    /// There is an open [operation](super::OperationRecord).
+    pub operation: bool,
+}
