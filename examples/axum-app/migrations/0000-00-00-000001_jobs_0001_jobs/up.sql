@@ -3597,7 +3597,10 @@ begin
     )
     select array_agg(e.id), array_agg(e.flags), array_agg(e.rules), array_agg(e.kind), array_agg(e.queue)
     into ended_ids, ended_flags, ended_rules, kinds, queues from ended e;
-    perform jobs.free_permits(ended_ids, ended_flags, ended_rules, false) where exists (select from unnest(ended_flags) f where f & 1 <> 0);
+    if exists (select from unnest(ended_flags) f where f & 1 <> 0) then
+        perform jobs.free_permits(ended_ids, ended_flags, ended_rules, false);
+        perform jobs.wake_admission();
+    end if;
     -- An enqueue that has locked a key gives it to its own job.
     delete from jobs.unique_key where ctid = any(array(
         select k.ctid from unnest(ended_ids, ended_flags) e (id, flags) join jobs.unique_key k on k.job_id = e.id where e.flags & 16 <> 0 for update of k skip locked

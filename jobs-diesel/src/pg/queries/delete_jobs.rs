@@ -1,5 +1,6 @@
 //! `delete` of an operator: deletes jobs that wait or have ended, with their failures, large arguments and outputs. It
-//! waits for ended jobs that are locked, in the order of the ids, before it locks a waiting one.
+//! waits for ended jobs that are locked, in the order of the ids, before it locks a waiting one: what reads its parts
+//! first reads all of `gone`.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -11,6 +12,7 @@ use super::audited::{Actor, Audited};
 use super::delete_held::{FROM_HELD, KNOWN, UNLOCKED};
 use super::free_keys::FreeKeys;
 use super::free_permits::FreePermits;
+use super::wake::ADMISSION_WOKEN;
 use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};
 
@@ -49,7 +51,7 @@ impl QueryFragment<Pg> for DeleteJobsQuery {
     " FROM_HELD [self.ids => Array<BigInt>] KNOWN {FlagsKnown("held")} UNLOCKED "
     returning id, flags, rules
 ), gone as (
-    select id from ended union all select id from waiting union all select id from held
+    select id, null::json as rules from ended union all select id, rules from waiting union all select id, rules from held
 ), left_behind as (
     select id, flags, rules from waiting union all select id, flags, rules from held
 ), " {LEAVES} ", " {FreeKeys { from: "left_behind", when: "true" }} ", errors as (
@@ -58,8 +60,10 @@ impl QueryFragment<Pg> for DeleteJobsQuery {
     delete from jobs.payload where job_id = any(array(select id from gone))
 ), outputs as (
     delete from jobs.output where job_id = any(array(select id from gone))
-)" {self.audited} "
-select id from gone"
+)" {self.audited} ", woken as (
+    select " ADMISSION_WOKEN " from gone having bool_or(rules is not null)
+)
+select id from gone where (select count(*) from woken) >= 0"
         )
     }
 }

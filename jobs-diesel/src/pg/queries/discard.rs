@@ -14,6 +14,7 @@ use super::expiry::{BEGIN, END, OR_ELSE, SetByOperators};
 use super::free_keys::FreeKeys;
 use super::free_permits::FreePermits;
 use super::on_discarded::FOLLOWED;
+use super::wake::ADMISSION_WOKEN;
 use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};
 
@@ -58,8 +59,10 @@ impl QueryFragment<Pg> for DiscardQuery {
     returning " READY ", " CARRIED "
 ), waiting as (
     select * from available union all select * from held
-" {self.into_discarded} {self.audited} "
-select id from ended where (select count(*) from followed) >= 0"
+" {self.into_discarded} {self.audited} ", woken as (
+    select " ADMISSION_WOKEN " where exists (select from waiting where rules is not null)
+)
+select id from ended where (select count(*) from followed) + (select count(*) from woken) >= 0"
         )
     }
 }
