@@ -34,8 +34,9 @@ pub(super) struct RunArgs {
     /// wait [env: JOBS_CONNECTIONS] [default: one per slot, at most 20]
     #[arg(long, value_name = "N", value_parser = connections, help_heading = "Options of run")]
     pub(super) connections: Option<usize>,
-    /// The interval of the poll, which finds jobs without a notification, such as 500ms [env: JOBS_POLL_INTERVAL]
-    /// [default: 3s]
+    /// The interval of the poll, which finds jobs without a notification, such as 500ms. With more than 10s, an idle
+    /// worker on PostgreSQL also sends its heartbeats and all other statements as rarely, for databases that bill their
+    /// activity [env: JOBS_POLL_INTERVAL] [default: 3s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse_positive, help_heading = "Options of run")]
     pub(super) poll_interval: Option<Duration>,
     /// How long running jobs may continue after SIGTERM or SIGINT; a second signal stops at once. Unfinished jobs are

@@ -7,17 +7,23 @@
 //! - when the next token comes for which a job waits, which the pass before has returned,
 //! - at once if a pass has left something to do, and after some milliseconds if another session was admitting,
 //! - 900 ms after the last sweep (5 s if the program has no rules and no job is held). This pass is a *sweep*: it finds
-//!   keys without a nudge, jobs that have become due, and jobs that have expired.
+//!   keys without a nudge, jobs that have become due, jobs that have expired, and what an operator has resumed. While
+//!   no job is held, an idle worker makes it when a poll has found such a job, a nudge or a token, when an operator
+//!   may have changed a setting, and otherwise once in [`POLLS`] polls. If polls are rare and jobs are held, it makes
+//!   it after each poll.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 
 use super::ended_waiting::end_waiting;
+use super::pause::Idle;
 use crate::crash_point::crash_point;
 use crate::storage::WaitEnd;
 use crate::telemetry::{self, RateLimitedWarning};
+use crate::worker::idleness::{Call, POLLS};
 use crate::worker::shared::Shared;
 
 /// The time between two sweeps, while there are held jobs or this program has rules.
@@ -28,8 +34,8 @@ const SWEEP_WITHOUT_RULES: Duration = Duration::from_secs(5);
 /// The time between two passes while this program has rules and this worker has jobs. Enqueues notify only idle
 /// workers.
 const PASS_WITH_JOBS: Duration = Duration::from_millis(50);
-/// The shortest time between two passes that notifications start, while no job is held and this program has no rules.
-/// On SQLite each commit is a notification.
+/// The shortest time between two passes that notifications start, while no job is held and this program has no rules,
+/// or while this worker rests. On SQLite each commit is a notification. On a resting worker each ends the rest.
 const BETWEEN_NOTIFICATIONS: Duration = Duration::from_secs(1);
 /// The shortest time between two passes for tokens.
 const BETWEEN_TOKENS: Duration = Duration::from_millis(2);
@@ -39,20 +45,36 @@ const RETRY_WHEN_BUSY: Duration = Duration::from_millis(5);
 pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let warning = RateLimitedWarning::new("admit");
     let has_rules = shared.registry.has_rules();
-    let (mut swept, mut holds, mut wait) = (None::<Instant>, false, Duration::ZERO);
+    let (mut swept, mut holds, mut wait) = (None::<Instant>, false, Wait::for_pass(Duration::ZERO));
+    let mut idle = Idle { since: shared.idleness.now(), polls: POLLS, calls: &[Call::Sweep, Call::Changes] };
     let mut sweep_again = false;
+    let mut is_hinted = false;
     let mut left_out = 0;
     let mut notifications_from = Instant::now();
     loop {
         let notified = async {
-            tokio::time::sleep_until(notifications_from.into()).await;
+            tokio::select! {
+                () = tokio::time::sleep_until(notifications_from.into()) => {}
+                // This worker rested, and has got a job.
+                () = shared.idleness.wait(shared.idleness.now(), u32::MAX, &[]), if holds || has_rules => {}
+            }
             shared.admission.notified().await;
         };
         tokio::select! {
-            () = stop.cancelled() => return,
-            () = notified => {}
-            () = tokio::time::sleep(wait) => {}
+            () = stop.cancelled() => {
+                // All other workers may rest. So they are not left to notice the permit of the last job that has ended.
+                if shared.admission.notified().now_or_never().is_none() {
+                    return;
+                }
+            }
+            () = notified => {
+                is_hinted = true;
+                // The hint may also be about a setting.
+                shared.idleness.call(Call::Changes);
+            }
+            () = wait.until_over(&shared, idle) => {}
         }
+        let since = shared.idleness.now();
         let every = if holds || has_rules { SWEEP } else { SWEEP_WITHOUT_RULES };
         let sweeps = sweep_again || swept.is_none_or(|swept| swept.elapsed() >= every);
         crash_point("admit");
@@ -63,9 +85,12 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
             // nudged.
             swept = Some(Instant::now());
             sweep_again = found.as_ref().is_ok_and(|found| found.sweep_again);
+            if found.is_ok() {
+                idle.since = since;
+            }
         }
         let next = match found {
-            Ok(found) if found.is_busy => RETRY_WHEN_BUSY.mul_f64(rand::random_range(0.5..1.5)),
+            Ok(found) if found.is_busy => Wait::for_pass(RETRY_WHEN_BUSY.mul_f64(rand::random_range(0.5..1.5))),
             Ok(found) => {
                 holds = found.holds.unwrap_or(holds);
                 if found.refused > 0 {
@@ -83,22 +108,60 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
                 };
                 end(found.expired, WaitEnd::Expired).await;
                 let has_freed = end(found.may_be_full, WaitEnd::LimitFull).await;
-                if found.admitted > 0 {
+                // A job may be held for later. A poll says when the next sweep is, and a resting worker polls rarely.
+                let was_hinted = std::mem::take(&mut is_hinted);
+                if found.admitted > 0 || was_hinted && rests(&shared) {
                     shared.wake.notify_one();
                 }
                 let pass = match (found.more || has_freed, has_rules && shared.leases.count() > 0) {
                     (true, _) => Duration::ZERO,
                     (false, true) => PASS_WITH_JOBS,
-                    (false, false) => every.saturating_sub(swept.map_or(Duration::ZERO, |swept| swept.elapsed())),
+                    (false, false) => Duration::MAX,
                 };
-                found.next_token.map_or(pass, |token| pass.min(token.max(BETWEEN_TOKENS)))
+                let token = found.next_token.map_or(Duration::MAX, |token| token.max(BETWEEN_TOKENS));
+                let sweep = every.saturating_sub(swept.map_or(Duration::ZERO, |swept| swept.elapsed()));
+                Wait { pass: pass.min(token), sweep }
             }
             Err(problem) => {
                 warning.report(&problem);
-                SWEEP
+                Wait::for_pass(SWEEP)
             }
         };
-        notifications_from = Instant::now() + if holds || has_rules { Duration::ZERO } else { BETWEEN_NOTIFICATIONS };
+        let is_prompt = (holds || has_rules) && !rests(&shared);
+        notifications_from = Instant::now() + if is_prompt { Duration::ZERO } else { BETWEEN_NOTIFICATIONS };
         wait = next;
+        // While jobs are held, sweeps go on. A worker that may rest makes one after each poll.
+        idle.polls = match (holds, shared.settings.rests()) {
+            (true, rests) => u32::from(rests),
+            (false, _) => POLLS,
+        };
+    }
+}
+
+/// Whether polls may be far apart.
+fn rests(shared: &Shared) -> bool {
+    shared.idleness.is_idle() && shared.settings.rests()
+}
+
+/// The time until the next pass, and until the next sweep, which an idle worker makes later.
+struct Wait {
+    pass: Duration,
+    sweep: Duration,
+}
+
+impl Wait {
+    fn for_pass(pass: Duration) -> Self {
+        Self { pass, sweep: Duration::MAX }
+    }
+
+    async fn until_over(&self, shared: &Shared, idle: Idle) {
+        let sweep = async {
+            tokio::time::sleep(self.sweep).await;
+            idle.wait(shared).await;
+        };
+        tokio::select! {
+            () = tokio::time::sleep(self.pass) => {}
+            () = sweep => {}
+        }
     }
 }

@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use super::pause::pause;
+use super::pause::{Idle, idle_pause};
 use super::unserved::Logged;
 use crate::crash_point::crash_point;
 use crate::history::FOLDS;
 use crate::recorder::Event;
 use crate::storage::{BETWEEN_STEPS, Chore, Maintained, STEP};
 use crate::telemetry::{self, RateLimitedWarning};
+use crate::worker::idleness::{Call, POLLS};
 use crate::worker::shared::Shared;
 
 /// The most rows of a batch.
@@ -63,9 +64,15 @@ async fn run(routine: Routine, shared: Arc<Shared>, stop: CancellationToken) {
     let Routine { chore, first, every, between } = routine;
     let warning = RateLimitedWarning::new(chore.as_str());
     let mut logged = Logged::default();
-    let mut wait = first;
+    let calls: &[Call] = match chore {
+        // An operation is inserted as a setting is changed.
+        Chore::StepOperation => &[Call::Operation, Call::Changes],
+        _ => &[],
+    };
+    let (mut wait, mut polls, mut since) = (first, 0, shared.idleness.now());
     // A brief worker does its first turn in any case.
-    while wait.is_zero() || pause(wait, &stop).await {
+    while wait.is_zero() || idle_pause(&shared, wait, Idle { since, polls, calls }, &stop).await {
+        (since, polls) = (shared.idleness.now(), POLLS);
         // While the database is frozen, operators may want to see everything.
         if *shared.frozen.borrow() && matches!(chore, Chore::FoldHistory(_) | Chore::PruneHistory(_)) {
             wait = every;
@@ -81,10 +88,14 @@ async fn run(routine: Routine, shared: Arc<Shared>, stop: CancellationToken) {
                 tell(&shared, chore, &done);
                 logged.say(&done.unserved, Instant::now());
                 let turn = done.next.map_or(every, |next| next.clamp(TURNS.0, TURNS.1).mul_f64(1.25));
+                if done.more {
+                    polls = 0;
+                }
                 if done.more { between } else { turn }
             }
             Err(problem) => {
                 warning.report(&problem);
+                polls = 0;
                 every
             }
         };

@@ -1,11 +1,13 @@
 //! The discoverer: finds the queues that fit the patterns of this worker. A worker without patterns has none.
 //!
 //! A notification for a queue that the worker does not know wakes the fetcher, whose claim brings no job. Then the
-//! fetcher asks for a search at once. A worker that is busy gets no notifications, so it also searches regularly.
+//! fetcher asks for a search at once. A worker that is busy gets no notifications, so it also searches regularly. An
+//! idle worker searches after each poll, because a notification may be lost.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::pause::Idle;
 use crate::storage::{StorageResult, Waiting};
 use crate::telemetry::RateLimitedWarning;
 use crate::worker::shared::Shared;
@@ -26,6 +28,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
     let (warning, quiet) = (RateLimitedWarning::new("waiting_queues"), shared.phases.quiet().clone());
     let every = EVERY.min(shared.settings.poll).max(URGENT);
     let mut took = Duration::ZERO;
+    let mut since = shared.idleness.now();
     loop {
         let shortest = (took * PAUSE_FACTOR).clamp(URGENT, LONGEST);
         tokio::select! {
@@ -33,10 +36,14 @@ pub(super) async fn run(shared: Arc<Shared>) {
             () = quiet.cancelled() => return,
         }
         tokio::select! {
-            () = tokio::time::sleep(every.saturating_sub(shortest)) => {}
+            () = async {
+                tokio::time::sleep(every.saturating_sub(shortest)).await;
+                Idle { since, polls: 1, calls: &[] }.wait(&shared).await;
+            } => {}
             () = shared.discovery_requested.notified() => {}
             () = quiet.cancelled() => return,
         }
+        since = shared.idleness.now();
         let began = Instant::now();
         took = Duration::ZERO;
         match find(&shared, Waiting::Available { within: Duration::MAX }).await {

@@ -1,6 +1,9 @@
 //! The services that every worker runs beside its jobs. Each service is safe to run on all workers at once: for each
 //! row, the statement itself decides which worker acts. There is no leader that could fail.
 //!
+//! The table is about a worker with jobs. While the worker is idle, a service also waits until a poll has found work
+//! for it, or an operator has changed something, or a number of polls is over: see `worker/idleness.rs`.
+//!
 //! | service | every | does |
 //! |---|---|---|
 //! | rescuer | a sixth of a lease, at most 5 s | frees the jobs of dead workers |

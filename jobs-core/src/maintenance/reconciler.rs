@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::pause::pause;
+use super::pause::{Idle, idle_pause, pause};
 use crate::crash_point::crash_point;
 use crate::job_id::JobId;
 use crate::lease::{Lease, WorkerId};
@@ -28,13 +28,18 @@ use crate::worker::shared::Shared;
 /// If no claim failed, one of this many checks also searches for unknown leases. That is once in two lease times, at
 /// least once a minute.
 const CHECKS_PER_SEARCH: u32 = 12;
+/// An idle worker holds no lease, so nothing is to be checked. Its checks are counted.
+const POLLS_OF_CHECK: u32 = 1;
 /// How long the reply to a commit may take on a busy machine.
 const COMMIT_REPLY_TIME: Duration = Duration::from_millis(500);
 
 pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let warning = RateLimitedWarning::new("leases");
     let mut checks = 0;
-    while pause(shared.settings.maintenance_interval(), &stop).await {
+    let mut since = shared.idleness.now();
+    let every = shared.settings.maintenance_interval();
+    while idle_pause(&shared, every, Idle { since, polls: POLLS_OF_CHECK, calls: &[] }, &stop).await {
+        since = shared.idleness.now();
         checks += 1;
         if checks == CHECKS_PER_SEARCH {
             checks = 0;

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::pause::Idle;
 use crate::storage::{Claim, RescanReason, Rescanned, Wanted};
 use crate::telemetry::RateLimitedWarning;
 use crate::worker::shared::Shared;
@@ -24,22 +25,29 @@ const LONGEST: Duration = Duration::from_secs(10);
 const REFUSED: Duration = Duration::from_millis(300);
 /// A worker that was refused for this long bypasses the limit, because another session may hold the lock for ever.
 const BYPASS_AFTER: Duration = Duration::from_secs(10);
-/// The pause between two rescans of an idle worker, in polls.
+/// The pause between two rescans of a worker without jobs, in polls.
 const POLLS: u32 = 2;
 
 pub(super) async fn run(shared: Arc<Shared>) {
     let (warning, quiet) = (RateLimitedWarning::new("rescan"), shared.phases.quiet().clone());
     let mut refused_since: Option<Instant> = None;
     let mut requested = false;
+    // Polls are up to a fifth more frequent than the poll interval says.
+    let unasked = shared.settings.poll.saturating_mul(POLLS).mul_f64(0.75);
+    let mut since = shared.idleness.now();
     loop {
         tokio::select! {
             () = std::future::ready(()), if requested => {}
             () = shared.routine_rescan_due.notified() => {}
             () = shared.rescan_requested.notified() => requested = true,
-            () = tokio::time::sleep(shared.settings.poll.saturating_mul(POLLS)) => {}
+            () = async {
+                tokio::time::sleep(unasked).await;
+                Idle { since, polls: POLLS, calls: &[] }.wait(&shared).await;
+            } => {}
             () = quiet.cancelled() => return,
         }
         let reason = if requested { RescanReason::Requested } else { RescanReason::Routine };
+        since = shared.idleness.now();
         let began = Instant::now();
         let bypass_limit = refused_since.is_some_and(|since| since.elapsed() > BYPASS_AFTER);
         let rescanned = shared.storage.rescan(&claim_for_all(&shared, bypass_limit), reason).await;

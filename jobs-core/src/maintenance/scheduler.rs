@@ -16,6 +16,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use tokio_util::sync::CancellationToken;
 
+use super::pause::Idle;
 use crate::crash_point::crash_point;
 use crate::handler::Registration;
 use crate::new_job::{NewJob, RunAt};
@@ -23,9 +24,10 @@ use crate::recorder::Event;
 use crate::schedule::{MAX_TICKS_PER_CHECK, Schedule};
 use crate::storage::{DeclaredSchedule, StorageResult, StoredSchedule, StoredSchedules};
 use crate::telemetry::{self, RateLimitedWarning};
+use crate::worker::idleness::{Call, POLLS};
 use crate::worker::shared::Shared;
 
-/// Schedules may change at run time, so they are read again at least this often.
+/// Schedules may change at run time, so a worker that is not idle reads them again at least this often.
 const LONGEST_SLEEP: Duration = Duration::from_secs(5);
 /// The same, if there was no schedule so far.
 const LONGEST_SLEEP_WITHOUT: Duration = Duration::from_secs(60);
@@ -43,16 +45,25 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let declared: Vec<DeclaredSchedule> = shared.registry.schedules().into_values().collect();
     let mut known = Known::default();
     loop {
+        let since = shared.idleness.now();
         let ticked = tick_due_schedules(&shared, &declared, &mut known).await;
-        let Sleep { time, is_incomplete } = ticked.unwrap_or_else(|problem| {
+        let Sleep { until_tick, longest, is_incomplete, all_stand } = ticked.unwrap_or_else(|problem| {
             warning.report(&problem);
-            Sleep { time: LONGEST_SLEEP, is_incomplete: true }
+            Sleep { until_tick: LONGEST_SLEEP, longest: LONGEST_SLEEP, is_incomplete: true, all_stand: false }
         });
         if !is_incomplete || *shared.frozen.borrow() {
             shared.schedules_checked.cancel();
         }
+        // A declaration that does not stand is offered again.
+        let polls = if all_stand { POLLS } else { 1 };
+        let idle = Idle { since, polls, calls: &[Call::Changes] };
+        let until_read = async {
+            tokio::time::sleep(longest).await;
+            idle.wait(&shared).await;
+        };
         tokio::select! {
-            () = tokio::time::sleep(time) => {}
+            () = tokio::time::sleep(until_tick) => {}
+            () = until_read => {}
             // Ticks that become due from now on are for workers that continue, or are missed: this worker would not run
             // their jobs.
             () = shared.phases.draining().cancelled() => return,
@@ -63,9 +74,14 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
 
 /// How long to wait, after all due ticks were enqueued.
 struct Sleep {
-    time: Duration,
+    /// The time until the next tick.
+    until_tick: Duration,
+    /// When the schedules are read again, unless the worker is idle.
+    longest: Duration,
     /// Perhaps not all due ticks were enqueued: another session has locked a row, or there are very many.
     is_incomplete: bool,
+    /// All schedules are stored as this program declares them.
+    all_stand: bool,
 }
 
 /// What the earlier looks at the schedules have brought.
@@ -84,29 +100,35 @@ fn ticks_here<'a>(shared: &'a Shared, stored: &StoredSchedule) -> Option<&'a Reg
     (stored.is_added || stored.name != stored.kind || registration.schedule.is_some()).then_some(registration)
 }
 
-/// Enqueues all due ticks. Returns how long no tick will be due.
+/// Enqueues all due ticks.
 async fn tick_due_schedules(shared: &Shared, declared: &[DeclaredSchedule], known: &mut Known) -> StorageResult<Sleep> {
     let schedules = shared.storage.schedules(if known.is_declared { &[] } else { declared }).await?;
-    let stands = |one: &DeclaredSchedule| schedules.all.iter().any(|row| row.name == one.name && row.follows(one));
-    let all_stand = declared.iter().all(stands);
     let was_declared = known.is_declared;
     known.is_declared |= !schedules.is_locked;
-    let sleep = tick_stored(shared, schedules, known).await?;
-    if !was_declared || all_stand {
+    let sleep = tick_stored(shared, schedules, declared, known).await?;
+    if !was_declared || sleep.all_stand {
         return Ok(sleep);
     }
     // The row was removed although the code still declares the schedule, or other code has declared it otherwise. Then
     // it stays so while a live worker has that code. A change begins now, so what was due has been enqueued before.
     let schedules = shared.storage.schedules(declared).await?;
     known.is_declared = !schedules.is_locked;
-    tick_stored(shared, schedules, known).await
+    tick_stored(shared, schedules, declared, known).await
 }
 
 /// The same for these schedules.
-async fn tick_stored(shared: &Shared, schedules: StoredSchedules, known: &mut Known) -> StorageResult<Sleep> {
+async fn tick_stored(
+    shared: &Shared,
+    schedules: StoredSchedules,
+    declared: &[DeclaredSchedule],
+    known: &mut Known,
+) -> StorageResult<Sleep> {
     let StoredSchedules { all, now, .. } = schedules;
-    let mut time = if all.is_empty() { LONGEST_SLEEP_WITHOUT } else { LONGEST_SLEEP };
+    let stands = |one: &DeclaredSchedule| all.iter().any(|row| row.name == one.name && row.follows(one));
+    let all_stand = declared.iter().all(stands);
+    let longest = if all.is_empty() { LONGEST_SLEEP_WITHOUT } else { LONGEST_SLEEP };
     let mut is_incomplete = !known.is_declared;
+    let mut until_tick = Duration::MAX;
     for stored in all.iter().filter(|stored| !stored.paused) {
         let Some(registration) = ticks_here(shared, stored) else { continue };
         let schedule = match Schedule::parse(&stored.expression, &stored.timezone) {
@@ -127,13 +149,13 @@ async fn tick_stored(shared: &Shared, schedules: StoredSchedules, known: &mut Kn
             is_incomplete = true;
         }
         if let Some(next) = schedule.next_after(now) {
-            time = time.min((next - now).to_std().unwrap_or_default() + MARGIN);
+            until_tick = until_tick.min((next - now).to_std().unwrap_or_default() + MARGIN);
         }
     }
     if is_incomplete {
-        time = time.min(LOCKED);
+        until_tick = until_tick.min(LOCKED);
     }
-    Ok(Sleep { time, is_incomplete })
+    Ok(Sleep { until_tick, longest, is_incomplete, all_stand })
 }
 
 /// Returns `false` if ticks may still be due: another worker has handled some, another session has locked the row, or

@@ -1,4 +1,5 @@
-//! The settings watcher: reads the settings of operators once a second, and applies them to the worker.
+//! The settings watcher: reads the settings of operators once a second, and applies them to the worker. While the
+//! worker is idle, it reads them when the storage has sent a hint.
 //!
 //! - A queue or kind that was paused: its prefetched jobs are released. The claim itself leaves out paused queues.
 //!   Paused kinds are left out of the kinds that the next claims ask for.
@@ -13,27 +14,32 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::pause::pause;
+use super::pause::{Idle, idle_pause};
 use crate::context::JobContext;
 use crate::outcome::Transition;
 use crate::overrides::Overrides;
 use crate::telemetry::{self, RateLimitedWarning};
+use crate::worker::idleness::{Call, POLLS};
 use crate::worker::report::Reporter;
 use crate::worker::shared::Shared;
 
-/// The longest pause between two reads. It is shorter than a second, so that a change takes effect within a second.
+/// The longest pause between two reads of a worker that is not idle. It is shorter than a second, so that a change
+/// takes effect within a second.
 const EVERY: Duration = Duration::from_millis(900);
 
 pub(crate) async fn run(shared: Arc<Shared>, reporter: Reporter) {
     let warning = RateLimitedWarning::new("overrides");
     let draining = shared.phases.draining().clone();
-    while pause(EVERY, &draining).await {
+    let mut since = shared.idleness.now();
+    while idle_pause(&shared, EVERY, Idle { since, polls: POLLS, calls: &[Call::Changes] }, &draining).await {
+        let began = shared.idleness.now();
         let overrides = tokio::select! {
             overrides = shared.storage.overrides() => overrides,
             () = draining.cancelled() => return,
         };
         match overrides {
             Ok(overrides) => {
+                since = began;
                 for job in follow(&shared, overrides) {
                     reporter.report(job, Transition::Release).await;
                 }

@@ -36,6 +36,7 @@ impl Gauge {
         ];
         gauges.extend(worker.connections().map(|open| Self::of(names::CONNECTIONS, open as f64)));
         gauges.extend(worker.uptime().map(|time| Self::of(names::UPTIME, time.as_secs_f64())));
+        gauges.push(Self::of(names::HEARTBEAT_INTERVAL, worker.heartbeat_interval().as_secs_f64()));
         gauges.extend(worker.heartbeat_age().map(|age| Self::of(names::HEARTBEAT_AGE, age.as_secs_f64())));
         let loads = worker.queues();
         // A worker may serve ten thousand queues. Those that are busy get a label of their own before the others.

@@ -118,6 +118,8 @@ metrics! {
         "Connections to the database that this worker has open: for its own statements, and for handlers.";
     HEARTBEAT_AGE = Gauge "jobs.heartbeat.age" "jobs_heartbeat_age_seconds" ["s"] ()
         "The time since the last heartbeat that the database has answered.";
+    HEARTBEAT_INTERVAL = Gauge "jobs.heartbeat.interval" "jobs_heartbeat_interval_seconds" ["s"] ()
+        "The time between two heartbeats at present: a quarter of the lease, at most ten seconds. It is the poll interval while a worker with a longer one is idle.";
     UPTIME = Gauge "jobs.worker.uptime" "jobs_worker_uptime_seconds" ["s"] ()
         "The time since this worker has started.";
     DRAINING = Gauge "jobs.worker.draining" "jobs_worker_draining" ["1"] ()

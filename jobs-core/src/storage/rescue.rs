@@ -153,6 +153,9 @@ pub struct Rescued {
     pub left_behind: bool,
     /// The row of the [`Rescuer`] itself looked too old, so no worker was declared dead.
     pub held_off: bool,
+    /// The row of the [`Rescuer`] has a newer heartbeat than it knew of, so no worker was declared dead. A later
+    /// rescue, which knows that heartbeat, can do it.
+    pub has_beaten: bool,
 }
 
 /// An attempt that ended because its worker died.

@@ -77,6 +77,7 @@ impl WorkerBuilder {
             queues,
             slots_total: self.slots_total,
             poll: self.poll,
+            early_polls: self.early_polls,
             grace: self.grace,
             lease: self.lease,
             timeout: self.timeout,

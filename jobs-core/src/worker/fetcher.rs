@@ -2,6 +2,7 @@
 //! sleeps when no job is due.
 
 mod ending;
+mod idle_flag;
 mod waiting;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use super::report::Reporter;
 use super::shared::Shared;
 use super::{quarantined, runner};
 use crate::crash_point::crash_point;
+use crate::lease::WorkerId;
 use crate::outcome::Transition;
 use crate::storage::{Claim, StorageResult};
 use crate::storage_error::StorageError;
@@ -25,8 +27,6 @@ use waiting::WakeOn;
 /// The time until the first poll after a worker has set its idle flag. It then doubles with each poll, up to the poll
 /// interval. A transaction that enqueued before the flag was set may commit now, and it does not wake this worker.
 const FIRST_POLL: Duration = Duration::from_millis(5);
-/// After being busy for this long, a worker clears its idle flag, so that enqueues do not wake it.
-const BUSY_AFTER: Duration = Duration::from_secs(1);
 /// About the longest time that a prefetched job waits for a slot. Then it is released, so that other workers can claim
 /// it.
 const PREFETCHED_AT_MOST: Duration = Duration::from_millis(250);
@@ -37,9 +37,6 @@ const CONTENTION_BACKOFF: Duration = Duration::from_millis(5);
 const MOST_BACKOFF_STEPS: u32 = 9;
 /// After this much contention the worker bypasses the claim limit, because the workers that hold it may be stopped.
 const BYPASS_AFTER: Duration = Duration::from_secs(10);
-/// A failure to write the idle flag is logged only if it lasts for longer than this. Short failures are normal, because
-/// the heartbeat also locks the worker's row for a moment.
-const IDLE_WARNING_AFTER: Duration = Duration::from_secs(5);
 /// The pause after the first error of the storage. It doubles with each error in a row.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
@@ -50,8 +47,8 @@ struct Fetcher {
     until_empty: bool,
     /// The limits of a worker that runs until nothing is left.
     bounds: Option<Bounds>,
-    /// Whether the storage has stored that this worker is idle.
-    idle: bool,
+    /// The id under which the storage has stored that this worker is idle.
+    idle: Option<WorkerId>,
     /// When it was stored.
     idle_since: Instant,
     /// Since when the idle flag could not be written.
@@ -78,7 +75,7 @@ pub(super) async fn run(shared: Arc<Shared>, reporter: Reporter, until_empty: Op
         reporter,
         until_empty: until_empty.is_some(),
         bounds: until_empty,
-        idle: false,
+        idle: None,
         idle_since: Instant::now(),
         idle_failing_since: None,
         hinted: false,
@@ -99,6 +96,7 @@ pub(super) async fn run(shared: Arc<Shared>, reporter: Reporter, until_empty: Op
     fetcher.release_overdue(Duration::ZERO).await;
     // A worker that is only quiet continues, and is healthy. One that runs until nothing is left ends after its jobs.
     let (shared, until_empty) = (fetcher.shared, fetcher.until_empty);
+    shared.idleness.end();
     drop(fetcher.reporter);
     let draining = async {
         tokio::select! {
@@ -113,9 +111,16 @@ impl Fetcher {
     /// One round. It starts runners, releases overdue prefetched jobs, runs a quarantined job if one is due, and
     /// claims. Then it waits for the next reason to claim.
     async fn round(&mut self) {
+        let quiet = self.shared.phases.quiet().clone();
+        tokio::select! {
+            biased;
+            () = self.shared.health.ticking(self.shared.idleness.end_rest()) => {}
+            () = quiet.cancelled() => return,
+        }
         runner::start(&self.shared, &self.reporter);
         self.release_overdue(PREFETCHED_AT_MOST).await;
         if self.shared.quarantined_due.swap(false, Ordering::AcqRel) {
+            self.shared.idleness.end();
             match quarantined::run_one(&self.shared, &self.reporter, &self.next_claim()).await {
                 // More quarantined jobs may be due, but other jobs must be claimed, too.
                 Ok(found) => drop(self.shared.quarantined_due.fetch_or(found, Ordering::AcqRel)),
@@ -127,19 +132,23 @@ impl Fetcher {
         }
         let claim = self.next_claim();
         let wanted = &claim.wanted;
-        if wanted.is_empty() {
-            if self.until_empty && self.shared.queues.len() == 0 {
-                // No queue fits a pattern.
-                return self.end_if_nothing_is_left(&claim).await;
-            }
+        // No queue fits a pattern.
+        let knows_no_queue = self.shared.queues.len() == 0;
+        if self.until_empty && knows_no_queue {
+            return self.end_if_nothing_is_left(&claim).await;
+        }
+        if wanted.is_empty() && !knows_no_queue {
             return self.wait_for_room().await;
         }
         let no_lease_held = self.shared.leases.count() == 0;
         let wake_on =
             WakeOn { slot: !self.shared.queues.are_all_in(&claim), last_end: self.until_empty && !no_lease_held };
-        let claimed = match self.claim(&claim, !wake_on.slot).await {
-            Ok(jobs) => jobs,
-            Err(problem) => return self.fail(&problem).await,
+        let claimed = match wanted.is_empty() {
+            true => 0,
+            false => match self.claim(&claim, !wake_on.slot).await {
+                Ok(jobs) => jobs,
+                Err(problem) => return self.fail(&problem).await,
+            },
         };
         self.pause = FIRST_PAUSE;
         let begun = self.shared.counters.claimed();
@@ -155,12 +164,13 @@ impl Fetcher {
         let busy_polling = self.busy_polling.after_claim(claimed > 0, Instant::now()) && !self.until_empty;
         if claimed > 0 {
             self.awaited = Awaited::default();
+            self.shared.idleness.end();
             self.contended_since = None;
             self.contention = self.contention.saturating_sub(2);
             return self.clear_idle_flag(busy_polling).await;
         }
         self.busy_since = None;
-        if busy_polling && !self.idle {
+        if busy_polling && !self.is_idle() {
             self.sleep(BusyPolling::PAUSE, WakeOn { last_end: false, ..wake_on }).await;
             return;
         }
@@ -210,42 +220,20 @@ impl Fetcher {
 
     /// Handles a failed claim. The database may have executed it although its reply was lost.
     async fn fail(&mut self, problem: &StorageError) {
-        self.shared.needs_reconcile.store(true, Ordering::Release);
+        self.shared.claim_has_failed();
         self.warning.report(problem);
         self.back_off().await;
     }
 
-    /// Clears the idle flag of a worker that has been busy for [`BUSY_AFTER`] or busy-polls, because enqueues need
-    /// not wake it.
-    async fn clear_idle_flag(&mut self, busy_polling: bool) {
-        let busy = self.busy_since.get_or_insert_with(Instant::now).elapsed();
-        if self.idle && (busy_polling || busy > BUSY_AFTER) {
-            self.idle = !self.set_idle(false).await;
-        }
-    }
-
-    /// Writes the idle flag. Returns whether the storage has stored it.
-    async fn set_idle(&mut self, idle: bool) -> bool {
-        let id = *self.shared.id.borrow();
-        let stored = self.shared.storage.set_idle(id, idle).await;
-        self.idle_failing_since = stored.is_err().then(|| self.idle_failing_since.unwrap_or_else(Instant::now));
-        if let Err(problem) = &stored
-            && self.idle_failing_since.is_some_and(|since| since.elapsed() > IDLE_WARNING_AFTER)
-        {
-            self.idle_warning.report(problem);
-        }
-        stored.is_ok()
-    }
-
     /// Waits for a free slot, or until few prefetched jobs are left, or for a new queue.
     async fn wait_for_room(&mut self) {
+        self.shared.idleness.end();
         let prefetched = self.shared.queues.any_prefetched();
         let may_find_queues = self.shared.queues.have_patterns();
-        if may_find_queues && !self.idle && self.shared.leases.count() == 0 {
+        if may_find_queues && !self.is_idle() && self.shared.leases.count() == 0 {
             // All queues that are known have no slots. A job of another one that was enqueued before the flag was
             // visible is found by a search.
-            self.idle = self.set_idle(true).await;
-            self.idle_since = Instant::now();
+            self.become_idle().await;
             self.shared.discovery_requested.notify_one();
         }
         let no_lease_held = self.until_empty && self.shared.leases.count() == 0;
@@ -285,6 +273,9 @@ impl Fetcher {
     }
 
     async fn back_off(&mut self) {
+        // A failover may have lost the flag.
+        self.idle = None;
+        self.shared.idleness.end();
         let pause = self.pause.mul_f64(rand::random_range(0.5..1.0));
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         tokio::select! {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::shared::Shared;
 use super::shutdown::WorkerHandle;
 use crate::handler::Handler;
 
@@ -86,7 +87,11 @@ impl WorkerHandle {
             format!("the last answered heartbeat is {age:.1?} old")
         });
         // A heartbeat that hangs fails neither nor succeeds. So its age counts, too.
-        let lately = age.is_some_and(|age| age <= shared.settings.heartbeat_interval().saturating_mul(3));
+        let longest = match shared.idleness.is_rest_told() {
+            true => shared.settings.resting_lease(),
+            false => shared.settings.oldest_heartbeat(),
+        };
+        let lately = age.is_some_and(|age| age <= longest);
         let frozen = *shared.frozen.borrow();
         let or = |yes: bool, then: &'static str, otherwise: &'static str| if yes { then } else { otherwise };
         vec![
@@ -155,6 +160,12 @@ impl WorkerHandle {
     /// The time since the last heartbeat that the database answered. `None` before the first one.
     pub fn heartbeat_age(&self) -> Option<Duration> {
         self.shared().heartbeat_state.age()
+    }
+
+    /// The time between two heartbeats at present.
+    pub(crate) fn heartbeat_interval(&self) -> Duration {
+        let Shared { settings, idleness, .. } = self.shared();
+        if idleness.is_rest_told() { settings.poll } else { settings.heartbeat_interval() }
     }
 
     /// How busy each queue of this worker is, in the order of their names.

@@ -13,6 +13,7 @@ use tokio::runtime::{self, Handle};
 use tokio_util::sync::CancellationToken;
 
 use super::heartbeat_state::Beat;
+use super::idleness::Call;
 use super::shared::Shared;
 use crate::asked::Asked;
 use crate::lease::WorkerId;
@@ -66,10 +67,14 @@ struct Line {
     open: Option<(WorkerId, Box<dyn Heartbeat>)>,
     /// The id under which the database knows that this worker drains.
     drains: Option<WorkerId>,
+    /// Whether the last heartbeat says that the next one comes late.
+    rests: bool,
 }
 
 impl Line {
+    /// Sends a heartbeat, which says how long this worker counts as alive.
     async fn beat(&mut self, shared: &Shared, id: WorkerId, drains: bool) -> StorageResult<Option<storage::Beat>> {
+        self.rests = shared.idleness.rests();
         if self.open.as_ref().is_none_or(|(of, _)| *of != id) {
             self.open = None;
         }
@@ -77,16 +82,17 @@ impl Line {
             Some(open) => open,
             None => self.open.insert((id, shared.storage.open_heartbeat(id).await?)),
         };
-        let beat = heartbeat.beat(drains, shared.settings.lease).await?;
+        let lease = if self.rests { shared.settings.resting_lease() } else { shared.settings.lease };
+        let beat = heartbeat.beat(drains, lease).await?;
         self.drains = drains.then_some(id);
         Ok(beat)
     }
 
-    /// Waits until the next heartbeat is due: after this time, or when the worker begins to drain.
-    async fn until_due(&self, every: Duration, draining: &CancellationToken) {
+    /// Waits until the next heartbeat is due: after this wait, or when the worker begins to drain.
+    async fn until_due(&self, due: impl Future<Output = ()>, draining: &CancellationToken) {
         let knows = self.drains.is_some();
         tokio::select! {
-            () = tokio::time::sleep(every) => {}
+            () = due => {}
             () = draining.cancelled(), if !knows => {}
         }
     }
@@ -110,14 +116,26 @@ async fn keep_alive(shared: &Arc<Shared>, main: &Handle, line: &mut Line) {
     let again = (every / 8).clamp(Duration::from_millis(50), Duration::from_secs(1));
     loop {
         let id = *shared.id.borrow();
-        let sent = Instant::now();
+        let (sent, since) = (Instant::now(), shared.idleness.now());
         match line.beat(shared, id, shared.phases.draining().is_cancelled()).await {
             Ok(Some(beat)) => {
-                shared.heartbeat_state.answered(Beat { sent, at: beat.at }, Instant::now(), every);
+                if shared.heartbeat_state.answered(Beat { sent, at: beat.at }, Instant::now(), every) {
+                    // The services of an idle worker have waited by its own clock.
+                    shared.idleness.call(Call::Changes);
+                }
+                if !line.rests {
+                    shared.idleness.rest_has_ended();
+                }
                 shared.health.heartbeat(true);
                 shared.frozen.send_if_modified(|known| std::mem::replace(known, beat.frozen) != beat.frozen);
                 do_as_asked(shared, beat.asked);
-                line.until_due(every, shared.phases.draining()).await;
+                let due = async {
+                    match shared.idleness.is_rest_told() {
+                        true => shared.idleness.until_heartbeat(since).await,
+                        false => tokio::time::sleep(every).await,
+                    }
+                };
+                line.until_due(due, shared.phases.draining()).await;
             }
             Ok(None) => {
                 line.open = None;
@@ -127,6 +145,7 @@ async fn keep_alive(shared: &Arc<Shared>, main: &Handle, line: &mut Line) {
                 line.open = None;
                 shared.heartbeat_state.failed();
                 shared.health.heartbeat(false);
+                shared.idleness.end();
                 warning.report(&problem);
                 if !shared.heartbeat_state.alive_within(shared.settings.lease) {
                     // Another worker may have the jobs now, so their handlers are asked to stop.
@@ -168,7 +187,12 @@ async fn start_over(shared: &Arc<Shared>, main: &Handle, old: WorkerId) {
             again.register(&info).await.map(|_| again.id.send_replace(id))
         });
         match registered.await {
-            Ok(Ok(_)) => return,
+            Ok(Ok(_)) => {
+                shared.idleness.rest_has_ended();
+                // The new row has no idle flag.
+                shared.wake.notify_one();
+                return;
+            }
             Ok(Err(problem)) => warning.report(&problem),
             // The main runtime shuts down, and so does the worker.
             Err(_) => {}
@@ -187,7 +211,7 @@ mod tests {
     async fn a_worker_that_begins_to_drain_says_so_at_once_and_only_once() {
         let (hour, draining) = (Duration::from_secs(3600), CancellationToken::new());
         let is_due = |line: &Line| {
-            let due = std::pin::pin!(line.until_due(hour, &draining));
+            let due = std::pin::pin!(line.until_due(tokio::time::sleep(hour), &draining));
             due.poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(())
         };
         let mut line = Line::default();

@@ -41,8 +41,8 @@ impl HeartbeatState {
 
     /// Records a beat that was answered at this moment. It also counts as failed if the answer took longer than
     /// `limit`. The same holds if, since the beat before, the database's clock advanced by over `limit` more than our
-    /// clock.
-    pub(super) fn answered(&self, beat: Beat, now: Instant, limit: Duration) {
+    /// clock; then it returns `true`. Our clock may also have stood still, with this machine.
+    pub(super) fn answered(&self, beat: Beat, now: Instant, limit: Duration) -> bool {
         self.beat();
         let mut beats = self.beats.lock().unwrap_or_else(PoisonError::into_inner);
         let ours = |since: Instant| now.saturating_duration_since(since);
@@ -53,6 +53,7 @@ impl HeartbeatState {
             self.failed();
         }
         *beats = [Some(beat), beats[0]];
+        stepped
     }
 
     /// The newest beat, if there was a beat before it. Only then would a jump of the database's clock between the two
@@ -127,7 +128,13 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_stepped_between_two_beats_counts_as_a_failure() {
+    fn a_clock_that_stepped_between_two_beats_is_noticed_and_counts_as_a_failure() {
+        let (state, start, at) = (HeartbeatState::default(), Instant::now(), Utc::now());
+        let stepped = [0, 5, 40, 45].map(|theirs| {
+            let beat = Beat { sent: start, at: at + TimeDelta::seconds(theirs) };
+            state.answered(beat, start, LIMIT)
+        });
+        assert_eq!(stepped, [false, false, true, false]);
         assert!(!beats(&[(0, 0, 0), (5, 35, 5)]));
         // A clock that is set back makes no heartbeat look old.
         assert!(beats(&[(0, 0, 0), (5, -35, 5)]));

@@ -25,6 +25,7 @@ mod health;
 mod health_state;
 mod heartbeat;
 mod heartbeat_state;
+pub(crate) mod idleness;
 mod layers;
 mod leases;
 pub(crate) mod live;

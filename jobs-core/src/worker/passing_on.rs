@@ -2,7 +2,6 @@
 //! this worker, the same statement claims those held jobs. So a key with a limit needs one round trip for each
 //! generation of its jobs, not a finish and a claim.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::report::Report;
@@ -25,7 +24,7 @@ impl Shared {
         let _claiming = self.claiming.read().await;
         let answer = self.storage.finish(batch, PassOn::PermitsAndClaim(&next)).await;
         // The statement may have claimed jobs although its reply was lost.
-        let mut finished = answer.inspect_err(|_| self.needs_reconcile.store(true, Ordering::Release))?;
+        let mut finished = answer.inspect_err(|_| self.claim_has_failed())?;
         let claimed = std::mem::take(&mut finished.claimed);
         let number = claimed.len();
         if number == 0 {

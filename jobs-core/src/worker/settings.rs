@@ -18,6 +18,8 @@ pub(crate) struct Settings {
     /// How many jobs of all queues together run at the same time.
     pub(crate) slots_total: Option<usize>,
     pub(crate) poll: Duration,
+    /// How long the polls of a worker that has become idle are more frequent.
+    pub(crate) early_polls: Duration,
     pub(crate) grace: Duration,
     pub(crate) lease: Duration,
     /// For kinds that set no timeout.
@@ -34,6 +36,7 @@ pub(crate) struct Settings {
 
 impl Settings {
     pub(super) const POLL: Duration = Duration::from_secs(3);
+    pub(super) const EARLY_POLLS: Duration = Duration::from_secs(20);
     /// Shorter than the 10 s that `docker stop` gives. Most platforms give at least as much.
     pub(super) const GRACE: Duration = Duration::from_secs(8);
     pub(super) const LEASE: Duration = Duration::from_secs(30);
@@ -44,6 +47,28 @@ impl Settings {
     /// for workers with a long lease. They soon know that they may rescue the jobs of workers with short leases.
     pub(crate) fn heartbeat_interval(&self) -> Duration {
         (self.lease / 4).min(LONGEST_HEARTBEAT_INTERVAL)
+    }
+
+    /// While the database answers, the newest heartbeat of a worker that does not rest is no older than this.
+    pub(crate) fn oldest_heartbeat(&self) -> Duration {
+        self.heartbeat_interval().saturating_mul(3)
+    }
+
+    /// Whether this worker rests while it is idle: its polls are further apart than the heartbeats of any worker.
+    pub(crate) fn rests(&self) -> bool {
+        self.poll > LONGEST_HEARTBEAT_INTERVAL
+    }
+
+    /// Whether an idle worker may leave it to its polls to notice that another worker is dead, because they are as
+    /// frequent as its searches, or because it rests.
+    pub(crate) fn rescues_at_polls(&self) -> bool {
+        self.poll <= self.maintenance_interval() || self.rests()
+    }
+
+    /// How long after a heartbeat a resting worker counts as dead. The next one comes within a poll interval, and if
+    /// it fails, it is tried for the time of a lease.
+    pub(crate) fn resting_lease(&self) -> Duration {
+        self.poll.saturating_add(self.lease)
     }
 
     /// How long after an outage a worker declares no other worker dead. A live worker sends a beat within seconds,
@@ -79,6 +104,7 @@ mod tests {
             queues: BTreeMap::new(),
             slots_total: None,
             poll: Settings::POLL,
+            early_polls: Settings::EARLY_POLLS,
             grace: Settings::GRACE,
             lease,
             timeout: None,
@@ -90,6 +116,17 @@ mod tests {
             recorders: Recorders::default(),
             keep_history: Duration::ZERO,
         }
+    }
+
+    #[test]
+    fn only_a_long_poll_interval_delays_heartbeats_and_rescues() {
+        let default = with_lease(Settings::LEASE);
+        assert_eq!((default.rests(), default.rescues_at_polls()), (false, true));
+        let short = with_lease(Duration::from_secs(10));
+        assert_eq!((short.rests(), short.rescues_at_polls()), (false, false));
+        let seldom = Settings { poll: Duration::from_secs(300), ..with_lease(Settings::LEASE) };
+        assert_eq!((seldom.rests(), seldom.rescues_at_polls()), (true, true));
+        assert_eq!(seldom.resting_lease(), Duration::from_secs(330));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use tokio_util::task::TaskTracker;
 use super::error::WorkerError;
 use super::health_state::HealthState;
 use super::heartbeat_state::HeartbeatState;
+use super::idleness::Idleness;
 use super::leases::Leases;
 use super::live::Live;
 use super::nothing_waits::NothingWaits;
@@ -65,6 +66,8 @@ pub(crate) struct Shared {
     pub(crate) phases: Phases,
     pub(crate) heartbeat_state: HeartbeatState,
     pub(crate) health: HealthState,
+    /// Whether this worker is idle, for its services.
+    pub(crate) idleness: Idleness,
     /// A routine rescan is due: a claim was made, or the worker polled shortly after it set its idle flag. Both may
     /// have missed stragglers.
     pub(crate) routine_rescan_due: Notify,
@@ -75,7 +78,8 @@ pub(crate) struct Shared {
     pub(crate) wake: Notify,
     /// The storage has sent a hint that there is work.
     pub(crate) hint: Arc<Notify>,
-    /// A held job may be admitted: a limited job has ended here, or the storage has sent a hint.
+    /// A held job may be admitted: a limited job has ended here, or the storage has sent a hint. Such a hint may also
+    /// say that an operator has changed a setting.
     pub(crate) admission: Arc<Notify>,
     pub(crate) counters: Counters,
     /// What was done since the history was written last.
@@ -123,6 +127,7 @@ impl Shared {
             phases: Phases::default(),
             heartbeat_state: HeartbeatState::default(),
             health: HealthState::default(),
+            idleness: Idleness::default(),
             routine_rescan_due: Notify::new(),
             rescan_requested: Notify::new(),
             wake: Notify::new(),
@@ -169,6 +174,12 @@ impl Shared {
             self.needs_reconcile.store(true, Ordering::Release);
         }
         jobs
+    }
+
+    /// A claim has failed. The database may have carried it out, or may still do so.
+    pub(super) fn claim_has_failed(&self) {
+        self.needs_reconcile.store(true, Ordering::Release);
+        self.idleness.claim_has_failed(Instant::now());
     }
 
     /// Reports a claim to the recorders. Neighbours of the same queue and kind make one event.

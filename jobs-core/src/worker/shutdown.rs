@@ -150,7 +150,11 @@ impl WorkerHandle {
     }
 
     /// Whether a heartbeat has reached the database within the last lease time. If so, the worker still owns its jobs.
+    /// A worker whose poll interval is longer than the time between two heartbeats sends fewer while it is idle, and is
+    /// healthy for that much longer.
     pub fn is_healthy(&self) -> bool {
-        self.0.heartbeat_state.alive_within(self.0.settings.lease)
+        let settings = &self.0.settings;
+        let lease = if self.0.idleness.is_rest_told() { settings.resting_lease() } else { settings.lease };
+        self.0.heartbeat_state.alive_within(lease)
     }
 }

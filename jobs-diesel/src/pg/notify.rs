@@ -58,12 +58,12 @@ impl<'a> Served<'a> {
 /// Notifies `wakes` at each notification, until `stop`.
 pub(crate) async fn listen(storage: &PgStorage, queues: &[String], wakes: Wakes<'_>, stop: &CancellationToken) {
     let served = Served::new(queues);
-    let (mut pause, mut again) = (FIRST_PAUSE, false);
+    let mut pause = FIRST_PAUSE;
     loop {
         let deaf = storage.listeners.deaf();
         tokio::select! {
             () = stop.cancelled() => return,
-            lasted = listen_once(storage, &served, wakes, deaf, again) => match lasted {
+            lasted = listen_once(storage, &served, wakes, deaf) => match lasted {
                 Ok(End::Connection) => {
                     storage.outage.begin();
                     pause = FIRST_PAUSE;
@@ -80,7 +80,6 @@ pub(crate) async fn listen(storage: &PgStorage, queues: &[String], wakes: Wakes<
                 Err(error) => tracing::debug!(target: "diesel_jobs", { %error }, "cannot listen for new jobs; the worker continues to poll"),
             }
         }
-        again = true;
         let _deaf = storage.listeners.deaf();
         // Hints that were sent while no connection listened are lost. One poll finds their jobs.
         wakes.jobs.notify_one();
@@ -91,14 +90,12 @@ pub(crate) async fn listen(storage: &PgStorage, queues: &[String], wakes: Wakes<
     }
 }
 
-/// `deaf` is dropped when the connection listens. `again`: it does not listen for the first time, so it may have missed
-/// that a setting was changed.
+/// `deaf` is dropped when the connection listens.
 async fn listen_once(
     storage: &PgStorage,
     served: &Served<'_>,
     wakes: Wakes<'_>,
     deaf: Deaf<'_>,
-    again: bool,
 ) -> Result<End, Problem> {
     let mut conn: AsyncPgConnection = storage.own_connector.connect_to_listen().await?;
     if tokio::time::timeout(storage.stopwatch().limit(STATEMENT_LIMIT), is_pooled(storage, &mut conn)).await?? {
@@ -108,10 +105,9 @@ async fn listen_once(
     // It is a message of its own, so that pg_stat_activity shows what the session does.
     conn.batch_execute(&format!("listen {}", storage.connector.channel())).await?;
     drop(deaf);
+    // What was notified before is lost: jobs, and changed settings.
     wakes.jobs.notify_one();
-    if again {
-        wakes.admission.notify_one();
-    }
+    wakes.admission.notify_one();
     let mut notifications = std::pin::pin!(conn.notifications_stream());
     while let Some(Ok(notification)) = notifications.next().await {
         if notification.payload.is_empty() {

@@ -126,8 +126,8 @@ impl Storage for PgStorage {
         };
         let rows: Vec<RescuedRow> = run_apart!(self, "rescue", self.set_running_apart(), conn => query().load(conn))?;
         let mut rescued = Rescued::default();
-        for (id, queue, kind, killed, discarded, _, quarantined_due, left_behind, held_off) in rows {
-            (rescued.quarantined_due, rescued.left_behind, rescued.held_off) = (quarantined_due, left_behind, held_off);
+        for (id, queue, kind, killed, discarded, _, quarantined_due, left_behind, held_off, has_beaten) in rows {
+            rescued = Rescued { quarantined_due, left_behind, held_off, has_beaten, ..rescued };
             if let (Some(id), Some(queue), Some(kind), Some(discarded)) = (id, queue, kind, discarded) {
                 if killed == Some(true) {
                     rescued.released.push(JobId(id));
@@ -287,6 +287,7 @@ fn without(jobs: &[JobId], valid: &[(JobId, i32)]) -> Vec<i64> {
 }
 
 /// The job's id, queue and kind, whether it was released because its worker was killed, and whether it was discarded;
-/// what was woken. Then three facts: whether quarantined jobs are due, whether rows were left behind, whether the
-/// rescue was held off.
-type RescuedRow = (Option<i64>, Option<String>, Option<String>, Option<bool>, Option<bool>, i64, bool, bool, bool);
+/// what was woken. Then four facts: whether quarantined jobs are due, whether rows were left behind, whether the
+/// rescue was held off, and whether the rescuer has sent a heartbeat meanwhile.
+type RescuedRow =
+    (Option<i64>, Option<String>, Option<String>, Option<bool>, Option<bool>, i64, bool, bool, bool, bool);

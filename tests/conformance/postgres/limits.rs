@@ -219,7 +219,9 @@ fn an_enqueue_wakes_the_admitter_of_an_idle_worker() {
             let (db, wake, admission, stop) = (f.again().await, wake.clone(), admission.clone(), stop.clone());
             async move { db.storage.listen(&["default".to_owned()], wake, admission, stop).await }
         });
+        // At the start, as if something had been enqueued and set before.
         tokio::time::timeout(PATIENCE, wake.notified()).await.unwrap();
+        tokio::time::timeout(PATIENCE, admission.notified()).await.unwrap();
         // When the second hint arrives, all of the first enqueue have arrived.
         for _ in 0..2 {
             enqueue(&f, job()).await;
@@ -229,9 +231,10 @@ fn an_enqueue_wakes_the_admitter_of_an_idle_worker() {
         let id: JobId = enqueue(&f, limited("x")).await;
         tokio::time::timeout(PATIENCE, admission.notified()).await.unwrap();
         admit(db).await;
-        db.operator.act(&Action::Cancel, &[id], "ann").await.unwrap();
-        db.operator.act(&Action::Retry, &[id], "ann").await.unwrap();
-        tokio::time::timeout(PATIENCE, admission.notified()).await.unwrap();
+        for action in [Action::Cancel, Action::Retry, Action::Discard, Action::Retry, Action::Delete] {
+            db.operator.act(&action, &[id], "ann").await.unwrap();
+            tokio::time::timeout(PATIENCE, admission.notified()).await.unwrap_or_else(|_| panic!("{action:?}"));
+        }
         stop.cancel();
         listening.await.unwrap();
     });

@@ -126,6 +126,7 @@ fn a_poll_is_complete_only_while_its_worker_is_notified() {
         let name = path.split_once('?').map_or(path, |(name, _)| name);
         let listener = Listener::start(db);
         listener.jobs.notified().await;
+        listener.settings.notified().await;
         assert!(is_complete(db, idle).await);
         admin(&format!("alter database {name} allow_connections false")).await;
         let cut = "select pg_terminate_backend(pid) from pg_stat_activity where query like 'listen %' and datname =";

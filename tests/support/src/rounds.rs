@@ -25,6 +25,11 @@ impl Rounds {
         self.0.lock().unwrap().get(operation).copied().unwrap_or_default()
     }
 
+    /// How many of these operations have ended.
+    pub fn ended(&self, operation: &str) -> usize {
+        self.of(operation).iter().sum()
+    }
+
     /// How many of these operations have failed.
     pub fn failed(&self, operation: &str) -> usize {
         self.of(operation)[1]
@@ -32,9 +37,9 @@ impl Rounds {
 
     /// Waits until this many more of these operations have ended. The first of them may have begun before.
     pub async fn more(&self, operation: &str, rounds: usize) {
-        let ended = || self.of(operation).iter().sum::<usize>();
-        let enough = ended() + rounds;
-        until(&format!("{rounds} rounds of {operation}"), async || (ended() >= enough).then_some(())).await;
+        let enough = self.ended(operation) + rounds;
+        until(&format!("{rounds} rounds of {operation}"), async || (self.ended(operation) >= enough).then_some(()))
+            .await;
     }
 
     /// Waits until the worker follows what an operator has set. The first read may have begun before. When the third

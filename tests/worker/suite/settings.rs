@@ -1,4 +1,5 @@
-//! What operators set while workers run takes effect when a worker reads it, which it does about once a second.
+//! What operators set while workers run takes effect when a worker reads it, which it does about once a second, and at
+//! a notification if it is idle.
 
 use std::sync::Arc;
 use std::time::Duration;

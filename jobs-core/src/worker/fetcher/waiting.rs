@@ -3,17 +3,27 @@
 //! The fetcher first sets the idle flag, so that enqueues notify this worker, and claims once more. Then it sleeps
 //! until a notification arrives, the next job is due, or the poll interval is over. A transaction may have enqueued a
 //! job before it could see the flag, and may commit after the second claim. It sends no notification. So the fetcher
-//! first polls after 5 ms, and then twice as late each time, up to the poll interval. These early polls also ask for a
-//! rescan.
+//! first polls after 5 ms, and then twice as late each time, up to the poll interval, for at most 20 s. These early
+//! polls also ask for a rescan.
+//!
+//! The polls that follow are those of an idle worker. Each also asks what else there is to do, and calls the services
+//! that do it ([`Idleness`](crate::worker::idleness::Idleness)).
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::{CONTENTION_BACKOFF, FIRST_POLL, Fetcher, MOST_BACKOFF_STEPS, PREFETCHED_AT_MOST};
 use crate::recorder::Event;
-use crate::storage::{Claim, Waiting};
+use crate::storage::{Claim, Polled, StorageResult, Upkeep, Waiting};
 use crate::worker::bounds::{Bounds, Later};
+use crate::worker::idleness::{Call, Since};
 use crate::worker::runner;
+use crate::worker::shared::Shared;
+
+/// How long after the time that the last one has named a poll comes, so that the database's clock has surely passed it.
+const MARGIN: Duration = Duration::from_millis(5);
+/// The shortest time until a poll for which the last one has asked. A busy worker sweeps as often.
+const BETWEEN_POLLS: Duration = Duration::from_millis(900);
 
 /// Which events end a wait, besides a hint from the storage and `Shared::wake`.
 #[derive(Clone, Copy, Debug)]
@@ -41,15 +51,12 @@ impl Fetcher {
             }
             let poll = self.shared.settings.poll;
             self.shared.settings.recorders.record(|| Event::Polled);
-            let due = match self.until_empty {
-                true => self.next_of_run(&wanted).await,
-                false => self.shared.storage.next_due(&wanted, Waiting::Available { within: poll }).await,
-            };
-            let due = match due {
-                Ok(None) if self.until_empty && no_lease_held => {
+            let began = self.shared.idleness.now();
+            let Polled { due, upkeep, is_complete } = match self.poll(&wanted, poll).await {
+                Ok(Polled { due: None, .. }) if self.until_empty && no_lease_held => {
                     return self.end_if_nothing_is_left(&wanted).await;
                 }
-                Ok(due) => due,
+                Ok(polled) => polled,
                 Err(problem) => {
                     self.warning.report(&problem);
                     return self.back_off().await;
@@ -64,6 +71,7 @@ impl Fetcher {
                 // other workers.
                 let pause = CONTENTION_BACKOFF * 2_u32.pow(self.contention.saturating_sub(1));
                 if self.contention > 0 {
+                    self.shared.idleness.end();
                     self.shared.settings.recorders.record(|| Event::ClaimRefused);
                     let pause = pause.mul_f64(rand::random_range(0.5..1.5)).min(longest);
                     self.wait_for_reason(pause, wake_on).await;
@@ -81,28 +89,71 @@ impl Fetcher {
                 let operator = operator.clone();
                 return self.skip_time(&*operator).await;
             }
-            if !self.idle {
-                // After the flag is set, the fetcher claims once more. That claim finds the jobs that were enqueued
-                // before the flag was visible.
-                self.idle = self.set_idle(true).await;
-                self.idle_since = Instant::now();
-                if self.idle {
-                    return;
-                }
+            // After the flag is set, the fetcher claims once more. That claim finds the jobs that were enqueued before
+            // the flag was visible.
+            if !self.is_idle() && self.become_idle().await {
+                return;
             }
             let poll = poll.mul_f64(rand::random_range(0.8..1.0));
-            let next_poll = poll.min(self.idle_since.elapsed().max(FIRST_POLL));
-            if next_poll < poll {
+            let idle_for = self.idle_since.elapsed();
+            // The next poll after the early ones comes after the whole poll interval, also if that is much longer.
+            let are_early = idle_for < self.shared.settings.early_polls;
+            let next_poll = if are_early { poll.min(idle_for.max(FIRST_POLL)) } else { poll };
+            let is_early = next_poll < poll;
+            if is_early {
                 // A transaction that does not wake this worker may have been open for longer than the lag of the scan
                 // floors. Only a rescan finds its jobs.
                 self.shared.routine_rescan_due.notify_one();
             }
             let time = due.map_or(next_poll, |due| due.min(next_poll)).min(longest);
-            let reason = self.sleep(time, wake_on).await;
+            let upkeep = Some(upkeep).filter(|_| is_complete && !is_early);
+            let upkeep_after = self.call_services(upkeep, began).filter(|after| *after < time);
+            // Only a poll makes the worker idle, and the next one may be far away.
+            let frees = upkeep.is_some() && self.shared.settings.rests() && self.shared.leases.count() > 0;
+            let wake_on = WakeOn { last_end: wake_on.last_end || frees, ..wake_on };
+            let reason = self.sleep(upkeep_after.unwrap_or(time), wake_on).await;
+            if upkeep_after.is_some() && !reason {
+                continue;
+            }
             if reason || prefetched || time < next_poll {
                 return;
             }
         }
+    }
+
+    /// Asks for the next due time, and what else there is to do.
+    async fn poll(&mut self, wanted: &Claim, within: Duration) -> StorageResult<Polled> {
+        let due = match self.until_empty {
+            true => self.next_of_run(wanted).await,
+            false if self.is_idle() => return self.shared.storage.poll(wanted, within).await,
+            false => self.shared.storage.next_due(wanted, Waiting::Available { within }).await,
+        };
+        Ok(Polled { due: due?, ..Polled::default() })
+    }
+
+    /// Decides whether the worker is idle, and calls the services for which this poll has found work. Returns the time
+    /// until there is more to do. The poll began then.
+    fn call_services(&self, upkeep: Option<Upkeep>, began: Since) -> Option<Duration> {
+        let Shared { idleness, leases, settings, needs_reconcile, .. } = &*self.shared;
+        let Some(upkeep) = upkeep.filter(|_| leases.count() == 0 && !needs_reconcile.load(Ordering::Acquire)) else {
+            idleness.end();
+            return None;
+        };
+        // This poll may have missed the change.
+        let is_outdated = settings.rests() && idleness.is_called(began, &[Call::Changes]);
+        idleness.begin(settings.rests() && !is_outdated);
+        idleness.polled();
+        if upkeep.rescue {
+            idleness.call(Call::Rescue);
+        }
+        if upkeep.operation {
+            idleness.call(Call::Operation);
+        }
+        if upkeep.sweep {
+            idleness.call(Call::Sweep);
+        }
+        let next = if is_outdated { Some(BETWEEN_POLLS) } else { upkeep.next };
+        next.map(|next| next.saturating_add(MARGIN).max(BETWEEN_POLLS))
     }
 
     /// The same as [`wait_for_reason`](Self::wait_for_reason) after a claim that found nothing. Meanwhile finishes may

@@ -12,6 +12,7 @@ fn queues(serves: &[(&str, usize)], slots_total: Option<usize>) -> Queues {
         queues: serves.iter().map(|(name, slots)| ((*name).to_owned(), *slots)).collect(),
         slots_total,
         poll: Settings::POLL,
+        early_polls: Settings::EARLY_POLLS,
         grace: Settings::GRACE,
         lease: Settings::LEASE,
         timeout: None,

@@ -142,10 +142,11 @@ select j.id, j.queue, j.kind, j.killed, j.discard_reason is not null, (select co
                   and waiting.run_at <= now() and " {FlagsKnown("waiting")} "),
        (select count(*) from jobs.running r
         where (" [self.orphans => Bool] WITHOUT_WORKER " and " {FlagsKnown("r")} ") > (select count(*) from lost),
-       " [self.worker => Nullable<SqlUuid>] " is not null and not exists (select from own where is_young)
+       " [self.worker => Nullable<SqlUuid>] " is not null and not exists (select from own where is_young),
+       exists (select from own where is_young and not is_known)
 from (select) once left join decided j on true"
         )
     }
 }
 
-native_query!(RescueQuery -> (Nullable<BigInt>, Nullable<Text>, Nullable<Text>, Nullable<Bool>, Nullable<Bool>, BigInt, Bool, Bool, Bool));
+native_query!(RescueQuery -> (Nullable<BigInt>, Nullable<Text>, Nullable<Text>, Nullable<Bool>, Nullable<Bool>, BigInt, Bool, Bool, Bool, Bool));
