@@ -59,7 +59,7 @@ pub(crate) struct Shared {
     pub(crate) no_connection: RateLimitedWarning,
     /// Whether the database was frozen at the last heartbeat.
     pub(crate) frozen: watch::Sender<bool>,
-    /// Cancelled once the scheduler has looked for due ticks for the first time.
+    /// Cancelled once the scheduler has enqueued all due ticks, or has found that the database is frozen.
     pub(crate) schedules_checked: CancellationToken,
     /// Quarantined jobs may be due. The fetcher tries to claim one.
     pub(crate) quarantined_due: AtomicBool,
