@@ -27,6 +27,6 @@ fn the_printed_roles_enqueue_and_work() {
     as_role(&runner, &["show", &id.to_string()]).run().succeeded();
     as_role(&runner, &["migrate", "down", "--delete-jobs"]).run().exited(1).complained(&["must be owner"]);
 
-    db.execute(&format!("drop owned by {enqueuer}, {runner}; drop role {enqueuer}, {runner}"));
+    db.execute(&cluster::drop_roles(&[&enqueuer, &runner]));
     assert!(said.contains("worker stopped"), "{said}");
 }

@@ -16,6 +16,7 @@ mod memory;
 mod owner;
 pub mod pgbouncer;
 mod process;
+mod roles;
 pub mod run;
 mod server;
 mod session;
@@ -28,6 +29,7 @@ use anyhow::{Result, bail};
 pub use self::{
     cluster::Cluster,
     home::place,
+    roles::drop_roles,
     server::{Server, Stop},
     session::Session,
 };

@@ -113,9 +113,7 @@ fn a_trigger_cancels_jobs_with_the_rights_of_an_enqueuer() {
         drop((web, reader, owner));
         let roles = [format!("{role}_login"), role.clone(), format!("{role}_worker"), format!("{role}_reader")];
         drop(f);
-        admin_at_the_end(
-            roles.iter().flat_map(|role| [format!("drop owned by {role}"), format!("drop role {role}")]).collect(),
-        );
+        admin_at_the_end(roles.iter().map(|role| cluster::drop_roles(&[role])).collect());
     });
 }
 

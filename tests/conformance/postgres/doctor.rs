@@ -174,6 +174,6 @@ fn a_role_that_may_not_see_all_is_told_what_was_skipped() {
             "{findings:?}"
         );
         drop(db);
-        owner.batch_execute(&format!("drop owned by {role}; drop role {role}")).await.unwrap();
+        owner.batch_execute(&cluster::drop_roles(&[&role])).await.unwrap();
     });
 }

@@ -112,9 +112,7 @@ impl Drop for Roles {
         drop(self.f.take());
         if !std::thread::panicking() {
             let roles = [&self.enqueuer, &self.worker];
-            admin_at_the_end(
-                roles.map(|role| format!("drop owned by {role}; drop role {role}_login, {role}")).to_vec(),
-            );
+            admin_at_the_end(roles.map(|role| cluster::drop_roles(&[&format!("{role}_login"), role])).to_vec());
         }
     }
 }
