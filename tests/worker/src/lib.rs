@@ -16,6 +16,7 @@ pub async fn linger(millis: u64, ctx: &JobContext) {
 /// Never yields until this file is there. So the runtime's thread that runs it runs nothing else.
 #[job]
 pub async fn hog(until_there: String) {
+    tracing::info!("the handler has begun");
     let _ = std::fs::write(Hog::begun(Path::new(&until_there)), "");
     while !Path::new(&until_there).exists() {
         std::thread::sleep(Duration::from_millis(20));
@@ -32,6 +33,7 @@ impl Hog {
 /// A plain function that never returns.
 #[job]
 pub fn hang() {
+    tracing::info!("the handler has begun");
     loop {
         std::thread::sleep(Duration::from_secs(3600));
     }

@@ -5,8 +5,10 @@ use support::{Db, LIMIT, Process};
 use worker_app::{Hang, Hog};
 
 async fn running(db: &Db, args: &[&str], id: JobId) -> Process {
-    let worker = Process::worker(env!("CARGO_BIN_EXE_embedded-worker"), db.url(), args);
+    let mut worker = Process::worker(env!("CARGO_BIN_EXE_embedded-worker"), db.url(), args);
     db.await_state(id, JobState::Running).await;
+    // A claimed job whose handler has not begun yet is released.
+    worker.await_line("the handler has begun");
     worker
 }
 

@@ -11,11 +11,13 @@ use worker_app::{Hang, Hog};
 
 #[job(kind = "hang_in_transaction")]
 fn hang_on_postgres(_conn: &mut PgConnection) {
+    tracing::info!("the handler has begun");
     std::thread::sleep(Duration::from_secs(3600));
 }
 
 #[job(kind = "hang_in_transaction")]
 fn hang_on_sqlite(_conn: &mut SqliteConnection) {
+    tracing::info!("the handler has begun");
     std::thread::sleep(Duration::from_secs(3600));
 }
 
