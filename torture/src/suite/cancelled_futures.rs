@@ -91,8 +91,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     let mut drained = fixture.at_rest(rest).await?;
     let mut last = Application::new(fixture.url());
     let slots = SLOTS * i64::try_from(WORKERS)?;
-    slots::fill(&mut last, slots).await?;
-    drained &= fixture.at_rest(rest).await?;
+    drained &= slots::fill(fixture, &mut last, slots, rest).await?;
     ledger.extend(last.ledger());
     let dead = fleet.dead()?;
 

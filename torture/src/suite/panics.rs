@@ -60,10 +60,10 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     let mut last = Application::new(fixture.url());
     let slots = SLOTS * i64::try_from(WORKERS)?;
     if drained {
-        slots::fill(&mut last, slots).await?;
+        drained = slots::fill(fixture, &mut last, slots, REST).await?;
         // No other job uses a connection after these. So the connections stay as these jobs left them.
         ledger.extend(bombs(fixture, [Bomb::Stopped], LAST).await?);
-        drained = fixture.at_rest(REST).await?;
+        drained &= fixture.at_rest(REST).await?;
     }
     ledger.extend(last.ledger());
     let dead = fleet.dead()?;
