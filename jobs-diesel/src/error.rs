@@ -177,6 +177,19 @@ pub enum MigrateError {
         /// The sessions.
         users: String,
     },
+    /// Something else in the schema `jobs` has the name of an index of this version. Nothing was changed.
+    #[error(
+        "migration {version:04}_{name} was not applied, because jobs.{index}, the name of one of its indexes, is something else in this database: \
+         rename that, and migrate again"
+    )]
+    NameTaken {
+        /// Its version.
+        version: i32,
+        /// Its name.
+        name: &'static str,
+        /// The name of the index.
+        index: &'static str,
+    },
     /// The database failed.
     #[error("migrate: {0}")]
     Database(DieselError),
@@ -195,7 +208,8 @@ impl From<MigrateError> for DieselError {
             MigrateError::Newer { .. }
             | MigrateError::Encoding(_)
             | MigrateError::Failed { .. }
-            | MigrateError::Busy { .. } => Self::QueryBuilderError(Box::new(error)),
+            | MigrateError::Busy { .. }
+            | MigrateError::NameTaken { .. } => Self::QueryBuilderError(Box::new(error)),
         }
     }
 }
@@ -205,7 +219,9 @@ impl From<MigrateError> for StorageError {
         match error {
             MigrateError::Newer { .. } => Self::Schema(error.to_string()),
             MigrateError::Encoding(_) => Self::Config(error.to_string()),
-            MigrateError::Failed { .. } | MigrateError::Busy { .. } => Self::Refused(Box::new(error)),
+            MigrateError::Failed { .. } | MigrateError::Busy { .. } | MigrateError::NameTaken { .. } => {
+                Self::Refused(Box::new(error))
+            }
             MigrateError::Database(error) => storage_error(error),
         }
     }

@@ -61,6 +61,9 @@ pub use enqueue_each::{ColumnArgument, EnqueueEach, InsertEach, IntoColumn, JobC
 pub use error::{CompleteError, EnqueueError, MigrateError};
 pub use job_change::{ChangeError, JobChange};
 pub use output::output;
+#[cfg(feature = "postgres")]
+#[doc(hidden)]
+pub use pg::migrate::up as apply_migrations;
 #[doc(hidden)]
 pub use row::{
     AnyLoader, Loadable, Loader, Loaders, NoLoader, NotThroughAsyncPg, NotThroughPg, NotThroughSqlite, ThroughAsyncPg,

@@ -189,9 +189,10 @@ fn fail(line: &str, exit: Exit) -> ExitCode {
 
 fn dispatch(cli: Cli, app: App<'_>) -> Result<Exit, CliError> {
     let command = cli.command.unwrap_or(Command::Run(cli.run));
-    // `run` logs what the worker does. The other commands print their answer, and log only warnings and errors.
+    // `run` logs what the worker does, and `migrate` what takes long. The other commands print their answer, and log
+    // only warnings and errors.
     let level = match command {
-        Command::Run(_) => "info",
+        Command::Run(_) | Command::Migrate { .. } => "info",
         // It draws on the terminal to which lines are logged, and shows problems itself.
         Command::Top { .. } => "off",
         _ => "warn",

@@ -1,6 +1,7 @@
 //! Applies the schema to PostgreSQL, on async and sync connections. Each version is applied in its own transaction,
 //! which holds an advisory lock, so that deploys that start together do not collide.
 
+mod indexes;
 mod locks;
 mod up;
 
@@ -18,7 +19,7 @@ use super::schema::schema_migration;
 use crate::error::{MigrateError, storage_error};
 use crate::ledger::{self, Applied, newest_applied};
 use crate::migrations::{LiveJobs, Migration, Migrator, POSTGRES};
-pub(crate) use up::up;
+pub use up::up;
 #[cfg(feature = "postgres-sync")]
 pub(crate) use up::up_sync;
 

@@ -34,7 +34,7 @@ mod limit_tests;
 mod listeners;
 mod load;
 pub(crate) mod many_queues;
-mod migrate;
+pub(crate) mod migrate;
 mod native;
 mod notify;
 mod operation;

@@ -1,5 +1,8 @@
 //! A version that changes the tables of a database in use.
 
+#[path = "index_tests.rs"]
+mod indexes;
+
 use std::time::Duration;
 
 use diesel::QueryableByName;
@@ -15,7 +18,7 @@ use crate::pg::migrate::locks::{Attempts, Holders};
 use crate::pg::tests::{database, url};
 
 /// Only guards against hanging.
-const LIMIT: Duration = Duration::from_secs(300);
+const LIMIT: Duration = Duration::from_secs(20);
 
 /// All versions, and one more that needs the lock of the table of waiting jobs.
 fn next() -> &'static [Migration] {
