@@ -77,6 +77,7 @@ short! {
         a_dropped_future_leaves_no_transaction_and_no_slot_behind: "cancelled-futures",
         what_nobody_should_enqueue_is_refused_or_fails_and_holds_nobody_up: "hostile-payloads",
         two_versions_of_the_schemas_programs_work_beside_each_other: "upgrade",
+        a_migration_stops_nobody_and_is_applied_once: "migration",
         a_panic_costs_an_attempt_and_nothing_else: "panics",
         a_job_that_crashes_the_server_uses_up_its_attempts: "backend-killer",
         a_locked_row_holds_up_its_own_job_and_no_other: "locked-row",

@@ -31,6 +31,7 @@ mod lock_strength;
 mod locked_row;
 mod lost_notifications;
 mod many_queues;
+mod migration;
 mod mixed_versions;
 mod mutants;
 mod new_worker;
@@ -126,6 +127,7 @@ const TESTS: &[(&str, Test)] = &[
     ("cancelled-futures", |fixture| Box::pin(cancelled_futures::run(fixture))),
     ("mixed-versions", |fixture| Box::pin(mixed_versions::run(fixture))),
     ("upgrade", |fixture| Box::pin(upgrade::run(fixture))),
+    ("migration", |fixture| Box::pin(migration::run(fixture))),
     ("hostile-payloads", |fixture| Box::pin(hostile_payloads::run(fixture))),
     ("panics", |fixture| Box::pin(panics::run(fixture))),
     ("lock-strength", |fixture| Box::pin(lock_strength::run(fixture))),
