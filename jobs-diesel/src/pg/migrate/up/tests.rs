@@ -91,7 +91,9 @@ async fn a_version_waits_for_open_transactions_and_stops_no_enqueue() {
 async fn a_transaction_that_locks_in_another_order_is_not_aborted() {
     let (mut admin, name, _storage) = database().await;
     let (mut reader, mut other, mut look) = (connect(&name).await, connect(&name).await, connect(&name).await);
-    reader.batch_execute("begin").await.unwrap();
+    // The server then looks for a deadlock long after the migration has given up.
+    let late = "set deadlock_timeout = '20s'";
+    reader.batch_execute(&format!("{late}; begin")).await.unwrap();
     let touch = async |conn: &mut AsyncPgConnection, place: &str| {
         let table = format!(
             "do $$ begin execute (
@@ -106,6 +108,7 @@ async fn a_transaction_that_locks_in_another_order_is_not_aborted() {
     touch(&mut other, "oid offset 1").await.unwrap();
     let migration = tokio::spawn({
         let mut conn = connect(&name).await;
+        conn.batch_execute(late).await.unwrap();
         async move { up(&mut conn, next(), false).await.unwrap() }
     });
     let waits = |mode: &str| {
@@ -169,13 +172,13 @@ async fn a_second_process_waits_for_the_first_one() {
     first.batch_execute(&format!("begin; select pg_advisory_xact_lock({})", advisory::MIGRATE)).await.unwrap();
     second
         .batch_execute(
-            "set statement_timeout = '1s'; set lock_timeout = '1s'; set default_transaction_isolation = serializable",
+            "set statement_timeout = '5s'; set lock_timeout = '5s'; set default_transaction_isolation = serializable",
         )
         .await
         .unwrap();
     let migration = tokio::spawn(async move { (up(&mut second, next(), false).await.unwrap(), second) });
     let waits = "select count(*) as number from pg_stat_activity
-                 where datname = current_database() and wait_event = 'advisory' and query_start < clock_timestamp() - interval '2 s'";
+                 where datname = current_database() and wait_event = 'advisory' and query_start < clock_timestamp() - interval '6 s'";
     until_some(&mut first, waits).await;
     assert!(!migration.is_finished());
     // It applies the version meanwhile.
@@ -184,7 +187,7 @@ async fn a_second_process_waits_for_the_first_one() {
     let (done, mut second) = tokio::time::timeout(LIMIT, migration).await.unwrap().unwrap();
     assert_eq!(done, Vec::<i32>::new());
     let limits = "select count(*) as number from pg_settings
-                  where name in ('statement_timeout', 'lock_timeout') and setting = '1000'";
+                  where name in ('statement_timeout', 'lock_timeout') and setting = '5000'";
     assert_eq!(sql_query(limits).get_result::<Number>(&mut second).await.unwrap().number, 2);
     drop((first, second));
     admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();
