@@ -40,6 +40,7 @@ async fn holds(ctx: &JobContext, State(probe): State<Probe>) {
     probe.say(ctx, "runs");
     probe.pass().await;
 }
+
 /// Starts a worker that polls seldom, and waits until it rests. Then it does nothing unless it is told to.
 pub(crate) async fn resting(db: &Db, worker: WorkerBuilder) -> (Running, Arc<Rounds>) {
     let rounds = Arc::<Rounds>::default();
