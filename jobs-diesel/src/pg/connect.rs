@@ -5,9 +5,10 @@ use std::time::Duration;
 use diesel::result::DatabaseErrorKind;
 use diesel::{ConnectionError, ConnectionResult, QueryResult};
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
+use diesel_jobs_core::StorageError;
 use diesel_jobs_core::storage::StorageResult;
 use futures_util::future::try_join;
-use tokio_postgres::{CancelToken, Config, NoTls};
+use tokio_postgres::{Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::CHECKOUT_LIMIT;
@@ -21,18 +22,18 @@ use super::renamed;
 use super::rotation::{LIFETIME, Rotation};
 use super::sessions::Sessions;
 use super::settings::{self, Fact, LeaseTime};
-use super::tls::connector;
+use super::tls::Tls;
 use super::url::Url;
+use super::url::role::Role;
 use crate::stopwatch::Stopwatch;
-
-/// The time limit of a request to cancel a statement. The server answers it only by closing the connection.
-const CANCEL_LIMIT: Duration = Duration::from_secs(2);
 
 /// How to reach one server. No `Debug`: it holds the password.
 #[derive(Clone)]
 pub(crate) struct Connector {
     config: Config,
-    tls: Option<MakeRustlsConnect>,
+    tls: Option<Tls>,
+    /// Which servers of the URL are used.
+    role: Role,
     /// Whether its connections use another name for the schema `jobs`.
     renamed: bool,
     /// For the worker's own connections: the time limit of one of its statements.
@@ -55,14 +56,11 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
-    /// Reads a URL. `sslmode` has the same meaning as for libpq. `disable` never encrypts. `prefer` (the default)
-    /// encrypts if the server can. `require` always encrypts. `verify-ca` and `verify-full` also check the certificate,
-    /// against `sslrootcert` (a PEM file) or the system's roots.
+    /// Reads a URL. Its parameters have the same meaning as for libpq.
     pub(crate) fn from_url(url: &str) -> StorageResult<Self> {
-        let Url { mut config, query, mode, verify, roots } = Url::read(url)?;
+        let Url { mut config, parameters, tls, role } = Url::read(url)?;
         #[cfg(feature = "postgres-sync")]
-        let libpq = super::libpq::url(&config, query);
-        config.ssl_mode(mode);
+        let libpq = super::libpq::url(&config, &parameters, role);
         if config.get_application_name().is_none() {
             config.application_name("jobs worker");
         }
@@ -70,10 +68,12 @@ impl Connector {
         if timeout_of_url.is_none() {
             config.connect_timeout(Duration::from_secs(5));
         }
-        let tls = verify.map(|verify| connector(verify, roots.as_deref())).transpose()?;
+        // Files that cannot be read are an error of the URL, and not of a connection.
+        tls.as_ref().map(Tls::connector).transpose()?;
         Ok(Self {
             config,
             tls,
+            role,
             renamed: false,
             own: None,
             lease: LeaseTime::default(),
@@ -82,7 +82,7 @@ impl Connector {
             sessions: Sessions::default(),
             rotation: Rotation::new(LIFETIME),
             timeout_of_url,
-            keepalive_of_url: KeepaliveOfUrl::of(query),
+            keepalive_of_url: KeepaliveOfUrl::of(&parameters),
             #[cfg(feature = "postgres-sync")]
             libpq,
         })
@@ -201,7 +201,7 @@ impl Connector {
 
     async fn open(&self, config: &Config) -> ConnectionResult<AsyncPgConnection> {
         if self.renamed {
-            return renamed::connect(config, self.tls.as_ref()).await;
+            return renamed::connect(config, self.encryption()?.as_ref()).await;
         }
         self.open_plain(config).await
     }
@@ -223,52 +223,52 @@ impl Connector {
 
     /// Tries the hosts one after the other, each with its share of the time.
     async fn open_plain(&self, config: &Config) -> ConnectionResult<AsyncPgConnection> {
+        let limit = self.stopwatch.limit(CHECKOUT_LIMIT);
         let hosts = hosts::each(config);
-        let share = hosts::share(self.stopwatch.limit(CHECKOUT_LIMIT), hosts.len(), self.timeout_of_url);
+        let named = hosts.len() > 1;
+        let hosts = hosts::addresses(hosts, hosts::share(limit, 1, self.timeout_of_url)).await;
+        let rounds = self.role.rounds();
+        let share = hosts::share(limit, hosts.len() * rounds.len(), self.timeout_of_url);
         let mut problems = Vec::new();
-        for host in &hosts {
-            let problem = match tokio::time::timeout(share, self.establish(host)).await {
-                Ok(Ok(conn)) => return Ok(conn),
-                Ok(Err(ConnectionError::BadConnection(problem))) => problem,
-                Ok(Err(other)) => return Err(other),
-                Err(_) => silent(share),
-            };
-            problems.push(if hosts.len() > 1 { format!("{}: {problem}", hosts::name(host)) } else { problem });
+        for role in rounds {
+            for host in &hosts {
+                let problem = match tokio::time::timeout(share, self.establish(host, *role)).await {
+                    Ok(Ok(conn)) => return Ok(conn),
+                    Ok(Err(ConnectionError::BadConnection(problem))) => problem,
+                    Ok(Err(other)) => return Err(other),
+                    Err(_) => silent(share),
+                };
+                problems.push(if named { format!("{}: {problem}", hosts::name(host)) } else { problem });
+            }
         }
+        // The addresses of one name often have the same problem.
+        problems.dedup();
         Err(ConnectionError::BadConnection(problems.join("; ")))
     }
 
-    async fn establish(&self, config: &Config) -> ConnectionResult<AsyncPgConnection> {
+    /// Opens a connection to the one host of the configuration.
+    async fn establish(&self, config: &Config, role: Role) -> ConnectionResult<AsyncPgConnection> {
         let bad = |error: tokio_postgres::Error| ConnectionError::BadConnection(with_cause(&error));
-        match &self.tls {
+        let mut conn = match self.encryption()? {
             Some(tls) => {
-                let (client, connection) = config.connect(tls.clone()).await.map_err(bad)?;
-                AsyncPgConnection::try_from_client_and_connection(client, connection).await
+                let (client, connection) = config.connect(tls).await.map_err(bad)?;
+                AsyncPgConnection::try_from_client_and_connection(client, connection).await?
             }
             None => {
                 let (client, connection) = config.connect(NoTls).await.map_err(bad)?;
-                AsyncPgConnection::try_from_client_and_connection(client, connection).await
+                AsyncPgConnection::try_from_client_and_connection(client, connection).await?
             }
+        };
+        match role.objection(&mut conn).await.map_err(ConnectionError::CouldntSetupConfiguration)? {
+            Some(objection) => Err(ConnectionError::BadConnection(objection.to_owned())),
+            None => Ok(conn),
         }
     }
 
-    /// Asks the server to cancel the current statement of a connection. The server does not say whether it did.
-    pub(crate) async fn cancel(&self, token: CancelToken) {
-        let cancelled = async {
-            match &self.tls {
-                Some(tls) => token.cancel_query(tls.clone()).await,
-                None => token.cancel_query(NoTls).await,
-            }
-        };
-        match tokio::time::timeout(CANCEL_LIMIT, cancelled).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => {
-                tracing::debug!(target: "diesel_jobs", { %error }, "could not ask the server to cancel a statement")
-            }
-            Err(_) => {
-                tracing::debug!(target: "diesel_jobs", "the server did not take the request to cancel a statement")
-            }
-        }
+    /// How a new connection is encrypted, with certificates as they are now.
+    pub(super) fn encryption(&self) -> ConnectionResult<Option<MakeRustlsConnect>> {
+        let bad = |problem: StorageError| ConnectionError::BadConnection(problem.to_string());
+        self.tls.as_ref().map(Tls::connector).transpose().map_err(bad)
     }
 }
 

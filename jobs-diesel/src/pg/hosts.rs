@@ -1,6 +1,7 @@
 //! The hosts of a URL. Each is tried with its share of the time: a host that accepts connections and then is silent
 //! must not keep the others from being tried. tokio-postgres limits only the time until a host accepts a connection.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use rand::seq::SliceRandom as _;
@@ -19,6 +20,38 @@ pub(super) fn each(config: &Config) -> Vec<Config> {
     let mut each: Vec<Config> = (0..hosts).map(|place| only(config, place)).collect();
     if config.get_load_balance_hosts() == LoadBalanceHosts::Random {
         each.shuffle(&mut rand::rng());
+    }
+    each
+}
+
+/// The same with one configuration for each address of a name, so that each address has its share of the time. A name
+/// without an address is left to tokio-postgres, which says why it has none.
+pub(super) async fn addresses(hosts: Vec<Config>, limit: Duration) -> Vec<Config> {
+    let mut each = Vec::new();
+    for host in hosts {
+        let found = match (host.get_hosts(), host.get_hostaddrs()) {
+            ([Host::Tcp(name)], []) => {
+                let port = host.get_ports().first().copied().unwrap_or(5432);
+                tokio::time::timeout(limit, tokio::net::lookup_host((name.as_str(), port))).await
+            }
+            _ => {
+                each.push(host);
+                continue;
+            }
+        };
+        let mut found: Vec<IpAddr> = found.ok().and_then(Result::ok).into_iter().flatten().map(|at| at.ip()).collect();
+        found.dedup();
+        if host.get_load_balance_hosts() == LoadBalanceHosts::Random {
+            found.shuffle(&mut rand::rng());
+        }
+        match found.is_empty() {
+            true => each.push(host),
+            false => each.extend(found.into_iter().map(|address| {
+                let mut one = host.clone();
+                one.hostaddr(address);
+                one
+            })),
+        }
     }
     each
 }
@@ -121,5 +154,30 @@ mod tests {
         assert_eq!(share(seconds(10), 1, None), seconds(10));
         assert_eq!(share(seconds(10), 2, Some(seconds(7))), seconds(5));
         assert_eq!(share(seconds(10), 2, Some(seconds(2))), seconds(2));
+    }
+
+    #[tokio::test]
+    async fn each_address_of_a_name_is_tried_under_that_name() {
+        let (local, limit) = ("postgres://localhost:7/app".parse::<Config>().unwrap(), Duration::from_secs(60));
+        let known: Vec<IpAddr> =
+            tokio::net::lookup_host("localhost:7").await.unwrap().map(|address| address.ip()).collect();
+        let found = addresses_of(&local).await;
+        assert!(!found.is_empty() && found.iter().all(|address| known.contains(address)), "{found:?}");
+        let each = addresses(vec![local.clone()], limit).await;
+        assert!(each.iter().all(|one| one.get_hosts() == local.get_hosts() && name(one) == "localhost:7"));
+        // These have an address, or are left to tokio-postgres.
+        for text in
+            ["postgres:///app?hostaddr=10.0.0.1", "postgres://a/app?hostaddr=10.0.0.1", "postgres:///app?host=/run"]
+        {
+            let config: Config = text.parse().unwrap();
+            assert_eq!(addresses(vec![config.clone()], limit).await, [config]);
+        }
+        let unknown: Config = "postgres://no-such-name.invalid/app".parse().unwrap();
+        assert_eq!(addresses(vec![unknown.clone()], limit).await, [unknown]);
+    }
+
+    async fn addresses_of(config: &Config) -> Vec<IpAddr> {
+        let each = addresses(vec![config.clone()], Duration::from_secs(60)).await;
+        each.iter().flat_map(|one| one.get_hostaddrs().to_vec()).collect()
     }
 }

@@ -10,18 +10,18 @@ pub(super) struct KeepaliveOfUrl {
     keepalives: bool,
     idle: bool,
     interval: bool,
-    retries: bool,
+    count: bool,
     user_timeout: bool,
 }
 
 impl KeepaliveOfUrl {
-    pub(super) fn of(query: &str) -> Self {
-        let says = |name: &str| query.split('&').any(|pair| pair.split('=').next() == Some(name));
+    pub(super) fn of(parameters: &[(String, String)]) -> Self {
+        let says = |name: &str| parameters.iter().any(|(of, _)| of == name);
         Self {
             keepalives: says("keepalives"),
             idle: says("keepalives_idle"),
             interval: says("keepalives_interval"),
-            retries: says("keepalives_retries"),
+            count: says("keepalives_count"),
             user_timeout: says("tcp_user_timeout"),
         }
     }
@@ -37,7 +37,7 @@ impl KeepaliveOfUrl {
         if !self.interval {
             config.keepalives_interval(keepalive.interval);
         }
-        if !self.retries {
+        if !self.count {
             config.keepalives_retries(keepalive.probes);
         }
         if !self.user_timeout {

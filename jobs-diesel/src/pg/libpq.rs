@@ -8,17 +8,19 @@ use tokio_postgres::Config;
 use tokio_postgres::config::Host;
 
 use super::settings::Keepalive;
+use super::url::role::Role;
 
 /// The parameters that are also parts of a URL. Their values come from the parsed URL, which includes both.
 const PARTS: [&str; 5] = ["user", "password", "host", "port", "dbname"];
 
-/// The URL for libpq. `query` is the text after the `?` of the original URL.
-pub(super) fn url(config: &Config, query: &str) -> String {
-    let mut parameters: Vec<String> = query
-        .split('&')
-        .filter(|pair| !pair.is_empty() && !PARTS.contains(&pair.split('=').next().unwrap_or_default()))
-        .map(translated)
-        .collect();
+/// The URL for libpq. `parameters` are those of the original URL, decoded.
+pub(super) fn url(config: &Config, parameters: &[(String, String)], role: Role) -> String {
+    let others = parameters.iter().filter(|(name, _)| !PARTS.contains(&name.as_str()));
+    let mut parameters: Vec<String> =
+        others.map(|(name, value)| format!("{name}={}", encoded(value.as_bytes()))).collect();
+    if role != Role::Any && !parameters.iter().any(|pair| pair.starts_with("target_session_attrs=")) {
+        parameters.push(format!("target_session_attrs={}", role.name()));
+    }
     let mut part = |name: &str, value: Option<String>| {
         parameters.extend(value.filter(|value| !value.is_empty()).map(|value| format!("{name}={value}")));
     };
@@ -56,17 +58,6 @@ pub(super) fn with_keepalive(url: &str, config: &Config, keepalive: Keepalive, e
     format!("postgres://?{}", ours.iter().map(String::as_str).chain(others).collect::<Vec<_>>().join("&"))
 }
 
-/// libpq knows two parameters of tokio-postgres differently: one by another name, one in another unit.
-fn translated(pair: &str) -> String {
-    match pair.split_once('=') {
-        Some(("keepalives_retries", count)) => format!("keepalives_count={count}"),
-        Some(("tcp_user_timeout", seconds)) => {
-            format!("tcp_user_timeout={}", seconds.parse::<u64>().unwrap_or_default().saturating_mul(1000))
-        }
-        _ => pair.to_owned(),
-    }
-}
-
 fn list<T>(items: &[T], text: impl Fn(&T) -> String) -> String {
     items.iter().map(text).collect::<Vec<_>>().join(",")
 }
@@ -82,10 +73,16 @@ fn encoded(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::settings::LeaseTime;
+    use super::super::url::Url;
     use super::*;
 
+    fn read(typed: &str) -> Url {
+        Url::read(typed).expect("a URL")
+    }
+
     fn rewritten(typed: &str) -> String {
-        url(&typed.parse().expect("a URL"), typed.split_once('?').map_or("", |(_, query)| query))
+        let Url { config, parameters, role, .. } = read(typed);
+        url(&config, &parameters, role)
     }
 
     #[test]
@@ -97,17 +94,9 @@ mod tests {
         );
         assert_eq!(
             rewritten("postgres://%2Fvar%2Frun,[::1]:1/x"),
-            "postgres://?dbname=x&host=%2Fvar%2Frun,%3A%3A1&port=5432,1"
+            "postgres://?target_session_attrs=primary&dbname=x&host=%2Fvar%2Frun,%3A%3A1&port=5432,1"
         );
         assert_eq!(rewritten("postgres:///?host=a&user=b&password=c"), "postgres://?user=b&password=c&host=a");
-    }
-
-    #[test]
-    fn what_libpq_knows_otherwise_is_translated() {
-        assert_eq!(
-            rewritten("postgres://h/x?keepalives_retries=3&tcp_user_timeout=20"),
-            "postgres://?keepalives_count=3&tcp_user_timeout=20000&dbname=x&host=h&port=5432"
-        );
     }
 
     #[test]
@@ -115,7 +104,7 @@ mod tests {
         let typed = "postgres://h/x?keepalives_idle=99&options=-c%20work_mem%3D1MB";
         let keepalive = LeaseTime::default().keepalive();
         let each_host = Duration::from_secs(5);
-        let url = with_keepalive(&rewritten(typed), &typed.parse().expect("a URL"), keepalive, each_host);
+        let url = with_keepalive(&rewritten(typed), &read(typed).config, keepalive, each_host);
         assert!(url.rfind("keepalives_idle=99") > url.rfind("keepalives_idle=15"), "{url}");
         assert!(url.contains("tcp%5Fkeepalives%5Fidle%3D15"), "{url}");
         assert!(url.matches("options=").count() == 1 && url.contains("work%5Fmem%3D1MB"), "{url}");

@@ -22,6 +22,7 @@ mod history;
 mod hosts;
 mod insert_chunk;
 mod insert_each;
+mod interrupt;
 mod keepalive_of_url;
 mod lag;
 mod language;

@@ -284,11 +284,12 @@ impl Server {
         let statistics = if self.statistics { STATISTICS } else { "" };
         let text = format!(
             "listen_addresses = '127.0.0.1'\nport = {port}\nunix_socket_directories = {}\nmax_connections = 300\nmax_prepared_transactions = 10\n\
-             ssl = on\nssl_cert_file = {}\nssl_key_file = {}\n\
+             ssl = on\nssl_cert_file = {}\nssl_key_file = {}\nssl_ca_file = {}\n\
              timezone = 'UTC'\nlog_timezone = 'UTC'\nlog_line_prefix = '%m [%p] %d %a '\n{statistics}{settings}\n",
             quoted(&self.home),
             quoted(&certificate.server),
             quoted(&certificate.key),
+            quoted(&certificate.authority),
         );
         let path = self.data().join("postgresql.conf");
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))

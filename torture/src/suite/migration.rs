@@ -70,7 +70,13 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
 
     let promise = Promise { no_attempt_consumed: true, ..Promise::default() };
     let mut run = Run::check(fixture, &application.ledger(), promise).await?;
-    run.load = format!("{} beside {},000 finished, in {:.0} s", run.load, size.faults, took.as_secs_f64());
+    run.load = format!(
+        "{} beside {} thousand finished, in {:.0} s; the longest enqueue took {:.2} s",
+        run.load,
+        size.faults,
+        took.as_secs_f64(),
+        longest.as_secs_f64()
+    );
     run.faults = 1;
     let valid = number(&conn, APPLIED).await?;
     run.expect(drained, || format!("not drained after {REST:?}"));

@@ -1,0 +1,121 @@
+//! The parameters of a database URL that say how connections are encrypted.
+
+use tokio_postgres::Config;
+use tokio_postgres::config::{SslMode as Encryption, SslNegotiation};
+
+use super::value::{Allowed, one_of};
+use crate::pg::tls::{Identity, Tls, Verify};
+
+/// What the parameters say.
+#[derive(Default)]
+pub(super) struct TlsParameters {
+    mode: SslMode,
+    roots: Option<String>,
+    certificate: Option<String>,
+    key: Option<String>,
+    sends_certificate: Option<SendsCertificate>,
+    only_tls12: bool,
+    only_tls13: bool,
+}
+
+/// What `sslmode` says.
+#[derive(Clone, Copy, Default)]
+enum SslMode {
+    Disable,
+    #[default]
+    Prefer,
+    Require,
+    VerifyCa,
+    VerifyFull,
+}
+
+/// What `sslcertmode` says.
+#[derive(Clone, Copy)]
+enum SendsCertificate {
+    Never,
+    IfThereIsOne,
+    Always,
+}
+
+const VERSIONS: &str = "write TLSv1.2 or TLSv1.3; older versions are never used";
+
+impl TlsParameters {
+    pub(super) fn set(&mut self, config: &mut Config, name: &str, value: &str) -> Result<(), Allowed> {
+        let path = || (!value.is_empty()).then(|| value.to_owned()).ok_or("write the path of a file");
+        match name {
+            "sslmode" => {
+                let modes = [
+                    ("disable", SslMode::Disable),
+                    ("allow", SslMode::Prefer),
+                    ("prefer", SslMode::Prefer),
+                    ("require", SslMode::Require),
+                    ("verify-ca", SslMode::VerifyCa),
+                    ("verify-full", SslMode::VerifyFull),
+                ];
+                self.mode = one_of(value, modes, "write disable, allow, prefer, require, verify-ca or verify-full")?;
+            }
+            "sslnegotiation" => {
+                let values = [("postgres", SslNegotiation::Postgres), ("direct", SslNegotiation::Direct)];
+                config.ssl_negotiation(one_of(value, values, "write postgres or direct")?);
+            }
+            "sslrootcert" => self.roots = Some(path()?),
+            "sslcert" => self.certificate = Some(path()?),
+            "sslkey" => self.key = Some(path()?),
+            "sslcertmode" => {
+                let values = [
+                    ("disable", SendsCertificate::Never),
+                    ("allow", SendsCertificate::IfThereIsOne),
+                    ("require", SendsCertificate::Always),
+                ];
+                self.sends_certificate = Some(one_of(value, values, "write disable, allow or require")?);
+            }
+            "sslsni" => one_of(value, [("1", ())], "leave it out: the name of the host is always sent")?,
+            "ssl_min_protocol_version" => {
+                let values = [("TLSv1", false), ("TLSv1.1", false), ("TLSv1.2", false), ("TLSv1.3", true)];
+                self.only_tls13 = one_of(value, values, VERSIONS)?;
+            }
+            "ssl_max_protocol_version" => {
+                self.only_tls12 = one_of(value, [("TLSv1.2", true), ("TLSv1.3", false)], VERSIONS)?;
+            }
+            // `KNOWN` in `parameters.rs` has no other names.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Whether connections are encrypted, for tokio-postgres.
+    pub(super) fn encryption(&self) -> Encryption {
+        match self.mode {
+            SslMode::Disable => Encryption::Disable,
+            SslMode::Prefer => Encryption::Prefer,
+            SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => Encryption::Require,
+        }
+    }
+
+    /// How connections are encrypted. `None`: nothing is encrypted. The error says what does not fit together. Whether
+    /// the files can be read is not known yet.
+    pub(super) fn read(self) -> Result<Option<Tls>, &'static str> {
+        let Self { mode, roots, certificate, key, sends_certificate, only_tls12, only_tls13 } = self;
+        if only_tls12 && only_tls13 {
+            return Err("ssl_min_protocol_version=TLSv1.3 and ssl_max_protocol_version=TLSv1.2; no version is left");
+        }
+        let identity = match (certificate, key, sends_certificate) {
+            (None, None, Some(SendsCertificate::Always)) => {
+                return Err("sslcertmode=require and no certificate; write sslcert and sslkey");
+            }
+            (Some(_), None, _) => return Err("sslcert and no sslkey; write both, or neither"),
+            (None, Some(_), _) => return Err("sslkey and no sslcert; write both, or neither"),
+            (Some(_), Some(_), Some(SendsCertificate::Never)) | (None, None, _) => None,
+            (Some(certificate), Some(key), _) => Some(Identity { certificate, key }),
+        };
+        let verify = match mode {
+            SslMode::Disable => return Ok(None),
+            SslMode::Prefer => Verify::Nothing,
+            // As with libpq, `require` checks against the roots if the URL names any.
+            SslMode::Require if roots.is_none() => Verify::Nothing,
+            SslMode::Require | SslMode::VerifyCa => Verify::Chain,
+            SslMode::VerifyFull => Verify::ChainAndName,
+        };
+        Ok(Some(Tls { verify, roots, identity, only_tls12, only_tls13 }))
+    }
+}
