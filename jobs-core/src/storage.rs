@@ -70,7 +70,7 @@ pub use crate::progress::{Progress, ProgressReport};
 pub use crate::queue_pattern::{check_one_queue, check_served, fits, is_pattern, refuse_other_patterns, served_as};
 pub use crate::record::MAX_ERRORS_PER_JOB;
 pub use crate::rules::{is_key, key_text, keyed};
-pub use action::{Action, Operated};
+pub use action::{Action, MAX_RESCHEDULE, Operated};
 pub use audit::{AuditEntry, AuditRecord, DISCARDED, UNNAMED_OPERATOR};
 pub use claim::{Claim, Waiting, Wanted};
 pub use doctor::{Doctor, Finding, Objectives, Program, Severity, WaitingJobs};

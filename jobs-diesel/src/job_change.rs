@@ -1,15 +1,11 @@
 //! A change of jobs by an application: what happens to which jobs, and why it may fail.
 
-use std::time::Duration;
-
 use chrono::{DateTime, Utc};
 use diesel::result::Error as DieselError;
+use diesel_jobs_core::storage::MAX_RESCHEDULE;
 use diesel_jobs_core::{InvalidJob, Selected};
 
 use crate::meaning::Meaning;
-
-/// A hundred years. The database refuses times that clients cannot represent.
-const MAX_DELAY: Duration = Duration::from_secs(36_525 * 24 * 3600);
 
 /// What happens to which jobs.
 #[derive(Debug)]
@@ -31,7 +27,7 @@ pub(crate) enum Verb {
 impl JobChange {
     pub(crate) fn new(verb: Verb, selected: Result<Selected, InvalidJob>) -> Result<Self, ChangeError> {
         if let Verb::Reschedule(at) = verb
-            && (at - Utc::now()).to_std().is_ok_and(|ahead| ahead > MAX_DELAY)
+            && (at - Utc::now()).to_std().is_ok_and(|ahead| ahead > MAX_RESCHEDULE)
         {
             return Err(ChangeError::TooFarAhead(at));
         }

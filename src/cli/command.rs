@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::act::args::{ActArgs, MoveArgs, ReprioritiseArgs};
+use super::act::args::{ActArgs, MoveArgs, ReprioritiseArgs, RescheduleArgs};
 #[cfg(feature = "bench")]
 use super::bench::args::{BenchArgs, WorkArgs};
 use super::command_args::{
@@ -72,6 +72,10 @@ pub(super) enum Command {
     Retry(ActArgs),
     /// Make waiting jobs available now; nothing else of them changes
     RunNow(ActArgs),
+    /// Set the time at which waiting jobs are due
+    ///
+    /// A time that has passed means now. Jobs that run or have ended are left alone.
+    Reschedule(RescheduleArgs),
     /// Cancel waiting and running jobs
     ///
     /// The handler of a running job is asked to stop, and its finish is refused.

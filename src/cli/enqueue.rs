@@ -54,7 +54,7 @@ struct Answer<'a> {
 }
 
 /// A time is called past from here on. Somebody may have typed the present minute.
-const PAST: TimeDelta = TimeDelta::minutes(1);
+pub(super) const PAST: TimeDelta = TimeDelta::minutes(1);
 /// How much of standard input is read: the longest arguments, and space around them.
 const MOST_READ: u64 = 2 * MAX_ARGS_BYTES as u64;
 

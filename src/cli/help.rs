@@ -19,6 +19,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "enqueue",
             "retry",
             "run-now",
+            "reschedule",
             "cancel",
             "discard",
             "delete",

@@ -241,6 +241,7 @@ async fn execute(command: Command, app: App<'_>) -> Result<Exit, CliError> {
         Command::Discard(args) => act::act(&app, Action::Discard, &args).await,
         Command::Delete(args) => act::act(&app, Action::Delete, &args).await,
         Command::Move(args) => act::act(&app, Action::Move(args.to), &args.act).await,
+        Command::Reschedule(args) => act::act(&app, Action::Reschedule(args.time()), &args.act).await,
         Command::Reprioritise(args) => act::act(&app, Action::Reprioritise(args.to), &args.act).await,
         Command::Rerun(args) => act::act(&app, Action::Rerun, &args).await,
         Command::ReleasePermit(args) => release::permit(&app, &args).await,

@@ -2,6 +2,8 @@
 
 use diesel_jobs_core::storage::{Action, Count};
 
+use super::output::time;
+
 /// `3,000 jobs`, or `10,000+ jobs`.
 pub(super) fn jobs(count: &Count) -> String {
     let noun = if count.jobs == 1 && count.is_exact { "job" } else { "jobs" };
@@ -25,6 +27,7 @@ pub(super) fn command(action: &Action) -> &'static str {
 pub(super) fn to_do(action: &Action, jobs: &str) -> String {
     match action {
         Action::RunNow => format!("make {jobs} available now"),
+        Action::Reschedule(at) => format!("reschedule {jobs} to {}", time(*at)),
         Action::Reprioritise(priority) => format!("set the priority of {jobs} to {priority}"),
         Action::Move(queue) => format!("move {jobs} to the queue `{queue}`"),
         Action::Rerun => format!("enqueue {jobs} again"),
@@ -37,6 +40,7 @@ pub(super) fn effect(action: &Action) -> &'static str {
     match action {
         Action::Retry => "they become available now, with at least one attempt left",
         Action::RunNow => "they become available now, and nothing else of them changes",
+        Action::Reschedule(_) => "they start at that time or later, and nothing else of them changes",
         Action::Cancel => {
             "those that wait will not run; the handler of one that runs is asked to stop, and its result is refused"
         }
@@ -53,6 +57,7 @@ pub(super) fn effect(action: &Action) -> &'static str {
 pub(super) fn done(action: &Action) -> String {
     match action {
         Action::Retry | Action::RunNow => "available now".to_owned(),
+        Action::Reschedule(at) => format!("rescheduled to {}", time(*at)),
         Action::Cancel => "cancelled".to_owned(),
         Action::Delete => "deleted".to_owned(),
         Action::Discard => "discarded".to_owned(),
@@ -71,6 +76,7 @@ pub(super) fn refused(action: &Action) -> &'static str {
         Action::Delete => "a running job cannot be deleted; cancel it first",
         Action::Rerun => "only jobs that have ended can be enqueued again",
         Action::RunNow => "only waiting jobs can be made available",
+        Action::Reschedule(_) => "only waiting jobs can be rescheduled",
         Action::Discard => "only waiting jobs can be discarded",
         Action::Reprioritise(_) => "only waiting jobs have a priority that matters",
         Action::Move(_) => "only waiting jobs can be moved",

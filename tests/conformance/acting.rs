@@ -1,16 +1,19 @@
 //! What operators do to jobs: the actions on ids, their entries in the audit, and operations on all jobs that match.
 
+use chrono::{DateTime, SubsecRound as _, TimeDelta, Utc};
 use diesel_jobs_core::storage::{Action, Chore, JobFilter, Maintained, Operated, OperationId, STEP};
 use diesel_jobs_core::{JobId, JobState, StorageError};
 use serde_json::json;
 
 use crate::bench::*;
 use crate::fixture::Fixture;
+use crate::limiting::{admit, check, limited};
 
-fn all_actions() -> [Action; 8] {
+fn all_actions() -> [Action; 9] {
     [
         Action::Retry,
         Action::RunNow,
+        Action::Reschedule(in_a_day()),
         Action::Cancel,
         Action::Delete,
         Action::Discard,
@@ -18,6 +21,11 @@ fn all_actions() -> [Action; 8] {
         Action::Move("mail".into()),
         Action::Rerun,
     ]
+}
+
+/// A day from now, as exactly as databases store it.
+fn in_a_day() -> DateTime<Utc> {
+    (Utc::now() + TimeDelta::days(1)).trunc_subsecs(6)
 }
 
 /// Returns one job in each state.
@@ -63,6 +71,10 @@ pub(crate) async fn every_action_in_every_state<F: Fixture>(f: F) {
             let last = failures.last().map(|failure| failure.message.as_str());
             match &action {
                 Action::Retry | Action::RunNow => assert_eq!(after.state, JobState::Available, "{state}"),
+                Action::Reschedule(at) => {
+                    let later = if state == JobState::Retrying { state } else { JobState::Scheduled };
+                    assert_eq!((after.state, after.run_at), (later, *at), "{state}");
+                }
                 Action::Cancel => assert_eq!((after.state, last), (JobState::Cancelled, Some("cancelled by ann"))),
                 Action::Discard => assert_eq!((after.state, last), (JobState::Discarded, Some("discarded by ann"))),
                 Action::Reprioritise(_) => assert_eq!((after.state, after.priority), (state, 7)),
@@ -101,11 +113,39 @@ pub(crate) async fn a_changed_job_is_claimed_as_it_is_now<F: Fixture>(f: F) {
     assert_eq!(ids(&claim(db, worker, 9).await), [jobs[2], jobs[0]]);
 }
 
+pub(crate) async fn a_rescheduled_job_is_due_at_its_new_time_and_has_no_permit_until_then<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    let reschedule = async |at: DateTime<Utc>, id: JobId| {
+        assert_eq!(db.operator.act(&Action::Reschedule(at), &[id], "ann").await.unwrap(), [Operated::Done]);
+    };
+    let jobs = enqueue_all(&f, vec![limited("x"); 3]).await;
+    assert_eq!(admit(db).await, 2);
+    reschedule(in_a_day(), jobs[0]).await;
+    assert_eq!(state(db, jobs[0]).await, JobState::Scheduled);
+    assert_eq!((admit(db).await, ids(&claim(db, worker, 9).await)), (1, jobs[1..].to_vec()));
+    check(&f).await;
+    reschedule(DateTime::UNIX_EPOCH, jobs[0]).await;
+    assert_eq!((state(db, jobs[0]).await, admit(db).await), (JobState::Held, 0), "it waits for its permit");
+    assert!(record(db, jobs[0]).await.run_at > DateTime::UNIX_EPOCH, "a time that has passed is now");
+
+    // A job that expires a minute after it is due does so after its new time.
+    let expires = enqueue(&f, with(|job| job.expires = Some(MINUTE))).await;
+    reschedule((Utc::now() + HOUR).trunc_subsecs(6), expires).await;
+    f.pass(HOUR / 2).await;
+    assert!(db.storage.expire(HOUR).await.unwrap().is_empty());
+    f.pass(HOUR).await;
+    assert_eq!(db.storage.expire(HOUR).await.unwrap().len(), 1);
+    let far = Action::Reschedule(Utc::now() + TimeDelta::days(37_000));
+    assert!(matches!(db.operator.act(&far, &jobs[..1], "ann").await, Err(StorageError::Config(_))));
+}
+
 pub(crate) async fn large_arguments_outlive_every_action<F: Fixture>(f: F) {
     let db = f.database();
     let args = format!("{{\"a\":\"{}\"}}", "x".repeat(50_000));
     let job = enqueue(&f, with(|job| job.args = args.clone())).await;
-    for action in [Action::Reprioritise(1), Action::Move("other".into()), Action::RunNow, Action::Cancel] {
+    let rescheduled = Action::Reschedule(in_a_day());
+    for action in [Action::Reprioritise(1), rescheduled, Action::Move("other".into()), Action::RunNow, Action::Cancel] {
         db.operator.act(&action, &[job], "ann").await.unwrap();
         assert_eq!(record(db, job).await.args, args, "{action:?}");
     }

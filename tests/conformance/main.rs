@@ -445,6 +445,7 @@ conformance! {
     acting {
         every_action_in_every_state,
         a_changed_job_is_claimed_as_it_is_now,
+        a_rescheduled_job_is_due_at_its_new_time_and_has_no_permit_until_then,
         large_arguments_outlive_every_action,
         each_action_writes_one_entry_to_the_audit,
         an_operation_acts_on_all_that_match_and_exist_at_its_start,

@@ -1,5 +1,8 @@
 //! What an operator does to jobs.
 
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::job_id::JobId;
@@ -8,6 +11,9 @@ use crate::state::JobState;
 
 /// The longest name of a queue, in bytes.
 const MAX_QUEUE_BYTES: usize = 200;
+
+/// How far from now a job can be rescheduled: a hundred years. Databases refuse times that clients cannot represent.
+pub const MAX_RESCHEDULE: Duration = Duration::from_secs(36_525 * 24 * 3600);
 
 /// What an operator does to jobs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +24,8 @@ pub enum Action {
     Retry,
     /// Makes waiting jobs available now. Nothing else of them changes.
     RunNow,
+    /// Sets the time at which waiting jobs are due. A time that has passed is now.
+    Reschedule(DateTime<Utc>),
     /// Cancels waiting and running jobs. The attempt of a running job loses its lease.
     Cancel,
     /// Deletes jobs that wait or have ended, with their failures and outputs.
@@ -38,6 +46,7 @@ impl Action {
         match self {
             Self::Retry => "retry",
             Self::RunNow => "run_now",
+            Self::Reschedule(_) => "reschedule",
             Self::Cancel => "cancel",
             Self::Delete => "delete",
             Self::Discard => "discard",
@@ -47,9 +56,10 @@ impl Action {
         }
     }
 
-    /// The new priority or the new queue, as text.
+    /// The new time, the new priority or the new queue, as text.
     pub fn argument(&self) -> Option<String> {
         match self {
+            Self::Reschedule(at) => Some(at.to_rfc3339()),
             Self::Reprioritise(priority) => Some(priority.to_string()),
             Self::Move(queue) => Some(queue.clone()),
             _ => None,
@@ -66,12 +76,17 @@ impl Action {
             ("discard", None) => Self::Discard,
             ("rerun", None) => Self::Rerun,
             ("move", Some(queue)) => Self::Move(queue.to_owned()),
+            ("reschedule", Some(at)) => {
+                Self::Reschedule(at.parse().map_err(|_| format!("{at:?} is not a time such as 2026-01-31T08:00:00Z"))?)
+            }
             ("reprioritise", Some(priority)) => Self::Reprioritise(
                 priority
                     .parse()
                     .map_err(|_| format!("the priority {priority:?} is not a whole number from -32768 to 32767"))?,
             ),
-            ("move" | "reprioritise", None) => return Err(format!("the action {name} needs an argument")),
+            ("reschedule" | "move" | "reprioritise", None) => {
+                return Err(format!("the action {name} needs an argument"));
+            }
             ("retry" | "run_now" | "cancel" | "delete" | "discard" | "rerun", Some(_)) => {
                 return Err(format!("the action {name} takes no argument"));
             }
@@ -80,7 +95,7 @@ impl Action {
         action.validate().map(|()| action)
     }
 
-    /// Refuses the name of a queue that cannot be stored.
+    /// Refuses the name of a queue, or a time, that cannot be stored.
     pub fn validate(&self) -> Result<(), String> {
         match self {
             Self::Move(queue) if queue.is_empty() => Err("the name of the new queue is empty".to_owned()),
@@ -91,6 +106,9 @@ impl Action {
                 Err("the name of the new queue contains a NUL character".to_owned())
             }
             Self::Move(queue) if is_pattern(queue) => Err(format!("the name of the new queue {HAS_A_STAR}")),
+            Self::Reschedule(at) if (*at - Utc::now()).to_std().is_ok_and(|ahead| ahead > MAX_RESCHEDULE) => {
+                Err(format!("jobs cannot be rescheduled to {at}, more than a hundred years from now"))
+            }
             _ => Ok(()),
         }
     }
@@ -99,7 +117,9 @@ impl Action {
     pub fn applies_to(&self, state: JobState) -> bool {
         match self {
             Self::Retry => state.is_waiting() || matches!(state, JobState::Cancelled | JobState::Discarded),
-            Self::RunNow | Self::Discard | Self::Reprioritise(_) | Self::Move(_) => state.is_waiting(),
+            Self::RunNow | Self::Reschedule(_) | Self::Discard | Self::Reprioritise(_) | Self::Move(_) => {
+                state.is_waiting()
+            }
             Self::Cancel => !state.is_finished(),
             Self::Delete => state != JobState::Running,
             Self::Rerun => state.is_finished(),
@@ -148,6 +168,8 @@ mod tests {
         let all = [
             Action::Retry,
             Action::RunNow,
+            Action::Reschedule(DateTime::from_timestamp_micros(1_769_846_400_000_001).unwrap()),
+            Action::Reschedule(DateTime::<Utc>::MIN_UTC),
             Action::Cancel,
             Action::Delete,
             Action::Discard,
@@ -169,6 +191,9 @@ mod tests {
             ("move", Some(""), "is empty"),
             ("move", Some("a\0"), "NUL"),
             ("reprioritise", Some("40000"), "from -32768 to 32767"),
+            ("reschedule", None, "needs an argument"),
+            ("reschedule", Some("tomorrow"), "is not a time"),
+            ("reschedule", Some("9999-01-01T00:00:00Z"), "a hundred years"),
         ] {
             assert!(Action::parse(name, argument).unwrap_err().contains(part), "{name}");
         }

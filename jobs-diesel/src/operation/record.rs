@@ -92,7 +92,8 @@ fn target(id: OperationId) -> String {
 
 /// The verb of a stored action. A row that a person has changed by hand may have another text.
 fn verb(action: &str) -> &'static str {
-    const VERBS: [&str; 8] = ["retry", "run_now", "cancel", "delete", "discard", "reprioritise", "move", "rerun"];
+    const VERBS: [&str; 9] =
+        ["retry", "run_now", "reschedule", "cancel", "delete", "discard", "reprioritise", "move", "rerun"];
     VERBS.into_iter().find(|verb| *verb == action).unwrap_or("operation")
 }
 

@@ -13,7 +13,7 @@ use super::queries::change::ChangeQuery;
 use super::queries::delete_jobs::DeleteJobsQuery;
 use super::queries::discard::DiscardQuery;
 use super::queries::inspect;
-use super::queries::operate::{CancelQuery, RetryQuery};
+use super::queries::operate::{CancelQuery, RescheduleQuery, RetryQuery};
 use super::queries::rerun::RerunQuery;
 use super::{PgStorage, native, run};
 use crate::operation::record::acted_once;
@@ -43,6 +43,7 @@ pub(super) async fn change(
     let kept = Retention::default();
     let changed: Vec<i64> = match action {
         Action::Retry => RetryQuery::new(ids, actor).load(conn).await?,
+        Action::Reschedule(at) => RescheduleQuery::new(ids, *at, actor).load(conn).await?,
         Action::Cancel => CancelQuery::new(ids, actor).load(conn).await?,
         Action::Discard => DiscardQuery::new(ids, native::seconds(kept.discarded), actor).load(conn).await?,
         Action::Delete => DeleteJobsQuery::new(ids, actor).load(conn).await?,

@@ -10,7 +10,7 @@ use diesel_jobs_core::storage::{Operated, Operator as _};
 
 use super::queries::audited::Actor;
 use super::queries::by_id::by_id;
-use super::queries::operate::{CancelQuery, RetryQuery};
+use super::queries::operate::{CancelQuery, RescheduleQuery, RetryQuery};
 use super::tests::{ANALYZE, buffers, database, plan, touched, url};
 use super::{PgStorage, queries::inspect};
 
@@ -101,6 +101,9 @@ impl World {
         assert!(cancel <= most, "{when}: {cancel} buffers to cancel");
         let retry = buffers(&mut self.own, RetryQuery::new(ids.clone(), ACTOR)).await;
         assert!(retry <= most, "{when}: {retry} buffers to retry");
+        let later = RescheduleQuery::new(ids.clone(), chrono::Utc::now() + chrono::TimeDelta::days(1), ACTOR);
+        let reschedule = buffers(&mut self.own, later).await;
+        assert!(reschedule <= most, "{when}: {reschedule} buffers to reschedule");
 
         let jobs: Vec<JobId> = ids.into_iter().map(JobId).collect();
         for (what, answers) in

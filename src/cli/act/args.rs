@@ -1,13 +1,17 @@
 //! The arguments of the commands that act on jobs.
 
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
 use clap::Args;
 use diesel_jobs_core::JobId;
 use diesel_jobs_core::storage::{JobFilter, STEP};
 
 use super::super::actor_args::Who;
+use super::super::duration;
 use super::super::exit::CliError;
 use super::super::filter_args::FilterArgs;
-use super::super::parse::{id, positive, priority, typed_name};
+use super::super::parse::{id, instant, positive, priority, typed_name};
 
 /// The jobs, and how the command is done.
 #[derive(Debug, Args)]
@@ -34,6 +38,27 @@ pub(in super::super) struct ReprioritiseArgs {
     pub(in super::super) to: i16,
     #[command(flatten)]
     pub(in super::super) act: ActArgs,
+}
+
+#[derive(Debug, Args)]
+pub(in super::super) struct RescheduleArgs {
+    /// When the jobs are due, such as 2026-01-31 (midnight UTC) or 2026-01-31T08:00:00+01:00
+    #[arg(long, visible_alias = "run-at", value_name = "TIME", value_parser = instant)]
+    #[arg(required_unless_present = "delay", conflicts_with = "delay")]
+    at: Option<DateTime<Utc>>,
+    /// After how long they are due, counted from now by this machine's clock, such as 10m
+    #[arg(long = "in", value_name = "DURATION", value_parser = duration::parse)]
+    delay: Option<Duration>,
+    #[command(flatten)]
+    pub(in super::super) act: ActArgs,
+}
+
+impl RescheduleArgs {
+    /// The time at which the jobs are to be due. One that no clock can represent is the last one, which is refused.
+    pub(in super::super) fn time(&self) -> DateTime<Utc> {
+        let delay = TimeDelta::from_std(self.delay.unwrap_or_default()).unwrap_or(TimeDelta::MAX);
+        self.at.unwrap_or_else(|| Utc::now().checked_add_signed(delay).unwrap_or(DateTime::<Utc>::MAX_UTC))
+    }
 }
 
 /// Which jobs.

@@ -10,21 +10,29 @@ pub(super) mod interrupt;
 pub(super) mod matching;
 pub(super) mod report;
 
+use chrono::Utc;
 use diesel_jobs_core::storage::Action;
 
 use self::args::{ActArgs, Chosen};
 use super::app::App;
+use super::enqueue::PAST;
 use super::exit::{CliError, Exit};
 use super::{database, output, waits, wording};
 
 pub(super) async fn act(app: &App<'_>, action: Action, args: &ActArgs) -> Result<Exit, CliError> {
-    action.validate().map_err(|problem| CliError::usage(format!("--to: {problem}")))?;
+    action.validate().map_err(|problem| match action {
+        Action::Move(_) => CliError::usage(format!("--to: {problem}")),
+        _ => CliError::usage(problem),
+    })?;
     let chosen = args.chosen(wording::command(&action))?;
     let actor = args.how.who.name(app)?;
     let database = database::open(app.url()?, database::NO_HANDLERS).await?;
     let operator = &*database.operator;
     let warning = match &action {
         Action::Move(queue) => waits::warning(operator, queue, None, "jobs that are moved there wait").await?,
+        Action::Reschedule(at) if *at < Utc::now() - PAST => {
+            Some("warning: the time of --at is past, so the jobs are due now".to_owned())
+        }
         _ => None,
     };
     // Before the question, and again when it is done.

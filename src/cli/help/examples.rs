@@ -15,6 +15,7 @@ pub(super) const OF_COMMANDS: &[(&str, &str)] = &[
     ("doctor", "worker doctor --before-deploy"),
     ("retry", "worker retry --state discarded --kind charge --dry-run"),
     ("run-now", "worker run-now --state scheduled --queue reports"),
+    ("reschedule", "worker reschedule --in 2h --kind charge --state retrying"),
     ("cancel", "worker cancel --kind send_newsletter --older-than 2h --yes"),
     ("discard", "worker discard --kind charge --state retrying"),
     ("delete", "worker delete --state completed --finished-before 7d"),

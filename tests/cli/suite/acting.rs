@@ -66,6 +66,9 @@ on_each_database! {
 
         assert_eq!(act(&["reprioritise", "--to", "-7", "--kind", "greet"])["changed"], 3);
         assert_eq!(count(&db, &["--priority", "-7"]), 3);
+        let later = act(&["reschedule", "--at", "2099-01-31", "--tag", "vip"]);
+        assert_eq!((&later["changed"], &later["argument"]), (&json!(1), &json!("2099-01-31T00:00:00+00:00")));
+        assert_eq!(count(&db, &["--run-at-after", "2099-01-30T23:59:59Z", "--state", "scheduled"]), 1);
         assert_eq!(act(&["run-now", "--tag", "vip"])["changed"], 1);
         assert_eq!(count(&db, &["--state", "scheduled"]), 0);
         assert_eq!(act(&["discard", "--queue", "adhoc"])["changed"], 3);
@@ -82,7 +85,7 @@ on_each_database! {
 
         let audit = json(&db, &["audit", "--limit", "100"]);
         let by = |actor: &str| audit.as_array().unwrap().iter().filter(|entry| entry["actor"] == actor).count();
-        assert_eq!((by("bert"), by("anna")), (2, 14), "each operation begins and ends: {audit}");
+        assert_eq!((by("bert"), by("anna")), (2, 16), "each operation begins and ends: {audit}");
         let none = json(&db, &["delete", "--kind", "nothing", "--yes"]);
         assert_eq!((&none["changed"], &none["operation"]), (&json!(0), &Value::Null));
         let unknown = run(&db, &["delete", "--kind", "nothing"]).succeeded();
@@ -104,7 +107,7 @@ on_each_database! {
         let ids = three(&db).map(|id| id.to_string());
         let before = json(&db, &["list"]);
         for command in [&["retry", "--all"][..], &["cancel", "--kind", "greet"], &["delete", "--queue", "mail"], &["discard", "--tag", "vip"],
-            &["run-now", "--all"], &["move", "--to", "q", "--all"], &["reprioritise", "--to", "3", "--all"], &["queues", "purge", "mail"],
+            &["run-now", "--all"], &["reschedule", "--in", "2h", "--all"], &["move", "--to", "q", "--all"], &["reprioritise", "--to", "3", "--all"], &["queues", "purge", "mail"],
             &["cancel", &ids[0], &ids[1]], &["delete", &ids[0]]]
         {
             let dry = run(&db, &[command, &["--dry-run"]].concat()).succeeded();
@@ -165,6 +168,11 @@ on_each_database! {
             (&["retry", "--state", "running", "--yes"], &["retry applies to jobs that are"]),
             (&["move", "--to", "", "--all", "--yes"], &["--to", "is empty"]),
             (&["move", "--all", "--yes"], &["--to"]),
+            (&["reschedule", "--all", "--yes"], &["--at"]),
+            (&["reschedule", "--at", "2099-01-31", "--in", "2h", &ids[0]], &["--at", "cannot be used with", "--in"]),
+            (&["reschedule", "--at", "soon", &ids[0]], &["--at", "soon", "is not a time"]),
+            (&["reschedule", "--in", "40000d", &ids[0]], &["a hundred years"]),
+            (&["reschedule", "--in", "2h"], &["which jobs?", "reschedule --kind"]),
             (&["reprioritise", "--to", "40000", "--all", "--yes"], &["--to", "32767"]),
             (&["cancel", "--all", "--yes", "--actor", ""], &["actor"]),
             (&["list", "--fingerprint", "x"], &["--fingerprint"]),
@@ -190,6 +198,14 @@ on_each_database! {
         assert_eq!(refused, format!("job {one}: deleted\njob {running} is running: a running job cannot be deleted; cancel it first\njob 999999: there is no such job\n"));
         assert_eq!(run(&db, &["move", "--to", "adhoc", &two]).succeeded().stdout, format!("job {two}: it is in the queue `adhoc` now\n"));
         assert_eq!(run(&db, &["reprioritise", "--to", "-3", &two]).succeeded().stdout, format!("job {two}: it has priority -3 now\n"));
+        let later = run(&db, &["reschedule", "--at", "2099-01-31T08:00:00+01:00", &two, &running, "999999"]).exited(1);
+        assert_eq!(later.stdout, format!("job {two}: rescheduled to 2099-01-31 07:00:00Z\njob {running} is running: only waiting jobs can be rescheduled\njob 999999: there is no such job\n"));
+        assert_eq!(json(&db, &["show", &two])["state"], "scheduled");
+        let now = run(&db, &["reschedule", "--run-at", "2026-01-31", &two]).succeeded();
+        assert!(now.stderr.contains("the time of --at is past, so the jobs are due now"), "{now:#?}");
+        assert_eq!(json(&db, &["show", &two])["state"], "available");
+        let entry = &json(&db, &["audit", "--limit", "2"])[1];
+        assert_eq!((&entry["action"], &entry["detail"]["argument"]), (&json!("reschedule"), &json!("2099-01-31T07:00:00+00:00")));
         assert_eq!(run(&db, &["discard", &two]).succeeded().stdout, format!("job {two}: discarded\n"));
         let again = run(&db, &["rerun", &two, &running, "--json"]).exited(1).json();
         assert_eq!((&again[0]["result"], &again[1]["state"]), (&json!("done"), &json!("running")));

@@ -28,7 +28,7 @@ use super::enqueue_many::EnqueueManyQuery;
 use super::finish::FinishQuery;
 use super::finish_variants::{DiscardUnlockedQuery, FinishUnlockedQuery, RecordUnlockedQuery};
 use super::next_due::{NextDueQuery, NextDueRow};
-use super::operate::{CancelQuery, RetryQuery};
+use super::operate::{CancelQuery, RescheduleQuery, RetryQuery};
 use super::poll::PollQuery;
 use super::prune::PruneQuery;
 use super::rescan::RescanQuery;
@@ -116,6 +116,7 @@ fn the_native_statements_are_the_reviewed_ones() {
     insta::assert_snapshot!("store_outputs", text(&StoreOutputsQuery::default()));
     insta::assert_snapshot!("prune", text(&PruneQuery { limit: 1, after: 1 }));
     insta::assert_snapshot!("retry", text(&RetryQuery::new(vec![1], ACTOR)));
+    insta::assert_snapshot!("reschedule", text(&RescheduleQuery::new(vec![1], DateTime::UNIX_EPOCH, ACTOR)));
     insta::assert_snapshot!("cancel", text(&CancelQuery::new(vec![1], ACTOR)));
     insta::assert_snapshot!("set_waiting_apart", text(&SetWaitingApart::new(&claim, &plan)));
     insta::assert_snapshot!("set_quarantined_apart", text(&SetQuarantinedApart::new(&claim)));

@@ -12,7 +12,7 @@ use diesel_jobs_core::{Failure, FailureKind, JobId, JobState, Retention, flags};
 
 use crate::operation::record::acted_once;
 use crate::sqlite::literal::literal;
-use crate::sqlite::queries::operate::{end_as_cancelled, retry};
+use crate::sqlite::queries::operate::{end_as_cancelled, reschedule, retry};
 use crate::sqlite::queries::{audited, expiry, failures, limits, on_discarded, retention};
 use crate::sqlite::schema::{job, jobs_job, jobs_job_error};
 use crate::sqlite::time::Now;
@@ -78,6 +78,7 @@ pub(crate) fn one(conn: &mut SqliteConnection, action: &Action, id: JobId, actor
         Action::Retry => retry(conn, id.0)?,
         Action::RunNow if job_flags & flags::HELD != 0 => limits::hold_until_now(conn, id)?,
         Action::RunNow => drop(diesel::update(row).set(jobs_job::run_at.eq(Now)).execute(conn)?),
+        Action::Reschedule(at) => reschedule(conn, id.0, *at)?,
         Action::Cancel => end_as_cancelled(conn, &[id.0], &format!("cancelled by {actor}"), named(actor))?,
         Action::Delete => delete(conn, id)?,
         Action::Discard => discard(conn, id, actor)?,

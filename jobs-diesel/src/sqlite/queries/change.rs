@@ -140,7 +140,7 @@ pub(crate) fn retry(ids: &str) -> Statement<'_> {
 }
 
 /// Sets the time of waiting jobs. One with rules that is scheduled has no permit.
-fn reschedule(ids: &str, at: i64) -> Statement<'_> {
+pub(crate) fn reschedule(ids: &str, at: i64) -> Statement<'_> {
     let at_or_now = format!("max(?2, {NOW})");
     let is_held = format!("(flags & {HELD} or flags & {LIMITED} and {at_or_now} > {NOW})");
     sql_query(format!(

@@ -106,6 +106,11 @@ pub(crate) fn retry(conn: &mut SqliteConnection, id: i64) -> QueryResult<()> {
     change::retry(&json(&[id])).execute(conn).map(drop)
 }
 
+/// Sets the time of a waiting job.
+pub(crate) fn reschedule(conn: &mut SqliteConnection, id: i64, at: DateTime<Utc>) -> QueryResult<()> {
+    change::reschedule(&json(&[id]), at.timestamp_micros()).execute(conn).map(drop)
+}
+
 fn json(ids: &[i64]) -> String {
     serde_json::json!(ids).to_string()
 }

@@ -133,8 +133,8 @@ create table jobs.audit (
 -- row. So an operation goes on after a crash, and is done once.
 create table jobs.operation (
     id bigint generated always as identity primary key,
-    action text not null check (action in ('retry', 'run_now', 'cancel', 'delete', 'discard', 'reprioritise', 'move', 'rerun')),
-    -- The new priority, or the new queue.
+    action text not null check (action in ('retry', 'run_now', 'reschedule', 'cancel', 'delete', 'discard', 'reprioritise', 'move', 'rerun')),
+    -- The new time, priority or queue.
     argument text,
     filter json not null,
     actor text not null,

@@ -259,8 +259,8 @@ create table jobs_audit (
 -- updates the row. So an operation goes on after a crash, and is done once.
 create table jobs_operation (
     id integer primary key autoincrement,
-    action text not null check (action in ('retry', 'run_now', 'cancel', 'delete', 'discard', 'reprioritise', 'move', 'rerun')),
-    -- The new priority, or the new queue.
+    action text not null check (action in ('retry', 'run_now', 'reschedule', 'cancel', 'delete', 'discard', 'reprioritise', 'move', 'rerun')),
+    -- The new time, priority or queue.
     argument text,
     filter text not null,
     actor text not null,

@@ -243,7 +243,8 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     step!("cancel", operator.cancel(waiting));
     step!("retry what was cancelled", operator.retry(waiting));
     // Each action on waiting and on ended jobs, by their ids and on all that match.
-    for action in [Action::Reprioritise(1), Action::Move("mine".to_owned()), Action::RunNow, Action::Discard] {
+    let later = Action::Reschedule(chrono::Utc::now() + HOUR);
+    for action in [Action::Reprioritise(1), Action::Move("mine".to_owned()), later, Action::RunNow, Action::Discard] {
         step!(action.as_str(), operator.act(&action, &[waiting], "ada"));
     }
     step!("rerun", operator.act(&Action::Rerun, &[waiting], "ada"));
