@@ -96,7 +96,8 @@ pub struct NoArguments;
 
 impl<'de> Deserialize<'de> for NoArguments {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Self)
+        // Not `deserialize_any`, so that it says that it reads no fields: see `undecodable`.
+        deserializer.deserialize_option(Self)
     }
 }
 
@@ -109,6 +110,14 @@ impl<'de> Visitor<'de> for NoArguments {
 
     fn visit_unit<E: de::Error>(self) -> Result<Self, E> {
         Ok(self)
+    }
+
+    fn visit_none<E: de::Error>(self) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_struct("NoArguments", &[], self)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<Self, A::Error> {

@@ -13,7 +13,7 @@ impl JobContext {
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, JobError> {
         serde_json::from_slice(&self.claimed().args).map_err(|error| {
             let mismatch = mismatch::<T>(&self.claimed().args, &error);
-            let unfit = Unfit { kind: self.kind().to_owned(), job: self.id(), mismatch };
+            let unfit = Unfit { kind: self.kind().to_owned(), job: self.id(), mismatch, names: fields::<T>() };
             JobError::of_kind(FailureKind::Undecodable, anyhow::Error::new(unfit))
         })
     }
@@ -30,12 +30,14 @@ pub(crate) struct Unfit {
     job: JobId,
     /// What does not fit, without the stored value.
     pub(crate) mismatch: String,
+    /// The names of the arguments, unless the kind may read others as well.
+    pub(crate) names: Option<&'static [&'static str]>,
 }
 
 /// Returns the error text for the arguments `args`, which cannot be decoded as a `T`.
 fn mismatch<T: DeserializeOwned>(args: &[u8], error: &serde_json::Error) -> String {
     let text = without_values(error);
-    match argument_at(args, error).filter(|key| fields::<T>().contains(&key.as_str())) {
+    match argument_at(args, error).filter(|key| fields::<T>().is_some_and(|names| names.contains(&key.as_str()))) {
         Some(name) => format!("`{name}`: {text}"),
         None => text,
     }
@@ -83,15 +85,16 @@ fn argument_at(args: &[u8], error: &serde_json::Error) -> Option<String> {
     key.filter(|_| depth > 0).map(|key| String::from_utf8_lossy(key).into_owned())
 }
 
-/// Returns the names of a struct's fields. They come from the program and are no stored data.
-fn fields<T: DeserializeOwned>() -> &'static [&'static str] {
-    let mut fields: &[&str] = &[];
+/// Returns the names under which a struct reads its fields, with those of `#[serde(alias)]`. They come from the program
+/// and are no stored data. A struct with `#[serde(flatten)]`, a map and an enum do not say which names they read.
+fn fields<T: DeserializeOwned>() -> Option<&'static [&'static str]> {
+    let mut fields = None;
     // This always returns an error. It only records the names of the fields.
     let _ = T::deserialize(FieldNames(&mut fields));
     fields
 }
 
-struct FieldNames<'a>(&'a mut &'static [&'static str]);
+struct FieldNames<'a>(&'a mut Option<&'static [&'static str]>);
 
 impl<'de> Deserializer<'de> for FieldNames<'_> {
     type Error = value::Error;
@@ -106,13 +109,21 @@ impl<'de> Deserializer<'de> for FieldNames<'_> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Self::Error> {
-        *self.0 = fields;
+        *self.0 = Some(fields);
         self.deserialize_any(visitor)
     }
 
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Self::Error> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
+        visitor.visit_some(self)
+    }
+
     serde::forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
-        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
+        tuple_struct map enum identifier ignored_any
     }
 }
 
@@ -123,6 +134,7 @@ mod tests {
     use serde::Deserialize;
 
     use super::*;
+    use crate::argument::NoArguments;
 
     #[derive(Debug, Deserialize)]
     #[expect(dead_code, reason = "only decoded")]
@@ -160,6 +172,47 @@ mod tests {
             let text = said::<Charge>(args);
             assert!(text.starts_with(expected), "{args}: {text}");
             assert!(!text.contains("secret") && !text.contains("4111"), "{args}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_struct_says_which_names_it_reads_and_other_types_do_not() {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        #[expect(dead_code, reason = "only its names are read")]
+        struct Names {
+            #[serde(alias = "id")]
+            user_id: i64,
+            #[serde(rename = "type")]
+            sort: String,
+            #[serde(skip)]
+            cache: i64,
+        }
+        #[derive(Deserialize)]
+        struct Newtype(#[expect(dead_code, reason = "only its names are read")] Names);
+        #[derive(Deserialize)]
+        #[expect(dead_code, reason = "only its names are read")]
+        struct Flat {
+            id: i64,
+            #[serde(flatten)]
+            others: HashMap<String, i64>,
+        }
+        #[derive(Deserialize)]
+        #[serde(tag = "type")]
+        #[expect(dead_code, reason = "only its names are read")]
+        enum Tagged {
+            One { id: i64 },
+        }
+        let sorted = |names: Option<&'static [&'static str]>| {
+            let mut names = names.unwrap().to_vec();
+            names.sort_unstable();
+            names
+        };
+        assert_eq!(sorted(fields::<Names>()), ["id", "type", "userId"]);
+        assert_eq!(sorted(fields::<Newtype>()), ["id", "type", "userId"]);
+        assert_eq!(fields::<NoArguments>(), Some(&[][..]));
+        for unknown in [fields::<Flat>(), fields::<Tagged>(), fields::<HashMap<String, i64>>(), fields::<Vec<i64>>()] {
+            assert_eq!(unknown, None);
         }
     }
 

@@ -76,6 +76,13 @@ async fn add(app: &App<'_>, database: &Database, args: &AddArgs) -> Result<Exit,
         },
     };
     new.validate(&options(&args.kind)).map_err(|problem| CliError::usage(problem.to_string()))?;
+    if let Some(registration) = Registry::linked().get(&args.kind) {
+        let fits = registration.job_by_hand(args.args.as_deref().unwrap_or("{}"), |_| ());
+        fits.map_err(|problem| {
+            let text = format!("--args: no job of kind `{}` can be made of this: {problem}", args.kind);
+            CliError::usage(output::printable(&text))
+        })?;
+    }
     let result = database.operator.add_schedule(&new, &args.who.name(app)?).await?;
     let exit = say(app, database, &args.name, result, "it ticks from now on").await?;
     warn_if_unknown(&args.kind);

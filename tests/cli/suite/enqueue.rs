@@ -88,6 +88,8 @@ on_each_database! {
             (&["greet", "7654321"], "expected the arguments of job `greet`"),
             (&["greet", r#"{"name":"7654321""#], "the arguments are not JSON, from line 1, column 17 on"),
             (&["wait", r#"{"millis":-7654321}"#], "`millis`: expected u64"),
+            (&["greet", r#"{"name":"x","nmae":7654321}"#], "there is no argument `nmae` (did you mean `name`?)"),
+            (&["greet", r#"{"name":"x","7\u001b":7654321}"#], "there is no argument `7\\u{1b}` (it takes `name`)"),
             (&["greet", r#"{"name":"x"}"#, "--queue", ""], "is empty"),
         ] {
             enqueue(&db, args).exited(2).complained(&["no job of kind `", part, "nothing was enqueued"]).never_said("7654321");

@@ -224,7 +224,7 @@ on_each_database! {
             "`worker schedules change 'greet Bo'` changes when it ticks",
         ];
         run(&db, &add).exited(1).complained(&exists);
-        let other = ["schedules", "add", "greet Bo", "charge", "--cron", "0 0 4 * * *", "--actor", "bert"];
+        let other = ["schedules", "add", "greet Bo", "charge", "--cron", "0 0 4 * * *", "--args", r#"{"card":"4242"}"#, "--actor", "bert"];
         run(&db, &other).exited(1).complained(&exists).never_said("0 0 4");
         let kept = json(&db, &["schedules", "show", "greet Bo"]);
         assert_eq!((&kept["kind"], &kept["expression"], &kept["added_by"], &kept["priority"]), (&Value::from("greet"), &Value::from("0 30 2 * * *"), &Value::from("ada"), &Value::from(-2)));
@@ -296,6 +296,8 @@ on_each_database! {
         add(&["greet", "--cron", "0 0 30 2 * *"]).exited(2).complained(&["cron expression"]);
         add(&["greet", "--cron", "0 0 2 * * *", "--timezone", "Paris"]).exited(2).complained(&["unknown time zone \"Paris\""]);
         add(&["greet", "--cron", "0 0 2 * * *", "--args", "7"]).exited(2).complained(&["JSON object"]);
+        add(&["greet", "--cron", "0 0 2 * * *"]).exited(2).complained(&["--args: no job of kind `greet`", "missing field `name`"]);
+        add(&["greet", "--cron", "0 0 2 * * *", "--args", r#"{"name":"x","nmae":"4242"}"#]).exited(2).complained(&["there is no argument `nmae` (did you mean `name`?)"]).never_said("4242");
         add(&["greet", "--cron", "0 0 2 * * *", "--catch-up", "some"]).exited(2).complained(&["unknown catch_up"]);
         add(&["greet"]).exited(2).complained(&["--cron"]);
         assert_eq!(json(&db, &["schedules"]), serde_json::json!([]));
