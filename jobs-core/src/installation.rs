@@ -10,7 +10,7 @@ use std::fmt;
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 
-use crate::shell::word;
+use crate::shell::{argument, word};
 use crate::storage_error::StorageError;
 
 /// The longest name of an environment, actor or reason, in characters.
@@ -60,8 +60,8 @@ impl Installation {
             Some(worker) => format!(
                 "this database belongs to the environment `{environment}`, and this worker to `{worker}`: it has claimed nothing. \
                  If the database is the wrong one, correct DATABASE_URL. If it is a copy that should belong to `{worker}`, run \
-                 `worker environment set {} --cancel-jobs`, which cancels the jobs in the copy (`--keep-jobs` runs them here)",
-                word(worker)
+                 `worker environment set --cancel-jobs {}`, which cancels the jobs in the copy (`--keep-jobs` runs them here)",
+                argument(worker)
             ),
             None => format!(
                 "this database belongs to the environment `{environment}`, and this worker names none: it has claimed nothing. If it \

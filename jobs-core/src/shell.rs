@@ -14,9 +14,23 @@ pub fn word(name: &str) -> Cow<'_, str> {
     Cow::Owned(format!("'{}'", name.replace('\'', r"'\''")))
 }
 
+/// A name as an argument of a command. Behind `--`, one that begins with `-` is not read as an option. Options come
+/// before it.
+pub fn argument(name: &str) -> Cow<'_, str> {
+    let word = word(name);
+    if name.starts_with('-') { Cow::Owned(format!("-- {word}")) } else { word }
+}
+
+/// An option of a command with a name as its value: `--queue mail`, or `--queue=-x`, because `-x` alone would be read
+/// as an option.
+pub fn option(option: &str, name: &str) -> String {
+    let between = if name.starts_with('-') { '=' } else { ' ' };
+    format!("{option}{between}{}", word(name))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::word;
+    use super::{argument, option, word};
 
     #[test]
     fn only_a_name_that_a_shell_would_read_otherwise_is_quoted() {
@@ -35,6 +49,13 @@ mod tests {
         ] {
             assert_eq!(word(name), quoted);
         }
+    }
+
+    #[test]
+    fn a_name_that_begins_like_an_option_is_not_read_as_one() {
+        assert_eq!((&*argument("mail"), &*option("--queue", "mail")), ("mail", "--queue mail"));
+        assert_eq!((&*argument("-x"), &*option("--queue", "-x")), ("-- -x", "--queue=-x"));
+        assert_eq!((&*argument("--a b"), &*option("--queue", "--a b")), ("-- '--a b'", "--queue='--a b'"));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::installation::{Freeze, Installation};
 use crate::job_id::JobId;
 use crate::lease::{ClaimedJob, Lease, WorkerId};
 use crate::outcome::Transition;
-use crate::shell::word;
+use crate::shell::argument;
 use crate::storage::{Finding, Rescued, WorkerInfo};
 use crate::storage_error::StorageError;
 use crate::unknown_queue::UnknownQueue;
@@ -40,7 +40,7 @@ pub(crate) fn installation(found: &Installation, environment: Option<&str>) {
     if let (None, Some(name)) = (&found.environment, environment) {
         warn!(
             target: "diesel_jobs", { worker.environment = name }, "this worker belongs to the environment `{name}`, and the database has no name. So workers of any environment would also \
-             run the jobs of a copy. `worker environment set {}` names the database", word(name));
+             run the jobs of a copy. `worker environment set {}` names the database", argument(name));
     }
 }
 

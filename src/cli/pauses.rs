@@ -1,5 +1,6 @@
 //! The pauses of queues and kinds, as `stats`, `list` and `show` mention them.
 
+use diesel_jobs_core::shell::argument;
 use diesel_jobs_core::storage::{KindSettings, Operator, Pause, QueueSettings, StorageResult};
 use serde::Serialize;
 
@@ -19,7 +20,10 @@ impl Paused {
     /// In one line.
     pub(super) fn text(&self) -> String {
         let Self { what, name, pause } = self;
-        output::printable(&format!("{what} `{name}` is {pause}; to continue: `worker {what}s resume {name}`"))
+        output::printable(&format!(
+            "{what} `{name}` is {pause}; to continue: `worker {what}s resume {}`",
+            argument(name)
+        ))
     }
 
     fn concerns(&self, queue: &str, kind: &str) -> bool {

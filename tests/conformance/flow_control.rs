@@ -282,6 +282,27 @@ pub(crate) async fn halted_sequences_are_a_finding<F: Fixture>(f: F) {
     assert!(found().await[0].repair.starts_with("worker sequences skip"), "a job that is gone cannot be retried");
 }
 
+pub(crate) async fn repairs_work_for_names_that_begin_like_options<F: Fixture>(f: F) {
+    let (db, operator) = (f.database(), &f.database().operator);
+    let worker = worker(db).await;
+    let ordered = job().rule(Sequence::new("-s").on_discard(OnDiscard::Halt)).unwrap();
+    enqueue(&f, ordered).await;
+    assert_eq!(admit(db).await, 1);
+    assert!(finish(db, &claim(db, worker, 1).await[0], discard()).await);
+    let limited = || job().rule(Limit::new("--l", 1)).unwrap();
+    let ids = enqueue_all(&f, vec![limited(), limited()]).await;
+    assert_eq!(admit(db).await, 1);
+    let hour_ago = match F::TABLES.contains(&"ready") {
+        true => format!("update {} set run_at = now() - interval '1 hour' where id = {}", F::table("held"), ids[1]),
+        false => format!("update {} set due_at = due_at - 3600000000 where id = {}", F::table("job"), ids[1]),
+    };
+    f.client().await.execute(&hour_ago).await.unwrap();
+    let found = operator.examine(diesel_jobs_core::storage::Objectives::default(), None).await.unwrap();
+    let repair = |check: &str| &*found.iter().find(|finding| finding.check == check).unwrap().repair;
+    assert!(repair("halted_sequence").ends_with("worker sequences skip -- '-s' '[]'"), "{found:?}");
+    assert!(repair("oldest_held").ends_with("worker limits set -- '--l' N"), "{found:?}");
+}
+
 const RULE: Unique = Unique::new().by(&["user"]);
 
 fn unique(user: &str, rule: Unique) -> NewJob {

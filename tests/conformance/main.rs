@@ -279,6 +279,7 @@ conformance! {
         a_permit_under_a_dead_worker_is_released_and_its_job_goes_on,
         the_permit_of_a_sequence_is_not_released,
         halted_sequences_are_a_finding,
+        repairs_work_for_names_that_begin_like_options,
         a_released_key_is_free_and_its_job_goes_on,
         why_names_the_unique_key_and_whether_it_counts,
     }

@@ -11,7 +11,7 @@ use crate::history::OTHER;
 use crate::installation::Freeze;
 use crate::nearest::nearest;
 use crate::record::WorkerRecord;
-use crate::shell::word;
+use crate::shell::{argument, option};
 use crate::stats::KindStats;
 use crate::storage::{Finding, KindSettings, Program, QueueSettings, Severity, WaitingJobs};
 use crate::unique::without_version;
@@ -138,12 +138,12 @@ fn stopped(found: &Observed) -> Vec<Finding> {
     let queues = found.queues.iter().filter_map(|QueueSettings { name, paused, .. }| {
         let pause = paused.as_ref()?;
         let what = format!("queue `{name}` is {pause}; its jobs are not claimed");
-        Some(Finding::warning("queue_paused", what, format!("worker queues resume {}", word(name))))
+        Some(Finding::warning("queue_paused", what, format!("worker queues resume {}", argument(name))))
     });
     let kinds = found.kinds.iter().filter_map(|KindSettings { name, paused }| {
         let pause = paused.as_ref()?;
         let what = format!("kind `{name}` is {pause}; its jobs are not claimed");
-        Some(Finding::warning("kind_paused", what, format!("worker kinds resume {}", word(name))))
+        Some(Finding::warning("kind_paused", what, format!("worker kinds resume {}", argument(name))))
     });
     frozen.chain(queues).chain(kinds).collect()
 }
@@ -181,11 +181,11 @@ fn unserved_queue(name: &str, jobs: i64, servers: &Servers<'_>) -> Finding {
         Whose::ProgramInstead => "neither a live worker nor this program serves it",
         Whose::LiveWorkers | Whose::Nobody => "no live worker serves it",
     };
-    let queue = word(name);
-    let serve = format!("start a worker that serves it: worker run --queues {queue}");
+    let serve = format!("start a worker that serves it: worker run {}", option("--queues", name));
     let repair = match nearest(name, servers.queues()) {
         Some(near) => {
-            format!("if `{near}` was meant: worker move --queue {queue} --to {}; if not, {serve}", word(near))
+            let (from, to) = (option("--queue", name), option("--to", near));
+            format!("if `{near}` was meant: worker move {from} {to}; if not, {serve}")
         }
         None => serve,
     };
@@ -204,9 +204,9 @@ fn unknown_kind(jobs: &WaitingJobs, whose: Whose) -> Finding {
         format!("{} in queue `{queue}`, and {who}", that_wait(*jobs, &format!(" of kind `{kind}`"))),
         format!(
             "deploy a program with this kind, give a renamed job `aliases(\"{name}\")`, or end the jobs: \
-             worker cancel --queue {} --kind {}",
-            word(queue),
-            word(kind),
+             worker cancel {} {}",
+            option("--queue", queue),
+            option("--kind", kind),
             name = without_version(kind),
         ),
     )
@@ -214,7 +214,7 @@ fn unknown_kind(jobs: &WaitingJobs, whose: Whose) -> Finding {
 
 fn no_slots(name: &str, jobs: i64) -> Finding {
     let what = format!("{} in queue `{name}`, and an operator has set its slots to 0", that_wait(jobs, ""));
-    Finding::warning("no_slots", what, format!("worker queues slots {} default", word(name)))
+    Finding::warning("no_slots", what, format!("worker queues slots {} default", argument(name)))
 }
 
 fn oldest_due(name: &str, since: DateTime<Utc>, objective: Duration) -> Finding {
@@ -225,7 +225,7 @@ fn oldest_due(name: &str, since: DateTime<Utc>, objective: Duration) -> Finding 
             time(since),
             objective.as_secs()
         ),
-        format!("start more workers: worker run --queues {}", word(name)),
+        format!("start more workers: worker run {}", option("--queues", name)),
     )
 }
 

@@ -9,7 +9,7 @@ use super::limit_setting::LimitSetting;
 use super::{Count, StorageResult};
 use crate::job_id::JobId;
 use crate::rules::keyed;
-use crate::shell::word;
+use crate::shell::{argument, word};
 use crate::state::JobState;
 
 /// A permit: one of the limits that a job counts in.
@@ -94,7 +94,7 @@ impl PermitOfJob {
             Self::Sequence { name, key, halted: true } => format!(
                 "job {id} was discarded, which halts the sequence `{name}`, {}; `worker sequences skip {} {}` continues without it",
                 keyed(key),
-                word(name),
+                argument(name),
                 word(key)
             ),
             Self::Sequence { name, key, halted: false } => format!(

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use diesel_jobs_core::shell::word;
+use diesel_jobs_core::shell::argument;
 use diesel_jobs_core::storage::{Finding, StoredSchedule};
 use diesel_jobs_core::{Installation, QueueStats, Registry, UnknownQueue, Worker};
 
@@ -69,7 +69,7 @@ pub(super) fn environment(facts: &Facts, installation: &Installation) -> Option<
         Finding::warning(
             "unnamed_database",
             format!("this worker belongs to the environment `{name}`, and the database has no name: workers of any environment would also run the jobs of a copy"),
-            format!("worker environment set {}", word(name)),
+            format!("worker environment set {}", argument(name)),
         )
     })
 }
@@ -104,7 +104,7 @@ fn unfit(facts: &Facts, StoredSchedule { name, kind, .. }: &StoredSchedule) -> O
             ),
             format!(
                 "schedule a kind with `concurrency(limit = 1)` instead, or one whose handler enqueues these jobs, and then: worker schedules remove {}",
-                word(name)
+                argument(name)
             ),
         ));
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use diesel_jobs_core::shell::word;
+use diesel_jobs_core::shell::{argument, option};
 use diesel_jobs_core::storage::NO_WORKER_ENDS_JOBS;
 use diesel_jobs_storage::Database;
 use serde::Serialize;
@@ -50,14 +50,14 @@ pub(super) async fn drain(app: &App<'_>, database: &Database, args: &DrainArgs) 
             0 => {
                 format!(
                     "queue `{name}` is paused, and none of its jobs runs; to continue: `worker queues resume {}`",
-                    word(name)
+                    argument(name)
                 )
             }
             left => {
                 let jobs = output::count(i64::try_from(left).unwrap_or(i64::MAX), "job");
                 format!(
-                    "after {took}, {jobs} of queue `{name}` still run; the queue stays paused; to see them: `worker list --state running --queue {}`",
-                    word(name)
+                    "after {took}, {jobs} of queue `{name}` still run; the queue stays paused; to see them: `worker list --state running {}`",
+                    option("--queue", name)
                 )
             }
         };

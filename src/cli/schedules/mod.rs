@@ -5,7 +5,7 @@ mod backfill;
 mod ticks;
 mod view;
 
-use diesel_jobs_core::shell::word;
+use diesel_jobs_core::shell::argument;
 use diesel_jobs_core::storage::{NewSchedule, ScheduleChange, ScheduleRecord, Scheduled, ScheduledJob};
 use diesel_jobs_core::{JobOptions, Registry, RunAt};
 use diesel_jobs_storage::Database;
@@ -157,7 +157,7 @@ async fn say(app: &App<'_>, database: &Database, name: &str, result: Scheduled, 
             let exists = find(database, name).await?.exists_text();
             return Err(CliError::failed(output::printable(&format!(
                 "{exists}; nothing was changed. `worker schedules change {}` changes when it ticks; or add the new one under another name",
-                word(name)
+                argument(name)
             ))));
         }
         Scheduled::Newer => {

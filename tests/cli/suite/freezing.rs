@@ -164,7 +164,7 @@ on_each_database! {
         assert_eq!(db.run(&["environment"]).succeeded().stdout, "production\n");
         let id = db.enqueue(greet());
         let foreign = in_environment(&db, "staging", &[]).exited(1);
-        foreign.complained(&["belongs to the environment `production`", "this worker to `staging`", "worker environment set staging --cancel-jobs"]);
+        foreign.complained(&["belongs to the environment `production`", "this worker to `staging`", "worker environment set --cancel-jobs staging"]);
         let nameless = db.run(&[]).exited(1);
         nameless.complained(&["this worker names none", "JOBS_ENVIRONMENT=production", "--cancel-jobs"]);
         for run in [in_environment(&db, "staging", &["doctor", "--json"]), db.run(&["doctor", "--json"])] {

@@ -1,6 +1,8 @@
 //! Mistyped options are refused before anything is done: exit code 2, and a line that says what to write.
 
-use crate::support::{Scratch, worker};
+use serde_json::json;
+
+use crate::support::{Findings, Scratch, worker};
 
 #[track_caller]
 fn refused(args: &[&str], parts: &[&str]) {
@@ -152,4 +154,37 @@ fn help_never_shows_values_of_the_environment() {
         .run()
         .succeeded()
         .never_said("s3cret");
+}
+
+on_each_database! {
+    fn names_that_begin_like_options_work_and_advice_can_be_pasted(db) {
+        let db = db.migrated();
+        let enqueued = db.json(&["enqueue", "--queue=-x", "--tag=--y", "--actor", "ada", "greet", r#"{"name":"x"}"#]);
+        let id = enqueued["id"].as_i64().unwrap();
+        let listed = db.json(&["list", "--queue=-x", "--tag=--y"]);
+        assert_eq!((listed.as_array().unwrap().len(), &listed[0]["queue"]), (1, &json!("-x")));
+
+        // Runs what stands between the first pair of backticks after `before`, or all that follows.
+        let paste = |said: &str, before: &str, after: &str| {
+            let command = &said[said.find(before).unwrap_or_else(|| panic!("{before:?} is missing: {said}"))..];
+            let command = command.split('`').next().unwrap();
+            let program = env!("CARGO_BIN_EXE_fixture-worker");
+            let script = format!("worker() {{ '{program}' \"$@\"; }}; {command} {after}");
+            let output = std::process::Command::new("sh").args(["-c", &script]).env("DATABASE_URL", &db.url).output().unwrap();
+            assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+            command.to_owned()
+        };
+        db.run(&["queues", "pause", "--actor", "ada", "--", "-x"]).succeeded();
+        for command in [&["why", &id.to_string()][..], &["stats"], &["queues", "drain", "--", "-x"]] {
+            let said = db.run(command).succeeded().stdout;
+            assert_eq!(paste(&said, "worker queues resume", ""), "worker queues resume -- -x", "{said}");
+            assert_eq!(db.json(&["queues"])[0]["paused"], json!(null), "{command:?}");
+            db.run(&["queues", "pause", "--", "-x"]).succeeded();
+        }
+        let (_, repair) = Findings::of(&db.run(&["doctor", "--json"])).one("queue_paused");
+        paste(&repair, "worker queues resume", "");
+        let (_, repair) = Findings::of(&db.run(&["doctor", "--json"])).one("unserved_queue");
+        assert_eq!(paste(&repair, "worker run", "--until-empty"), "worker run --queues=-x");
+        db.await_state(id, "completed");
+    }
 }

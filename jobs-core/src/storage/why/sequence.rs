@@ -4,7 +4,7 @@ use super::super::{HaltedSequence, HeldBy, MOST_AHEAD};
 use super::times::time;
 use crate::job_id::JobId;
 use crate::rules::{JobRule, keyed};
-use crate::shell::word;
+use crate::shell::{argument, word};
 
 /// What a held job of a sequence waits for.
 pub(super) fn waits(id: JobId, HeldBy { rule, holders, ahead, next, halted, .. }: &HeldBy) -> (String, String) {
@@ -21,7 +21,7 @@ pub(super) fn waits(id: JobId, HeldBy { rule, holders, ahead, next, halted, .. }
             format!("sequence `{name}` is halted for {keyed} since {}: job {job} was discarded; {line}", time(*at));
         let advice = format!(
             "`worker retry {job}` runs that job again; `worker sequences skip {} {}` continues without it",
-            word(name),
+            argument(name),
             word(key)
         );
         return (text, advice);
@@ -53,7 +53,7 @@ pub(super) fn waits(id: JobId, HeldBy { rule, holders, ahead, next, halted, .. }
 /// Which sequence this discarded job halts, and how it continues. `is_kept`: the job was not deleted.
 pub(super) fn halts(id: JobId, sequence: &HaltedSequence, is_kept: bool) -> (String, String) {
     let HaltedSequence { name, key, .. } = sequence;
-    let skip = format!("`worker sequences skip {} {}` continues without it", word(name), word(key));
+    let skip = format!("`worker sequences skip {} {}` continues without it", argument(name), word(key));
     let advice = if is_kept { format!("`worker retry {id}` runs it again; {skip}") } else { skip };
     (format!("this job halts the sequence `{name}` for {}: {}", keyed(key), sequence.waiting_text()), advice)
 }

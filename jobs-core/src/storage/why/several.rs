@@ -4,7 +4,7 @@ use super::super::{HeldBy, MOST_AHEAD, Tokens};
 use super::times::exactly;
 use crate::job_id::JobId;
 use crate::rules::{JobRule, keyed};
-use crate::shell::word;
+use crate::shell::argument;
 
 /// Whether the job waits for its limits, and not for its turn in a sequence.
 pub(super) fn has_its_turn(id: JobId, by: &HeldBy) -> bool {
@@ -26,7 +26,7 @@ pub(super) fn explain(HeldBy { ahead, several, .. }: &HeldBy) -> (String, String
     let advice = match of(true).find(|by| !by.rule.rule.is_rate()) {
         Some(HeldBy { rule: JobRule { name, .. }, .. }) => format!(
             "wait; `worker show` or `worker why` with one of these jobs says what it does; `worker limits set {} N` lets more of them run at once",
-            word(name)
+            argument(name)
         ),
         None if of(true).next().is_some() || *ahead > 0 => "wait".to_owned(),
         None => "the next pass of admission takes the job; if it stays so for seconds, no worker of this version is alive: `worker run`".to_owned(),

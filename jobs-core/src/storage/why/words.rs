@@ -10,12 +10,12 @@ use super::{Explained, Reason, sequence, several, tenants};
 use crate::job_id::JobId;
 use crate::progress::Progress;
 use crate::rules::{JobRule, Rule, keyed, period_text};
-use crate::shell::word;
+use crate::shell::{argument, option};
 use crate::state::JobState;
 
 /// Puts a reason in words. Queue and kind are empty only if there is no such job.
 pub(super) fn explain(id: JobId, queue: &str, kind: &str, reason: Reason) -> Explained {
-    let in_shell = word(queue);
+    let (in_shell, served) = (argument(queue), option("--queues", queue));
     let (text, advice) = match &reason {
         Reason::NoSuchJob { highest } => no_such_job(id, *highest),
         Reason::DeadLetter { why, at } => (
@@ -40,7 +40,7 @@ pub(super) fn explain(id: JobId, queue: &str, kind: &str, reason: Reason) -> Exp
             (format!("queue `{queue}` is {pause}"), format!("`worker queues resume {in_shell}` ends the pause"))
         }
         Reason::KindPaused { pause } => {
-            (format!("kind `{kind}` is {pause}"), format!("`worker kinds resume {}` ends the pause", word(kind)))
+            (format!("kind `{kind}` is {pause}"), format!("`worker kinds resume {}` ends the pause", argument(kind)))
         }
         Reason::Locked(lock) => locked(lock),
         Reason::Scheduled { at } => (
@@ -55,13 +55,13 @@ pub(super) fn explain(id: JobId, queue: &str, kind: &str, reason: Reason) -> Exp
             format!(
                 "1 live worker serves queue `{queue}`, and drains or was asked to be quiet or to stop, so it claims nothing"
             ),
-            format!("start another one: `worker run --queues {in_shell}`; `worker workers` shows its state"),
+            format!("start another one: `worker run {served}`; `worker workers` shows its state"),
         ),
         Reason::NoWorker { quiet, .. } if *quiet > 1 => (
             format!(
                 "{quiet} live workers serve queue `{queue}`, and all of them drain or were asked to be quiet or to stop, so they claim nothing"
             ),
-            format!("start another one: `worker run --queues {in_shell}`; `worker workers` shows their states"),
+            format!("start another one: `worker run {served}`; `worker workers` shows their states"),
         ),
         Reason::NoWorker { alive, .. } => (
             match alive {
@@ -69,7 +69,7 @@ pub(super) fn explain(id: JobId, queue: &str, kind: &str, reason: Reason) -> Exp
                 1 => format!("1 worker is alive, and it does not serve queue `{queue}`"),
                 _ => format!("{alive} workers are alive, and none of them serves queue `{queue}`"),
             },
-            format!("start one that does: `worker run --queues {in_shell}`"),
+            format!("start one that does: `worker run {served}`"),
         ),
         Reason::UnknownKind { workers } => (
             match workers {
@@ -173,8 +173,8 @@ fn limited(declared: u32, by: &HeldBy) -> (String, String) {
         None => format!("limit `{name}` allows {declared} at once for {keyed}"),
     };
     let change = match set {
-        Some(_) => format!("`worker limits reset {}` lets {declared} run at once again", word(name)),
-        None => format!("`worker limits set {} N` lets more of them run at once", word(name)),
+        Some(_) => format!("`worker limits reset {}` lets {declared} run at once again", argument(name)),
+        None => format!("`worker limits set {} N` lets more of them run at once", argument(name)),
     };
     if most == 0 && *taken == 0 {
         return (format!("{allows}, so none starts"), change);

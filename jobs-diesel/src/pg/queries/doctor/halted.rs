@@ -10,8 +10,9 @@ pub(super) const CHECK: Check = Check {
               s.limit_name, case when s.limit_key <> '[]' then format(' for key %s', s.limit_key) else '' end,
               to_char(s.halted_at::timestamptz at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SSZ'), s.job_id,
               (select count(*) from (select from jobs.held h where h.flags & 4 <> 0 and h.limit_name = s.limit_name and h.limit_key = s.limit_key limit 1000) held)) as what,
-       format('%sworker sequences skip %s %s',
+       format('%sworker sequences skip %s%s %s',
               case when exists (select from jobs.finished f where f.id = s.job_id) then format('worker retry %s, or without that job: ', s.job_id) else '' end,
+              case when s.limit_name like '-%' then '-- ' else '' end,
               '''' || replace(s.limit_name, '''', '''\''''') || '''',
               '''' || replace(s.limit_key, '''', '''\''''') || '''') as repair
 from jobs.permit s where s.halted_at is not null order by s.halted_at, s.job_id limit 20",

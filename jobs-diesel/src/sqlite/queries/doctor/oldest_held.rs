@@ -15,7 +15,7 @@ pub(super) const CHECK: Check = Check {
        case when limit_name = '' then 'see which of them is full: worker why ' || id
             when flags & 8 then 'see when the next token comes: worker why ' || id || '; the rate is set in the code of the job'
             when flags & 4 then 'see which job is before it: worker why ' || id
-            else 'see which jobs have the permits: worker why ' || id || '; to let more of them run at once: worker limits set ' || '''' || replace(limit_name, '''', '''\''''') || '''' || ' N' end as repair
+            else 'see which jobs have the permits: worker why ' || id || '; to let more of them run at once: worker limits set ' || case when limit_name like '-%' then '-- ' else '' end || '''' || replace(limit_name, '''', '''\''''') || '''' || ' N' end as repair
 from (select limit_name, limit_key, queue, kind, id, flags, rules, min(due_at) as oldest from jobs_job
       where flags & 2 and due_at < (cast(round(unixepoch('subsec') * 1000) as integer) * 1000) - {oldest_due} * 1000000 group by limit_name, limit_key) late
 where not exists (select 1 from jobs_queue q where q.name = late.queue and q.paused)
