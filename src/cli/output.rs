@@ -1,11 +1,11 @@
 //! The output of commands: tables for people, JSON for programs.
 
-use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use diesel_jobs_core::Depth;
 use serde::Serialize;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// Prints one answer: `value` as one line of JSON, or the text of `human`. A closed pipe (`| head`) is not an error.
 pub(super) fn print(json: bool, value: &impl Serialize, human: impl FnOnce() -> String) -> io::Result<()> {
@@ -41,7 +41,7 @@ pub(super) enum Align {
     Right,
 }
 
-/// The widest cell of a table, in characters.
+/// The widest cell of a table, in columns of a terminal.
 const WIDEST: usize = 200;
 
 /// Aligned rows under a row of headers.
@@ -67,18 +67,20 @@ impl Table {
     pub(super) fn render(&self) -> String {
         let width = |column: usize| {
             let cells = self.rows.iter().filter_map(|row| row.get(column));
-            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+            cells.map(|cell| width_of(cell)).max().unwrap_or(0)
         };
         let widths: Vec<usize> = (0..self.align.len()).map(width).collect();
         let mut text = String::new();
         for row in &self.rows {
             let mut line = String::new();
             for ((cell, align), width) in row.iter().zip(&self.align).zip(&widths) {
-                // Writing to a `String` cannot fail.
-                let _ = match align {
-                    Align::Left => write!(line, "{cell:<width$}  "),
-                    Align::Right => write!(line, "{cell:>width$}  "),
+                // Formatting would pad by the number of characters, and some are two columns wide.
+                let padding = " ".repeat(width.saturating_sub(width_of(cell)));
+                let parts = match align {
+                    Align::Left => [cell, &padding, "  "],
+                    Align::Right => [&padding, cell, "  "],
                 };
+                line.extend(parts);
             }
             text.push_str(line.trim_end());
             text.push('\n');
@@ -87,12 +89,22 @@ impl Table {
     }
 }
 
-/// The beginning of a text, at most this many characters of it.
+/// How many columns of a terminal a text takes. A Chinese character takes two, and an accent of its own none.
+pub(super) fn width_of(text: &str) -> usize {
+    text.width()
+}
+
+/// The beginning of a text, at most this many columns of it.
 pub(super) fn start_of(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
+    if width_of(text) <= most {
         return text.to_owned();
     }
-    text.chars().take(most.saturating_sub(2)).chain("..".chars()).collect()
+    let mut width = 0;
+    let fits = |c: &char| {
+        width += c.width().unwrap_or(0);
+        width <= most.saturating_sub(2)
+    };
+    text.chars().take_while(fits).chain("..".chars()).collect()
 }
 
 /// Returns the time in UTC, to the second.
@@ -155,6 +167,14 @@ mod tests {
         table.row(["7".to_owned(), "größer".to_owned()]);
         table.row(["1234".to_owned(), "x".to_owned()]);
         assert_eq!(table.render(), "  ID  KIND\n   7  größer\n1234  x\n");
+        let mut table = Table::new(&[("KIND", Align::Left), ("QUEUE", Align::Right), ("N", Align::Left)]);
+        table.row(["行列".to_owned(), "日本語".to_owned(), "1".to_owned()]);
+        table.row(["abcd".to_owned(), "x".to_owned(), "2".to_owned()]);
+        assert_eq!(table.render(), "KIND   QUEUE  N\n行列  日本語  1\nabcd       x  2\n");
+        assert_eq!(
+            (start_of("日本語", 6), start_of("日本語", 5), start_of("日本語", 4)),
+            ("日本語".to_owned(), "日..".to_owned(), "日..".to_owned())
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@ use jobs::{Database, JobId, JobState};
 use serde_json::json;
 use std::time::Duration;
 
-use crate::support::{Db, LIMIT, Run};
+use crate::support::{Db, LIMIT, Run, Terminal};
 
 /// Arguments that only `list`, `show` and `export` may print.
 const SECRET: &str = "ada@example.org";
@@ -211,4 +211,23 @@ on_each_database! {
         assert_eq!((run.code, run.stderr.lines().count()), (0, 1), "{run:#?}");
         assert!(run.stderr.starts_with("using "), "{run:#?}");
     }
+}
+
+#[test]
+fn a_list_fits_a_narrow_terminal() {
+    let db = Db::sqlite().migrated();
+    let long = "仕入先のカタログを取り込む行列 of the supplier";
+    db.enqueue(Greet { name: "x".repeat(100) }.queue(long));
+    db.enqueue(Greet { name: "x".to_owned() }.queue(long));
+    let terminal = Terminal::open(70, 24);
+    let program = env!("CARGO_BIN_EXE_fixture-worker");
+    terminal
+        .keys(&[&format!("export DATABASE_URL='{}'; clear; {program} list 2> /dev/null; echo en''d", db.url), "Enter"]);
+    let screen = terminal.await_text("end");
+    let lines: Vec<&str> = screen.lines().take_while(|line| *line != "end").collect();
+    assert_eq!(lines.len(), 3, "a row is one line: {screen}");
+    assert!(lines[0].starts_with("ID  STATE") && !lines[0].contains("PRIORITY"), "{screen}");
+    assert!(lines[1].contains("仕入先のカタログを..") && lines[1].contains("greet"), "{screen}");
+    let piped = db.run(&["list"]).succeeded().stdout;
+    assert!(piped.contains(long) && piped.contains("PRIORITY") && piped.contains(&"x".repeat(30)), "{piped}");
 }
