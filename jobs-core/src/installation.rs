@@ -89,6 +89,14 @@ pub fn check_words(what: &str, text: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// What of a text can be stored as a name: the text without control characters, up to the limit. `None` if nothing is
+/// left. For names that nobody has chosen for this.
+pub fn cleaned(text: &str) -> Option<String> {
+    let shown: String = text.trim().chars().filter(|c| !c.is_control()).take(LONGEST).collect();
+    let name = shown.trim();
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 
+use diesel_jobs_core::installation::{check_words, cleaned};
 use diesel_jobs_core::storage::UNNAMED_OPERATOR;
 
 use super::exit::CliError;
@@ -86,17 +87,24 @@ pub(super) fn run(args: &RunArgs, env: Environment<'_>) -> Result<RunArgs, CliEr
     })
 }
 
-/// The variables that may have the name of the operator, the first one first. Under `sudo` the user who called it
+/// The variables in which a system has the name of the user, the first one first. Under `sudo` the user who called it
 /// counts.
-const ACTOR: [&str; 5] = ["JOBS_ACTOR", "SUDO_USER", "USER", "LOGNAME", "USERNAME"];
+const USER: [&str; 4] = ["SUDO_USER", "USER", "LOGNAME", "USERNAME"];
 
-/// Returns who runs the command: the option, else the first variable that is set. In a container there may be none: a
-/// command of an operator is not refused for that.
-pub(super) fn actor(mut actor: Option<String>, env: Environment<'_>) -> Result<String, CliError> {
-    for name in ACTOR {
-        actor = pick(actor, env, name, |user| Ok(user.to_owned()))?;
+/// Returns who runs the command: the option, else JOBS_ACTOR, else the user of the machine. Nobody has chosen the name
+/// of the user for the audit, and in a container there may be none: a command of an operator is not refused for that.
+pub(super) fn actor(actor: Option<String>, env: Environment<'_>) -> Result<String, CliError> {
+    let source = if actor.is_some() { "--actor" } else { "JOBS_ACTOR" };
+    let user = || USER.into_iter().find_map(|name| cleaned(&env(name)?.to_string_lossy()));
+    match pick(actor, env, "JOBS_ACTOR", |name| Ok(name.to_owned()))? {
+        Some(name) => check_words("the actor", &name).map(|()| name).map_err(|problem| {
+            CliError::usage(format!(
+                "{source}: {problem}; give another name with --actor or in JOBS_ACTOR, or leave both out: then {} say who it is",
+                USER.join(", ")
+            ))
+        }),
+        None => Ok(user().unwrap_or_else(|| UNNAMED_OPERATOR.to_owned())),
     }
-    Ok(actor.unwrap_or_else(|| UNNAMED_OPERATOR.to_owned()))
 }
 
 fn pick<T>(
@@ -180,6 +188,29 @@ mod tests {
         assert_eq!(actor(None, &env).unwrap(), "anna");
         assert_eq!(actor(None, &with(&[("USER", "root"), ("SUDO_USER", "cleo")])).unwrap(), "cleo");
         assert_eq!(actor(None, &with(&[("JOBS_ACTOR", "")])).unwrap(), "an operator");
+    }
+
+    #[test]
+    fn the_name_of_the_user_is_cleaned_and_a_chosen_one_is_checked() {
+        for (name, shown) in [
+            ("an\u{1b}[2Jna\n", "an[2Jna"),
+            (&*"x".repeat(600), &*"x".repeat(500)),
+            (" \t", "an operator"),
+            ("\u{7}", "an operator"),
+        ] {
+            let env = |variable: &str| (variable == "USER").then(|| OsString::from(name));
+            assert_eq!(actor(None, &env).unwrap(), shown, "{name:?}");
+        }
+        assert_eq!(actor(None, &with(&[("USER", "\n"), ("LOGNAME", "anna")])).unwrap(), "anna");
+        for (option, variable, source) in
+            [(Some("a\nb"), "", "--actor"), (Some(""), "anna", "--actor"), (None, "a\u{7}", "JOBS_ACTOR")]
+        {
+            let env = move |name: &str| (name == "JOBS_ACTOR").then(|| OsString::from(variable));
+            let error = actor(option.map(str::to_owned), &env).unwrap_err();
+            let text = error.to_string();
+            assert!(error.exit == Exit::Usage && text.starts_with(&format!("{source}: the actor must")), "{text}");
+            assert!(text.contains("--actor or in JOBS_ACTOR") && text.contains("SUDO_USER, USER, LOGNAME"), "{text}");
+        }
     }
 
     #[test]

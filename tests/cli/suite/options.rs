@@ -187,4 +187,18 @@ on_each_database! {
         assert_eq!(paste(&repair, "worker run", "--until-empty"), "worker run --queues=-x");
         db.await_state(id, "completed");
     }
+
+    fn the_user_of_the_machine_may_have_any_name(db) {
+        let db = db.migrated();
+        let pause = |queue: &str, user: &str, actor: &str| {
+            let worker = worker("fixture-worker").args(["queues", "pause", queue]).env("DATABASE_URL", &db.url);
+            let worker = worker.env("SUDO_USER", "").env("LOGNAME", "").env("USERNAME", "");
+            worker.env("USER", user).env("JOBS_ACTOR", actor).run()
+        };
+        for (queue, user, name) in [("a", "an\u{7}na\n", "anna"), ("b", "\t", "an operator"), ("c", &"x".repeat(600), &*"x".repeat(500))] {
+            pause(queue, user, "").succeeded();
+            assert_eq!(db.json(&["audit", "--limit", "1"])[0]["actor"], name, "{user:?}");
+        }
+        pause("d", "anna", "a\u{7}").exited(2).complained(&["JOBS_ACTOR: the actor must be one line", "--actor", "SUDO_USER, USER"]);
+    }
 }
