@@ -78,7 +78,7 @@ pub use diesel_jobs_storage::{
 #[doc(hidden)]
 pub mod __private {
     #[cfg(feature = "cli")]
-    pub use crate::cli::log_as_worker;
+    pub use crate::cli::{log_as_worker, main_of_version};
     pub use diesel_jobs_core::__private::{
         Argument, BoxFuture, CloneArgument, DebugArgument, NoArguments, PartialEqArgument, Redacted, handle,
         handle_batch, handle_batch_in, handle_blocking_batch_in, inventory,

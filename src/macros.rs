@@ -40,10 +40,8 @@ macro_rules! worker {
     };
     (setup = $setup:expr $(,)?) => {
         fn main() -> ::std::process::ExitCode {
-            $crate::cli::main_with(async |worker: $crate::WorkerBuilder| {
-                // The version of the package that calls this macro.
-                ($setup)(worker.program_version(::core::env!("CARGO_PKG_VERSION"))).await
-            })
+            // The version of the package that calls this macro.
+            $crate::__private::main_of_version(::core::env!("CARGO_PKG_VERSION"), $setup)
         }
     };
     ($app:ident $(,)?) => {

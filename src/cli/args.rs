@@ -12,7 +12,7 @@ use super::run_args::RunArgs;
 ///
 /// Without a command it runs the jobs of this program until it is asked to stop.
 #[derive(Debug, Parser)]
-#[command(name = "worker", max_term_width = 120, version = concat!("(jobs ", env!("CARGO_PKG_VERSION"), ")"), after_help = exit::HELP)]
+#[command(name = "worker", max_term_width = 120, version = concat!("(diesel-jobs ", env!("CARGO_PKG_VERSION"), ")"), after_help = exit::HELP)]
 pub(super) struct Cli {
     #[command(flatten)]
     pub(super) global: GlobalArgs,

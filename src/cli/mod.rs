@@ -29,6 +29,7 @@ mod bench;
 mod cancel_backlog;
 mod command;
 mod command_args;
+mod command_line;
 mod completions;
 mod confirm;
 #[cfg(feature = "dashboard")]
@@ -87,7 +88,7 @@ mod workers;
 use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
 
-use clap::{FromArgMatches as _, error::ErrorKind};
+use clap::error::ErrorKind;
 use diesel_jobs_core::WorkerBuilder;
 use diesel_jobs_core::storage::Action;
 use diesel_jobs_storage::Backend;
@@ -111,7 +112,7 @@ use self::workers::WorkersAction;
 /// It does not know the program's version, which [`diesel_jobs::worker!`](crate::worker!) passes on. Set it with
 /// [`WorkerBuilder::program_version`], `--program-version` or `JOBS_VERSION`.
 pub fn main() -> ExitCode {
-    start(None)
+    start(None, None)
 }
 
 /// Like [`main`], for a worker that needs more than its registered jobs. `setup` sets the state, the queues and the
@@ -132,12 +133,36 @@ where
     S: AsyncFnOnce(WorkerBuilder) -> Result<WorkerBuilder, E> + 'static,
     E: Into<BoxError>,
 {
-    start(Some(Box::new(|builder| Box::pin(async move { setup(builder).await.map_err(Into::into) }))))
+    start(None, Some(Box::new(|builder| Box::pin(async move { setup(builder).await.map_err(Into::into) }))))
 }
 
-fn start(setup: Option<Setup>) -> ExitCode {
-    let cli = parse();
+/// [`main_with`] for a program whose version is known before the setup is called. For [`diesel_jobs::worker!`].
+///
+/// [`diesel_jobs::worker!`]: crate::worker!
+#[doc(hidden)]
+pub fn main_of_version<S, E>(version: &'static str, setup: S) -> ExitCode
+where
+    S: AsyncFnOnce(WorkerBuilder) -> Result<WorkerBuilder, E> + 'static,
+    E: Into<BoxError>,
+{
+    start(
+        Some(version),
+        Some(Box::new(move |builder| {
+            Box::pin(async move { setup(builder.program_version(version)).await.map_err(Into::into) })
+        })),
+    )
+}
+
+fn start(version: Option<&str>, setup: Option<Setup>) -> ExitCode {
     let env: Environment<'_> = &|name| std::env::var_os(name);
+    let cli = match command_line::read() {
+        Ok(cli) => cli,
+        Err(error) if error.kind() == ErrorKind::DisplayVersion => {
+            return command_line::say_version(version, env)
+                .map_or_else(|error| fail(&format!("error: {error}"), Exit::Failed), ExitCode::from);
+        }
+        Err(error) => error.exit(),
+    };
     let chosen = dotenv::load(settings::DATABASE_URL)
         .and_then(|file| Ok((url::choose(&cli.global, env, file.as_ref(), Backend::built_in())?, file)));
     let (chosen, file) = match chosen {
@@ -150,29 +175,6 @@ fn start(setup: Option<Setup>) -> ExitCode {
         Ok(exit) => exit.into(),
         Err(error) => fail(&database::explain(&error, &url), error.exit),
     }
-}
-
-/// Parses the command line. On `--help` and on invalid input, clap ends the process. Its error repeats the input; an
-/// error that contains a URL is replaced, because the URL may contain a password.
-fn parse() -> Cli {
-    let read = help::grouped().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
-    let cli = read.unwrap_or_else(|error| {
-        if error.use_stderr() && error.to_string().contains("://") {
-            help::grouped()
-                .error(ErrorKind::InvalidValue, "the URL of a database is not an argument: set DATABASE_URL")
-                .exit();
-        }
-        error.exit()
-    });
-    if cli.command.is_some() && !cli.run.is_empty() {
-        help::grouped()
-            .error(
-                ErrorKind::ArgumentConflict,
-                "write the options of `run` and `doctor` after the command: `run --queues mail`",
-            )
-            .exit();
-    }
-    cli
 }
 
 /// Logs like a `worker run` whose output goes to a file. For programs that measure the worker.

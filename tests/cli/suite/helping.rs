@@ -68,3 +68,12 @@ fn the_manual_has_a_page_for_the_program_and_for_each_command() {
     assert!(retry.contains("dry\\-run") && retry.contains("worker retry"), "{retry}");
     run(&["man", "--dir", "/nothing/here"]).exited(1).complained(&["writing to /nothing/here"]);
 }
+
+#[test]
+fn the_version_is_that_of_the_program_and_of_the_library() {
+    let version =
+        |set: &str| worker("fixture-worker").args(["--version"]).env("JOBS_VERSION", set).run().succeeded().stdout;
+    let library = version("4f1c2d9").strip_prefix("worker 4f1c2d9 ").unwrap().to_owned();
+    assert!(library.starts_with("(diesel-jobs 0.") && library.ends_with(")\n"), "{library}");
+    assert_eq!(version(""), format!("worker {} {library}", env!("CARGO_PKG_VERSION")));
+}
