@@ -77,12 +77,12 @@ pub trait TestConnection: Send + Sized + 'static {
     }
 }
 
-/// A connection of a test, a reference to one, or a pooled connection of r2d2 or deadpool. With other pools, pass `&mut
-/// *conn`.
+/// A connection of a test, a reference to one, or a pooled connection of deadpool, or of r2d2 with the feature
+/// `postgres-sync`. With other pools, pass `&mut *conn`.
 #[diagnostic::on_unimplemented(
     message = "jobs cannot be tested through `{Self}`",
     label = "not a connection that the testing kit knows",
-    note = "pass `&mut` to a PgConnection, an AsyncPgConnection, a SqliteConnection, a SyncConnectionWrapper of it, or r2d2's or \
+    note = "pass `&mut` to a PgConnection, an AsyncPgConnection, a SqliteConnection, a SyncConnectionWrapper of it, or \
             deadpool's object of one; for another pool's object pass `&mut *conn`"
 )]
 pub trait AsTestConnection {
@@ -134,6 +134,8 @@ where
     }
 }
 
+// This feature has Diesel's `r2d2` in any case.
+#[cfg(feature = "postgres-sync")]
 impl<C> AsTestConnection for diesel::r2d2::PooledConnection<diesel::r2d2::ConnectionManager<C>>
 where
     C: TestConnection + diesel::r2d2::R2D2Connection,
