@@ -120,6 +120,30 @@ mod short_tests {
 }
 // end short
 
+// begin inline
+#[cfg(test)]
+mod inline_tests {
+    use diesel::prelude::*;
+    use diesel_jobs::testing::drain;
+
+    use super::*;
+
+    /// Calls code of the application, then runs the jobs that it has enqueued, and those that these jobs enqueue.
+    fn inline<T>(conn: &mut SqliteConnection, code: impl FnOnce(&mut SqliteConnection) -> T) -> T {
+        let result = code(conn);
+        let report = drain(conn).state(Mailer).skip_time().run().unwrap();
+        assert!(report.waiting.is_empty(), "{report}");
+        result
+    }
+
+    #[diesel_jobs::test]
+    fn a_placed_order_is_charged_and_its_receipt_is_sent(conn: &mut SqliteConnection) {
+        inline(conn, |conn| place_order(conn, 7)).unwrap();
+        diesel_jobs::refute_enqueued!(conn, SendReceipt { .. });
+    }
+}
+// end inline
+
 // begin crash
 #[cfg(test)]
 mod crash_tests {
@@ -165,7 +189,7 @@ pub(crate) fn part(file: &'static str, name: &str) -> &'static str {
 #[test]
 fn the_guide_shows_this_code() {
     let page = include_str!("../../docs/guide/testing.md");
-    for name in ["app", "sync", "async", "short", "crash"] {
+    for name in ["app", "sync", "async", "short", "inline", "crash"] {
         let part = part(include_str!("guide.rs"), name);
         assert!(page.contains(&format!("```rust\n{part}\n```")), "docs/guide/testing.md: {name}");
     }
