@@ -26,14 +26,15 @@ impl Parse for Entry {
             return Err(input.error("expected an option, such as `queue = \"mail\"`"));
         }
         let name = input.call(Ident::parse_any)?;
-        let is_list = LISTS.iter().any(|list| name == list);
-        if is_list && input.peek(Paren) {
+        // An option that is no list, or is unknown, gets an error about its value or its name.
+        if input.peek(Paren) {
             let list;
             let paren_token = parenthesized!(list in input);
             let elems = Punctuated::parse_terminated(&list)?;
             return Ok(Self { name, value: Expr::Tuple(ExprTuple { attrs: Vec::new(), paren_token, elems }) });
         }
         if !input.peek(Token![=]) {
+            let is_list = LISTS.iter().any(|list| name == list);
             let example = if is_list { format!("{name}(..)") } else { "queue = \"mail\"".to_owned() };
             return Err(syn::Error::new(
                 name.span(),

@@ -5,6 +5,7 @@ mod batch;
 mod concurrency;
 mod fair;
 mod on_full;
+mod other_words;
 mod rate;
 mod sequence;
 mod unique;
@@ -210,9 +211,11 @@ impl Options {
 fn unknown(name: &Ident, target: Target) -> syn::Error {
     let elsewhere: &[&str] = if target == Target::Function { &["batch", "blocking", "connection"] } else { &["name"] };
     let known: Vec<&str> = KNOWN.into_iter().filter(|known| !elsewhere.contains(known)).collect();
-    let hint = match nearest(&name.to_string(), known.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("the options are `{}`", known.join("`, `")),
+    let word = name.to_string();
+    let hint = match (other_words::translated(&word), nearest(&word, known.iter().copied())) {
+        (Some(hint), _) => hint.to_owned(),
+        (None, Some(near)) => format!("did you mean `{near}`?"),
+        (None, None) => format!("the options are `{}`", known.join("`, `")),
     };
     syn::Error::new(name.span(), format!("unknown option `{name}`; {hint}"))
 }

@@ -6,6 +6,22 @@ fn near_miss() {}
 #[job(color = "red")]
 fn nothing_like_it() {}
 
+// Words of other job systems.
+#[job(max_retries = 3)]
+fn of_celery() {}
+
+#[job(sidekiq_options(queue = "mail"))]
+fn a_list_of_nothing_known() {}
+
+#[job(rate_limit(limit = 5))]
+fn a_list() {}
+
+#[job(delay = "5m")]
+fn set_at_the_enqueue() {}
+
+#[job(queue("mail"))]
+fn no_list() {}
+
 #[job(queue = "mail", queue = "post")]
 fn twice() {}
 
