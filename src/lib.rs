@@ -80,8 +80,8 @@ pub mod __private {
     #[cfg(feature = "cli")]
     pub use crate::cli::{log_as_worker, main_of_version};
     pub use diesel_jobs_core::__private::{
-        Argument, BoxFuture, CloneArgument, DebugArgument, NoArguments, PartialEqArgument, Redacted, handle,
-        handle_batch, handle_batch_in, handle_blocking_batch_in, inventory,
+        Argument, BoxFuture, CloneArgument, DebugArgument, NoArguments, PartialEqArgument, Redacted, StateParameter,
+        handle, handle_batch, handle_batch_in, handle_blocking_batch_in, inventory,
     };
     pub use diesel_jobs_core::{
         AnyConnection, Backoff, BatchCall, BatchHandler, CatchUp, Discarded, Handle, HandleBlocking, HandleBlockingIn,

@@ -2,7 +2,6 @@
 
 mod times;
 
-use std::any::type_name;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -11,14 +10,13 @@ use std::time::Instant;
 use chrono::{DateTime, Utc};
 use tokio_util::sync::CancellationToken;
 
-use crate::error::JobError;
 use crate::job_id::JobId;
 use crate::lease::{ClaimedJob, Lease};
 use crate::outcome::{Finish, Keep, Retention, Transition};
 #[cfg(feature = "testing")]
 use crate::progress::ProgressReport;
 use crate::progress::Reports;
-use crate::states::{State, States};
+use crate::states::States;
 use crate::stop::Stop;
 use crate::trace_context::Traceparent;
 
@@ -258,17 +256,6 @@ impl JobContext {
     #[doc(hidden)]
     pub fn claimed(&self) -> &ClaimedJob {
         &self.0.job
-    }
-
-    #[doc(hidden)]
-    pub fn extract<T: Clone + Send + Sync + 'static>(&self) -> Result<State<T>, JobError> {
-        self.state::<T>().cloned().map(State).ok_or_else(|| {
-            JobError::msg(format!(
-                "job `{}` takes State<{}>, which this worker was not given; add `.state(..)` to its builder",
-                self.kind(),
-                type_name::<T>()
-            ))
-        })
     }
 
     #[doc(hidden)]

@@ -67,6 +67,7 @@ mod sending;
 #[doc(hidden)]
 pub mod shell;
 mod state;
+mod state_parameter;
 mod states;
 mod stats;
 mod stop;
@@ -154,6 +155,7 @@ pub mod __private {
     pub use crate::jobs_of_rows::JobsOfRows;
     pub use crate::schedule::every;
     pub use crate::sending::{sending, sending_all, sending_each, sent_each};
+    pub use crate::state_parameter::StateParameter;
     pub use futures_util::future::BoxFuture;
     pub use inventory;
 

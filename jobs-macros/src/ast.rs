@@ -4,7 +4,7 @@
 use proc_macro2::TokenStream;
 use syn::parse::{Parse, ParseStream};
 use syn::{
-    Attribute, DeriveInput, FnArg, Ident, Pat, PatIdent, PatTupleStruct, PatType, Signature, Token, Type,
+    Attribute, DeriveInput, FnArg, Ident, Pat, PatIdent, PatTupleStruct, PatType, Path, Signature, Token, Type,
     TypeReference, Visibility,
 };
 
@@ -26,8 +26,8 @@ pub(crate) struct Function {
 pub(crate) enum Param {
     /// A field of the job.
     Argument(Argument),
-    /// The worker's state of this type.
-    State(Type),
+    /// The worker's state of the type `inner`. `whole` is the type as it is written: `State<inner>`.
+    State { whole: Type, inner: Type },
     /// The context of the running job.
     Context { by_reference: bool },
     /// The connection, of this type.
@@ -147,7 +147,7 @@ impl Param {
             Type::Path(path) if state(&path.path).is_some() => {
                 let inner = state(&path.path).unwrap_or(ty);
                 owned(inner)?;
-                Ok(Self::State(inner.clone()))
+                Ok(Self::State { whole: ty.clone(), inner: inner.clone() })
             }
             Type::Path(path) if inside(&path.path, "Take").is_some() => {
                 let row = inside(&path.path, "Take").unwrap_or(ty);
@@ -222,10 +222,27 @@ fn argument(pat: &Pat, form: Form) -> syn::Result<Param> {
             pat,
             "an argument is stored under its name: write `name: T`, or `_name: T` if the function does not use it",
         )),
+        // `Json(order): Json<Order>`
+        Pat::TupleStruct(PatTupleStruct { path, .. }) if is_of_type(path, &form) => Err(syn::Error::new_spanned(
+            pat,
+            format!(
+                "`{0}(..)` takes apart what a web framework passes to a route, and a worker passes no such thing to a job: write `name: T` \
+                 for an argument, which is stored with the job, or `State(name): State<T>` for what belongs to the worker",
+                path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default()
+            ),
+        )),
         _ => Err(syn::Error::new_spanned(
             pat,
             "an argument is stored under its name: write `name: T` and take it apart in the body",
         )),
+    }
+}
+
+/// Whether the pattern has the name of the type, as the extractors of web frameworks are written.
+fn is_of_type(pattern: &Path, form: &Form) -> bool {
+    match (pattern.segments.last(), form) {
+        (Some(last), Form::Value(Type::Path(ty))) => inside(&ty.path, &last.ident.to_string()).is_some(),
+        _ => false,
     }
 }
 

@@ -3,6 +3,7 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens as _, quote, quote_spanned};
 use syn::Type;
+use syn::spanned::Spanned as _;
 
 use super::registration::Handling;
 use super::{arguments, columns, defaults, loaded, output, registration, rows, traits};
@@ -43,7 +44,7 @@ pub(crate) fn expand(private: &TokenStream, function: &Function, plan: &Plan) ->
 
 fn handling(private: &TokenStream, function: &Function, plan: &Plan) -> Handling {
     let states = function.params.iter().filter_map(|param| match param {
-        Param::State(ty) => Some(quote!(#private::TypeKey::of::<#ty>)),
+        Param::State { inner, .. } => Some(quote!(#private::TypeKey::of::<#inner>)),
         _ => None,
     });
     let connection = function.params.iter().find_map(|param| match param {
@@ -84,7 +85,11 @@ fn handler(private: &TokenStream, function: &Function, plan: &Plan, connection: 
                 Form::Row { .. } => rows::local(position).into_token_stream(),
             }
         }
-        Param::State(ty) => quote_spanned!(here=> ctx.extract::<#ty>()?),
+        // The compiler points at the type if it is another one of this name, such as axum's.
+        Param::State { whole, .. } => {
+            let of_worker = whole.span().resolved_at(here);
+            quote_spanned!(of_worker=> <#whole as #private::StateParameter>::of_worker(&ctx)?)
+        }
         Param::Context { by_reference: true } => quote_spanned!(here=> &ctx),
         Param::Context { by_reference: false } => quote_spanned!(here=> ::core::clone::Clone::clone(&ctx)),
         Param::Take(..) => rows::local(position).into_token_stream(),

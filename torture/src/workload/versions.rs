@@ -7,6 +7,7 @@ use anyhow::Result;
 use diesel_jobs::handler::{Handled, Registered as _};
 use diesel_jobs::worker::Registry;
 use diesel_jobs::{JobContext, Outcome, State, job};
+use diesel_jobs_core::__private::StateParameter as _;
 use diesel_jobs_core::Handler;
 use diesel_jobs_core::Registration;
 use serde::{Deserialize, Serialize};
@@ -64,7 +65,7 @@ async fn billed_before(ctx: JobContext) -> Handled {
     if amount < 0 {
         return Err(diesel_jobs::JobError::msg("nothing to bill"));
     }
-    let State(recorder) = ctx.extract()?;
+    let State(recorder) = State::of_worker(&ctx)?;
     bill(&work, &ctx, &recorder).await.map_err(diesel_jobs::JobError::new)?;
     Ok(Outcome::Complete)
 }
