@@ -21,5 +21,6 @@
 
 pub use diesel_jobs_core::{IntoInstant, IntoNewJob, InvalidJob, KeyProblem, RunAt, Selection};
 pub use diesel_jobs_storage::{
-    ColumnArgument, EnqueueConnection, EnqueueEach, InsertEach, IntoColumn, JobColumns, TransactionConnection,
+    BoxConnectionFuture, ColumnArgument, ConnectionFuture, EnqueueConnection, EnqueueEach, InsertEach, IntoColumn,
+    JobColumns, TransactionConnection,
 };

@@ -11,6 +11,7 @@ mod changed_schedule;
 #[cfg(any(feature = "sqlite", feature = "postgres-sync"))]
 mod commit_decision;
 mod connection;
+mod connection_future;
 mod database;
 mod enqueue;
 mod enqueue_connection;
@@ -52,6 +53,7 @@ pub mod testing;
 pub use backend::Backend;
 pub use change::Change;
 pub use connection::{AsyncJobConnection, BlockingJobConnection};
+pub use connection_future::{BoxConnectionFuture, ConnectionFuture};
 pub use database::Database;
 #[doc(hidden)]
 pub use diesel::associations::HasTable;

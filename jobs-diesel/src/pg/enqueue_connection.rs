@@ -7,7 +7,6 @@ use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel_async::AsyncConnection;
 use diesel_jobs_core::{Enqueued, InvalidJob, JobContext, JobId, NewJob, merged};
-use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
 use tracing::Instrument as _;
 
@@ -18,6 +17,7 @@ use super::queries::enqueue::{CHUNK, EnqueueQuery};
 use super::queries::finish::FinishQuery;
 use super::queries::finish_variants::LimitedQuery;
 use super::queries::output::{OutputRow, one_output};
+use crate::connection_future::BoxConnectionFuture;
 use crate::enqueue_connection::{EnqueueConnection, PgAsync, TransactionConnection};
 use crate::error::{CompleteError, EnqueueError, MigrateError};
 use crate::job_change::{ChangeError, JobChange};
@@ -32,7 +32,10 @@ pub(super) fn inserted(id: i64) -> Enqueued {
 pub(super) type Inserted = (i64, Option<bool>);
 
 /// Inserts all jobs. Several chunks get their own transaction, or a savepoint in the caller's transaction.
-pub(crate) fn insert_many<C>(conn: &mut C, jobs: Vec<NewJob>) -> BoxFuture<'_, Result<Vec<Enqueued>, EnqueueError>>
+pub(crate) fn insert_many<C>(
+    conn: &mut C,
+    jobs: Vec<NewJob>,
+) -> BoxConnectionFuture<'_, Result<Vec<Enqueued>, EnqueueError>>
 where
     C: AsyncConnection<Backend = Pg>,
 {
@@ -81,13 +84,16 @@ where
     C::TransactionManager: diesel_async::TransactionManager<C>,
 {
     type Output<'c, T, E>
-        = BoxFuture<'c, Result<T, E>>
+        = BoxConnectionFuture<'c, Result<T, E>>
     where
         C: 'c,
         T: Send + 'static,
         E: Send + 'static;
 
-    fn insert_one(&mut self, job: Result<NewJob, InvalidJob>) -> BoxFuture<'_, Result<Enqueued, EnqueueError>> {
+    fn insert_one(
+        &mut self,
+        job: Result<NewJob, InvalidJob>,
+    ) -> BoxConnectionFuture<'_, Result<Enqueued, EnqueueError>> {
         Box::pin(
             async move {
                 let job = job?;
@@ -108,11 +114,14 @@ where
     fn insert_all(
         &mut self,
         jobs: Result<Vec<NewJob>, InvalidJob>,
-    ) -> BoxFuture<'_, Result<Vec<Enqueued>, EnqueueError>> {
+    ) -> BoxConnectionFuture<'_, Result<Vec<Enqueued>, EnqueueError>> {
         Box::pin(async move { insert_many(self, jobs?).await }.in_current_span())
     }
 
-    fn change(&mut self, change: Result<JobChange, ChangeError>) -> BoxFuture<'_, Result<usize, ChangeError>> {
+    fn change(
+        &mut self,
+        change: Result<JobChange, ChangeError>,
+    ) -> BoxConnectionFuture<'_, Result<usize, ChangeError>> {
         Box::pin(
             async move {
                 let rows: Vec<i32> = diesel_async::RunQueryDsl::load(ActQuery::new(change?), self).await?;
@@ -122,7 +131,7 @@ where
         )
     }
 
-    fn output<T>(&mut self, id: JobId) -> BoxFuture<'_, Result<Option<T>, OutputError>>
+    fn output<T>(&mut self, id: JobId) -> BoxConnectionFuture<'_, Result<Option<T>, OutputError>>
     where
         T: DeserializeOwned + Send + 'static,
     {
@@ -138,7 +147,7 @@ where
     C: AsyncConnection<Backend = Pg>,
     C::TransactionManager: diesel_async::TransactionManager<C>,
 {
-    fn complete(&mut self, ctx: &JobContext) -> BoxFuture<'_, Result<(), CompleteError>> {
+    fn complete(&mut self, ctx: &JobContext) -> BoxConnectionFuture<'_, Result<(), CompleteError>> {
         let ctx = ctx.clone();
         Box::pin(async move {
             if !is_in_transaction::<C>(self) {
@@ -158,7 +167,7 @@ where
         })
     }
 
-    fn migrate(&mut self) -> BoxFuture<'_, Result<(), MigrateError>> {
+    fn migrate(&mut self) -> BoxConnectionFuture<'_, Result<(), MigrateError>> {
         Box::pin(async move {
             let theirs = is_in_transaction(self);
             migrate::up(self, POSTGRES, theirs).await.map(|_| ())

@@ -5,12 +5,12 @@ use diesel::query_builder::QueryFragment;
 use diesel_async::{AsyncConnection, TransactionManager};
 use diesel_jobs_core::__private::{JobsOfRows, sent_each};
 use diesel_jobs_core::InvalidJob;
-use futures_util::future::BoxFuture;
 use tracing::Instrument as _;
 
 use super::enqueue_connection::insert_many;
 use super::queries::enqueue_each::EnqueueEachQuery;
 use super::queries::read_rows::{CloseRows, FetchRows, ReadRows};
+use crate::connection_future::BoxConnectionFuture;
 use crate::enqueue_connection::PgAsync;
 use crate::enqueue_each::{InsertEach, Rows, count_new};
 use crate::error::EnqueueError;
@@ -25,7 +25,7 @@ where
         &'c mut self,
         jobs: Result<JobsOfRows, InvalidJob>,
         rows: Rows<Q>,
-    ) -> BoxFuture<'c, Result<usize, EnqueueError>>
+    ) -> BoxConnectionFuture<'c, Result<usize, EnqueueError>>
     where
         Q: 'c,
     {

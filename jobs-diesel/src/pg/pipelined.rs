@@ -4,7 +4,6 @@
 use diesel::OptionalExtension as _;
 use diesel_async::{AsyncPgConnection, RunQueryDsl as _};
 use diesel_jobs_core::{Enqueued, InvalidJob, JobId, NewJob, merged};
-use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
 use tracing::Instrument as _;
 
@@ -16,6 +15,7 @@ use super::queries::enqueue_many::EnqueueManyQuery;
 use super::queries::enqueue_unique::{self, EnqueueUniqueQuery};
 use super::queries::enqueue_unique_one::EnqueueUniqueFreeQuery;
 use super::queries::output::{OutputRow, one_output};
+use crate::connection_future::BoxConnectionFuture;
 use crate::enqueue_connection::{EnqueueConnection, PgPipelined};
 use crate::error::EnqueueError;
 use crate::job_change::{ChangeError, JobChange};
@@ -23,13 +23,16 @@ use crate::stored_output::{OutputError, read_output};
 
 impl EnqueueConnection<PgPipelined> for &AsyncPgConnection {
     type Output<'c, T, E>
-        = BoxFuture<'c, Result<T, E>>
+        = BoxConnectionFuture<'c, Result<T, E>>
     where
         Self: 'c,
         T: Send + 'static,
         E: Send + 'static;
 
-    fn insert_one(&mut self, job: Result<NewJob, InvalidJob>) -> BoxFuture<'_, Result<Enqueued, EnqueueError>> {
+    fn insert_one(
+        &mut self,
+        job: Result<NewJob, InvalidJob>,
+    ) -> BoxConnectionFuture<'_, Result<Enqueued, EnqueueError>> {
         Box::pin(
             async move {
                 let job = job?;
@@ -49,7 +52,7 @@ impl EnqueueConnection<PgPipelined> for &AsyncPgConnection {
     fn insert_all(
         &mut self,
         jobs: Result<Vec<NewJob>, InvalidJob>,
-    ) -> BoxFuture<'_, Result<Vec<Enqueued>, EnqueueError>> {
+    ) -> BoxConnectionFuture<'_, Result<Vec<Enqueued>, EnqueueError>> {
         Box::pin(
             async move {
                 let jobs = jobs?;
@@ -64,7 +67,10 @@ impl EnqueueConnection<PgPipelined> for &AsyncPgConnection {
         )
     }
 
-    fn change(&mut self, change: Result<JobChange, ChangeError>) -> BoxFuture<'_, Result<usize, ChangeError>> {
+    fn change(
+        &mut self,
+        change: Result<JobChange, ChangeError>,
+    ) -> BoxConnectionFuture<'_, Result<usize, ChangeError>> {
         Box::pin(
             async move {
                 let rows: Vec<i32> = ActQuery::new(change?).load(self).await?;
@@ -74,7 +80,7 @@ impl EnqueueConnection<PgPipelined> for &AsyncPgConnection {
         )
     }
 
-    fn output<T>(&mut self, id: JobId) -> BoxFuture<'_, Result<Option<T>, OutputError>>
+    fn output<T>(&mut self, id: JobId) -> BoxConnectionFuture<'_, Result<Option<T>, OutputError>>
     where
         T: DeserializeOwned + Send + 'static,
     {

@@ -4,10 +4,10 @@ use diesel::connection::TransactionManagerStatus;
 use diesel::sqlite::Sqlite;
 use diesel_async::{AsyncConnection, RunQueryDsl, TransactionManager};
 use diesel_jobs_core::{Enqueued, InvalidJob, JobContext, JobId, NewJob, merged};
-use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
 use tracing::Instrument as _;
 
+use crate::connection_future::BoxConnectionFuture;
 use crate::enqueue_connection::{EnqueueConnection, SqliteAsync, TransactionConnection};
 use crate::error::{CompleteError, EnqueueError, MigrateError};
 use crate::job_change::{ChangeError, JobChange};
@@ -24,13 +24,16 @@ use crate::stored_output::{Columns, OutputError, read_output};
 
 impl<C: AsyncConnection<Backend = Sqlite>> EnqueueConnection<SqliteAsync> for C {
     type Output<'c, T, E>
-        = BoxFuture<'c, Result<T, E>>
+        = BoxConnectionFuture<'c, Result<T, E>>
     where
         Self: 'c,
         T: Send + 'static,
         E: Send + 'static;
 
-    fn insert_one(&mut self, job: Result<NewJob, InvalidJob>) -> BoxFuture<'_, Result<Enqueued, EnqueueError>> {
+    fn insert_one(
+        &mut self,
+        job: Result<NewJob, InvalidJob>,
+    ) -> BoxConnectionFuture<'_, Result<Enqueued, EnqueueError>> {
         Box::pin(
             async move {
                 let job = job?;
@@ -54,7 +57,7 @@ impl<C: AsyncConnection<Backend = Sqlite>> EnqueueConnection<SqliteAsync> for C 
     fn insert_all(
         &mut self,
         jobs: Result<Vec<NewJob>, InvalidJob>,
-    ) -> BoxFuture<'_, Result<Vec<Enqueued>, EnqueueError>> {
+    ) -> BoxConnectionFuture<'_, Result<Vec<Enqueued>, EnqueueError>> {
         Box::pin(
             async move {
                 let jobs = jobs?;
@@ -67,7 +70,10 @@ impl<C: AsyncConnection<Backend = Sqlite>> EnqueueConnection<SqliteAsync> for C 
         )
     }
 
-    fn change(&mut self, change: Result<JobChange, ChangeError>) -> BoxFuture<'_, Result<usize, ChangeError>> {
+    fn change(
+        &mut self,
+        change: Result<JobChange, ChangeError>,
+    ) -> BoxConnectionFuture<'_, Result<usize, ChangeError>> {
         Box::pin(
             async move {
                 let change = change?;
@@ -79,7 +85,7 @@ impl<C: AsyncConnection<Backend = Sqlite>> EnqueueConnection<SqliteAsync> for C 
         )
     }
 
-    fn output<T>(&mut self, id: JobId) -> BoxFuture<'_, Result<Option<T>, OutputError>>
+    fn output<T>(&mut self, id: JobId) -> BoxConnectionFuture<'_, Result<Option<T>, OutputError>>
     where
         T: DeserializeOwned + Send + 'static,
     {
@@ -91,7 +97,7 @@ impl<C: AsyncConnection<Backend = Sqlite>> EnqueueConnection<SqliteAsync> for C 
 }
 
 impl<C: AsyncConnection<Backend = Sqlite>> TransactionConnection<SqliteAsync> for C {
-    fn complete(&mut self, ctx: &JobContext) -> BoxFuture<'_, Result<(), CompleteError>> {
+    fn complete(&mut self, ctx: &JobContext) -> BoxConnectionFuture<'_, Result<(), CompleteError>> {
         let ctx = ctx.clone();
         Box::pin(async move {
             let TransactionManagerStatus::Valid(status) = C::TransactionManager::transaction_manager_status_mut(self)
@@ -118,7 +124,7 @@ impl<C: AsyncConnection<Backend = Sqlite>> TransactionConnection<SqliteAsync> fo
         })
     }
 
-    fn migrate(&mut self) -> BoxFuture<'_, Result<(), MigrateError>> {
+    fn migrate(&mut self) -> BoxConnectionFuture<'_, Result<(), MigrateError>> {
         Box::pin(async move {
             while self.transaction(async |conn| step(conn).await).await?.is_some() {}
             Ok(())

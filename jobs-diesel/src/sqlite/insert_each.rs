@@ -7,7 +7,6 @@ use diesel::sqlite::Sqlite;
 use diesel_async::AsyncConnection;
 use diesel_jobs_core::__private::{JobsOfRows, sent_each};
 use diesel_jobs_core::{InvalidJob, merged};
-use futures_util::future::BoxFuture;
 use tracing::Instrument as _;
 
 use super::async_connection::insert_all;
@@ -15,6 +14,7 @@ use super::hint;
 use super::queries::enqueue_each::EnqueueEachQuery;
 use super::queries::read_rows::{CREATE, EMPTY, KeepRows, NextRows, NumberedArgs};
 use super::sync_connection::insert_jobs;
+use crate::connection_future::BoxConnectionFuture;
 use crate::enqueue_connection::{SqliteAsync, SqliteSync};
 use crate::enqueue_each::{InsertEach, Rows, count_new};
 use crate::error::EnqueueError;
@@ -48,7 +48,7 @@ where
         &'c mut self,
         jobs: Result<JobsOfRows, InvalidJob>,
         rows: Rows<Q>,
-    ) -> BoxFuture<'c, Result<usize, EnqueueError>>
+    ) -> BoxConnectionFuture<'c, Result<usize, EnqueueError>>
     where
         Q: 'c,
     {

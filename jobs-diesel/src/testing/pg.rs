@@ -19,6 +19,7 @@ use futures_util::future::BoxFuture;
 
 use super::blocked::found as found_blocked;
 use super::{Among, Blocked, TestConnection, Waiting, batch, other_connection, rows, savepoint};
+use crate::connection_future::BoxConnectionFuture;
 use crate::error::storage_error;
 use crate::pg::queries::blocked;
 use crate::pg::queries::claim::ClaimedRow;
@@ -32,10 +33,10 @@ use crate::pg::queries::store_outputs::StoreOutputsQuery;
 
 #[async_trait]
 impl TestConnection for AsyncPgConnection {
-    type Answer<'c, T: Send + 'c> = BoxFuture<'c, T>;
+    type Answer<'c, T: Send + 'c> = BoxConnectionFuture<'c, T>;
 
-    fn answer<'c, T: Send + 'c>(future: BoxFuture<'c, T>) -> BoxFuture<'c, T> {
-        future
+    fn answer<'c, T: Send + 'c>(future: BoxFuture<'c, T>) -> BoxConnectionFuture<'c, T> {
+        Box::pin(future)
     }
 
     fn provides(connection: TypeId) -> bool {

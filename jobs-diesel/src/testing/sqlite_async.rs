@@ -15,16 +15,17 @@ use diesel_jobs_core::{
 use futures_util::future::BoxFuture;
 
 use super::{Among, TestConnection, Waiting, batch, rows, sqlite};
+use crate::connection_future::BoxConnectionFuture;
 use crate::error::storage_error;
 use crate::sqlite::queries::enqueue::Insert;
 use crate::sqlite::queries::{claim, inspect, progress};
 
 #[async_trait]
 impl TestConnection for SyncConnectionWrapper<SqliteConnection> {
-    type Answer<'c, T: Send + 'c> = BoxFuture<'c, T>;
+    type Answer<'c, T: Send + 'c> = BoxConnectionFuture<'c, T>;
 
-    fn answer<'c, T: Send + 'c>(future: BoxFuture<'c, T>) -> BoxFuture<'c, T> {
-        future
+    fn answer<'c, T: Send + 'c>(future: BoxFuture<'c, T>) -> BoxConnectionFuture<'c, T> {
+        Box::pin(future)
     }
 
     /// Plain handlers take the connection inside the wrapper.
