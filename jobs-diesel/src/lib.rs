@@ -16,6 +16,7 @@ mod database;
 mod enqueue;
 mod enqueue_connection;
 mod enqueue_each;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod enqueued_by_operator;
 mod error;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
