@@ -1,5 +1,5 @@
-//! `.env`: sets environment variables from the nearest file of this name, in the working directory or above. The
-//! `diesel` command reads the same file. A variable that is already set keeps its value.
+//! `.env`: variables in the nearest file of this name, in the working directory or above. The `diesel` command reads
+//! the same file. A variable that is already set keeps its value.
 
 use std::cell::Cell;
 use std::env;
@@ -7,28 +7,67 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use super::exit::CliError;
-
-/// The file `.env` that was read.
-pub(super) struct EnvFile {
-    /// Its path.
-    pub(super) path: PathBuf,
-    /// Whether the database's URL comes from this file.
-    pub(super) names_database: bool,
+/// The file `.env`. Do not print it: it may contain passwords.
+pub struct EnvFile {
+    path: PathBuf,
+    text: String,
+    variables: Vec<(String, String)>,
 }
 
-/// Reads the file, if there is one, into the process's environment. Call it before a second thread exists: no thread
-/// may read the environment while it changes.
-pub(super) fn load(database_url: &str) -> Result<Option<EnvFile>, CliError> {
-    let Some(path) = find() else { return Ok(None) };
-    let text = fs::read_to_string(&path)
-        .map_err(|error| CliError::usage(format!("reading {}: {error}; correct or remove it", path.display())))?;
-    // A byte order mark, which some editors write. It is not part of a name.
-    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    let names = names(text).map_err(|line| not_understood(&path, line))?;
-    let names_database = env::var_os(database_url).is_none() && names.iter().any(|name| name == database_url);
-    dotenvy::from_read(text.as_bytes()).map_err(|_| not_understood(&path, 1))?;
-    Ok(Some(EnvFile { path, names_database }))
+/// The file cannot be used. The error does not repeat a line of it, which may contain a password.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EnvFileError {
+    /// The file cannot be read.
+    #[error("reading {}: {error}; correct or remove it", path.display())]
+    Unreadable {
+        /// Its path.
+        path: PathBuf,
+        /// The error of the operating system.
+        error: io::Error,
+    },
+    /// A line of it is no assignment.
+    #[error("{} line {line} is not understood; write NAME=value, and NAME='value' around spaces, quotes, `#` and `$`", path.display())]
+    NotUnderstood {
+        /// Its path.
+        path: PathBuf,
+        /// The number of the line.
+        line: usize,
+    },
+}
+
+impl EnvFile {
+    /// Reads the file, if there is one.
+    pub fn nearest() -> Result<Option<Self>, EnvFileError> {
+        let Some(path) = find() else { return Ok(None) };
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) => return Err(EnvFileError::Unreadable { path, error }),
+        };
+        // A byte order mark, which some editors write. It is not part of a name.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned();
+        match variables(&text) {
+            Ok(variables) => Ok(Some(Self { path, text, variables })),
+            Err(line) => Err(EnvFileError::NotUnderstood { path, line }),
+        }
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The value of a variable in the file.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.variables.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Sets the variables in the environment of the process. Call it before a second thread exists: no thread may read
+    /// the environment while it changes.
+    pub fn load(&self) -> Result<(), EnvFileError> {
+        dotenvy::from_read(self.text.as_bytes())
+            .map_err(|_| EnvFileError::NotUnderstood { path: self.path.clone(), line: 1 })
+    }
 }
 
 fn find() -> Option<PathBuf> {
@@ -38,20 +77,12 @@ fn find() -> Option<PathBuf> {
     here.ancestors().map(|dir| dir.join(".env")).find(|path| path.is_file())
 }
 
-/// The error does not repeat the line: it may contain a password.
-fn not_understood(path: &Path, line: usize) -> CliError {
-    CliError::usage(format!(
-        "{} line {line} is not understood; write NAME=value, and NAME='value' around spaces, quotes, `#` and `$`",
-        path.display()
-    ))
-}
-
-/// Returns the names of the variables in the file, or the number of the first line that cannot be parsed.
-fn names(text: &str) -> Result<Vec<String>, usize> {
+/// Returns the variables in the file, or the number of the first line that cannot be parsed.
+fn variables(text: &str) -> Result<Vec<(String, String)>, usize> {
     let read = Cell::new(0);
     dotenvy::from_read_iter(Lines { rest: text.as_bytes(), read: &read })
         .map(|item| match item {
-            Ok((name, _)) => Ok(name),
+            Ok(variable) => Ok(variable),
             // A quoted value may have several lines. The error is reported at the first of them.
             Err(dotenvy::Error::LineParse(lines, _)) => {
                 Err((read.get() + 1).saturating_sub(lines.lines().count().max(1)))
@@ -83,7 +114,11 @@ impl Read for Lines<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::names;
+    use super::variables;
+
+    fn names(text: &str) -> Result<Vec<String>, usize> {
+        Ok(variables(text)?.into_iter().map(|(name, _)| name).collect())
+    }
 
     #[test]
     fn names_are_found_whatever_the_values_look_like() {

@@ -18,6 +18,9 @@ mod enqueue_connection;
 mod enqueue_each;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod enqueued_by_operator;
+#[cfg(feature = "env-file")]
+#[doc(hidden)]
+pub mod env_file;
 mod error;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod flags;

@@ -153,9 +153,10 @@ pub fn job(options: TokenStream, item: TokenStream) -> TokenStream {
 /// `SyncConnectionWrapper`. The test runs inside a transaction on this connection, which is rolled back at the end.
 ///
 /// On SQLite, each test has its own in-memory database. On PostgreSQL, tests with the same migrations share a database
-/// on the server that `TEST_DATABASE_URL` (or else `DATABASE_URL`) names; its role must be allowed to create databases.
-/// The first test creates this database under a name that begins with `jobs_test_shared_`, and it is not dropped
-/// afterwards. An `async fn` runs on a single-threaded Tokio runtime.
+/// on the server that `TEST_DATABASE_URL` (or else `DATABASE_URL`) names, in the environment or in the nearest file
+/// `.env`, in the directory of the package or above. Its role must be allowed to create databases. The first test
+/// creates this database under a name that begins with `jobs_test_shared_`, and it is not dropped afterwards. An `async
+/// fn` runs on a single-threaded Tokio runtime.
 ///
 /// | option | value | default |
 /// |---|---|---|

@@ -10,6 +10,7 @@ mod compared;
 mod crashes;
 mod database;
 mod each;
+mod env_file;
 #[macro_use]
 mod given_up;
 mod guide;

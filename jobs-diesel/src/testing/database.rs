@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::migrations::{self, UserMigration};
 #[cfg(feature = "postgres")]
 use super::pg_database;
+use crate::env_file::EnvFile;
 
 /// A database for a single test, with the application's tables and those of `diesel-jobs`. It is deleted when this
 /// value is dropped. If the test panics, the database is kept, and its URL is printed.
@@ -60,7 +61,8 @@ impl TestDatabase {
 
 impl TestDatabaseBuilder {
     /// Sets the URL of a PostgreSQL database whose role may create databases, or `sqlite:` for a temporary file.
-    /// Default: the environment variable `TEST_DATABASE_URL`, or else `DATABASE_URL`.
+    /// Default: the variable `TEST_DATABASE_URL`, or else `DATABASE_URL`, in the environment or in the nearest file
+    /// `.env`, in the directory of the package or above.
     pub fn server(mut self, url: impl Into<String>) -> Self {
         self.server = Some(url.into());
         self
@@ -76,7 +78,10 @@ impl TestDatabaseBuilder {
     /// Creates the database. On PostgreSQL, it is a copy of a template database, which is created once for each state
     /// of the migrations under a name that begins with `jobs_test_template_`, and stays on the server.
     pub async fn create(self) -> StorageResult<TestDatabase> {
-        let server = server(self.server, "set TEST_DATABASE_URL, or call `.server(..)` with a URL")?;
+        let server = match self.server {
+            Some(server) => server,
+            None => server(", or call `.server(..)` with a URL, or with `sqlite:` for a temporary file")?,
+        };
         let mut all = Vec::new();
         for directory in &self.migrations {
             all.extend(migrations::read(directory)?);
@@ -94,10 +99,27 @@ impl TestDatabaseBuilder {
     }
 }
 
-/// The URL of the server: that of the settings, or of the environment.
-pub(super) fn server(set: Option<String>, otherwise: &str) -> StorageResult<String> {
-    let of_environment = || ["TEST_DATABASE_URL", "DATABASE_URL"].iter().find_map(|name| std::env::var(name).ok());
-    set.or_else(of_environment).ok_or_else(|| StorageError::Config(format!("no test database: {otherwise}")))
+/// The variables with the URL of the server, the most important first.
+const VARIABLES: [&str; 2] = ["TEST_DATABASE_URL", "DATABASE_URL"];
+
+/// The URL of the server that the environment or the file `.env` names. `otherwise` is what else one can do.
+pub(super) fn server(otherwise: &str) -> StorageResult<String> {
+    if let Ok(url) = std::env::var(VARIABLES[0]) {
+        return Ok(url);
+    }
+    let file = EnvFile::nearest().map_err(|error| StorageError::Config(format!("no test database: {error}")))?;
+    let value = |name: &&str| std::env::var(name).ok().or_else(|| file.as_ref()?.get(name).map(str::to_owned));
+    VARIABLES.iter().find_map(value).ok_or_else(|| {
+        let looked = match &file {
+            Some(file) => format!("neither in the environment nor in {}", file.path().display()),
+            None => "and there is no file .env in the directory of the package or above".to_owned(),
+        };
+        StorageError::Config(format!(
+            "no test database: TEST_DATABASE_URL and DATABASE_URL are not set, {looked}. Write the URL of a database whose role may create \
+             databases into the environment of the tests or into .env, such as \
+             TEST_DATABASE_URL=postgres://postgres:password@localhost/postgres{otherwise}"
+        ))
+    })
 }
 
 /// Runs a future on a thread with a runtime of its own.

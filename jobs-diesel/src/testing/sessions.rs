@@ -24,14 +24,10 @@ mod pg {
 
     /// The URL of the database that tests with these migrations share.
     async fn url(Migrations(all): Migrations) -> StorageResult<String> {
-        let server = database::server(
-            None,
-            "set TEST_DATABASE_URL in the environment of the tests to the URL of a PostgreSQL database whose role may create databases; \
-                      DATABASE_URL is used if it is not set",
-        )?;
+        let server = database::server("")?;
         if server.starts_with("sqlite:") {
-            let problem =
-                "the test takes a connection to PostgreSQL, but TEST_DATABASE_URL or DATABASE_URL is of SQLite";
+            let problem = "the test takes a connection to PostgreSQL, but TEST_DATABASE_URL or DATABASE_URL is of SQLite; \
+                           set TEST_DATABASE_URL to the URL of a PostgreSQL database whose role may create databases";
             return Err(StorageError::Config(problem.to_owned()));
         }
         pg_database::shared(&server, &all).await
