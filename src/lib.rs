@@ -89,8 +89,14 @@ pub mod __private {
         LoadedHandler, OnConflict, OnDiscard, OnFull, Registered, Registration, Replace, Retain, ReturnsOutput,
         RowHandler, ScheduleSpec, State, TransactionalBatch, TypeKey, Unique, Until,
     };
+    // What `#[diesel_jobs::test]` and the macros for assertions call. The compiler prints these paths only if the names
+    // are in this module itself.
+    #[cfg(all(feature = "testing", any(feature = "postgres", feature = "sqlite")))]
+    pub use diesel_jobs_core::testing::check_golden;
     #[cfg(feature = "testing")]
     pub use diesel_jobs_macros::equal;
+    #[cfg(all(feature = "testing", any(feature = "postgres", feature = "sqlite")))]
+    pub use diesel_jobs_storage::testing::{Prepared, TestSettings, differs, never, run_async_test, run_test};
     pub use diesel_jobs_storage::{
         AsyncJobConnection, AsyncLoadRow, AsyncTakeRow, BlockingJobConnection, EnqueueConnection, Gone, HasTable,
         IntoColumn, JobColumns, Key, LoadRow, Loadable, Loaders, NotThroughAsyncPg, NotThroughPg, NotThroughSqlite,
@@ -98,11 +104,4 @@ pub mod __private {
         loaders, taken,
     };
     pub use serde;
-
-    /// What `#[diesel_jobs::test]` and the macros for assertions call.
-    #[cfg(all(feature = "testing", any(feature = "postgres", feature = "sqlite")))]
-    pub mod testing {
-        pub use diesel_jobs_core::testing::check_golden;
-        pub use diesel_jobs_storage::testing::{Prepared, TestSettings, differs, never, run_async_test, run_test};
-    }
 }

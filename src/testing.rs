@@ -85,7 +85,7 @@ macro_rules! refute_enqueued {
 macro_rules! assert_golden {
     ($job:expr $(,)?) => {
         if let ::core::result::Result::Err(problem) =
-            $crate::__private::testing::check_golden(::std::path::Path::new(::core::env!("CARGO_MANIFEST_DIR")), &$job)
+            $crate::__private::check_golden(::std::path::Path::new(::core::env!("CARGO_MANIFEST_DIR")), &$job)
         {
             ::core::panic!("{problem}");
         }
@@ -135,7 +135,7 @@ macro_rules! __listed {
     ($job:path, $($field:ident $(: $expected:expr)?),* $(,)?) => {
         // A literal cannot begin with `$job`.
         type Listed = $job;
-        let _ = || Listed { $($field: $crate::__private::testing::never()),* };
+        let _ = || Listed { $($field: $crate::__private::never()),* };
     };
     ($job:path, $($field:ident $(: $expected:expr)?,)* ..) => {
         let _ = |job: &$job| {
@@ -150,7 +150,7 @@ macro_rules! __compare {
     ($job:expr, $differences:ident, $field:ident: $expected:expr $(, $($rest:tt)*)?) => {
         #[allow(clippy::bool_comparison, clippy::float_cmp, clippy::cmp_owned, clippy::op_ref, clippy::bool_assert_comparison)]
         if !$crate::__private::equal!($job.$field, $expected) {
-            $crate::__private::testing::differs(&mut $differences, ::core::stringify!($field), &$expected);
+            $crate::__private::differs(&mut $differences, ::core::stringify!($field), &$expected);
         }
         $($crate::__compare!($job, $differences, $($rest)*);)?
     };

@@ -128,8 +128,7 @@ fn connection(ItemFn { attrs, sig, .. }: &ItemFn, errors: &mut Errors) -> Option
 fn test(function: &ItemFn, connection: &Type, options: &Options) -> TokenStream {
     let ItemFn { attrs, vis, sig, block } = function;
     let (name, output) = (&sig.ident, &sig.output);
-    let testing = krate::private();
-    let testing = quote!(#testing::testing);
+    let private = krate::private();
     let here = Span::mixed_site();
     let is_async = sig.asyncness.is_some();
     let wait = is_async.then(|| quote!(.await));
@@ -140,12 +139,12 @@ fn test(function: &ItemFn, connection: &Type, options: &Options) -> TokenStream 
     let setup = options
         .setup
         .as_ref()
-        .map(|setup| quote_spanned!(setup.span().resolved_at(here)=> #testing::Prepared::done(#setup(conn) #wait);));
+        .map(|setup| quote_spanned!(setup.span().resolved_at(here)=> #private::Prepared::done(#setup(conn) #wait);));
     let run = match is_async {
         true => quote!(run_async_test),
         false => quote!(run_test),
     };
-    let run = quote_spanned!(connection.span().resolved_at(here)=> #testing::#run::<#connection, _>);
+    let run = quote_spanned!(connection.span().resolved_at(here)=> #private::#run::<#connection, _>);
     let asyncness = &sig.asyncness;
     quote_spanned! {here=>
         #(#attrs)*
@@ -153,7 +152,7 @@ fn test(function: &ItemFn, connection: &Type, options: &Options) -> TokenStream 
         #vis fn #name() #output {
             #sig #block
             #run(
-                #testing::TestSettings { package: ::core::env!("CARGO_MANIFEST_DIR"), migrations: #migrations },
+                #private::TestSettings { package: ::core::env!("CARGO_MANIFEST_DIR"), migrations: #migrations },
                 #asyncness |conn: &mut #connection| {
                     #setup
                     #name(conn) #wait

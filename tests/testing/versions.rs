@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use diesel_jobs::__private::testing::check_golden;
+use diesel_jobs::__private::check_golden;
 use diesel_jobs::enqueue::IntoNewJob;
 use diesel_jobs::handler::{Handle, Registered};
 use diesel_jobs::prelude::*;

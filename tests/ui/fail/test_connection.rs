@@ -2,7 +2,7 @@
 
 use diesel::SqliteConnection;
 use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
-use diesel_jobs::__private::testing::{Prepared, TestSettings, run_test};
+use diesel_jobs::__private::{Prepared, TestSettings, run_test};
 
 const SETTINGS: TestSettings = TestSettings { package: ".", migrations: None };
 
