@@ -20,7 +20,7 @@ pub enum PgAsync {}
 #[derive(Debug)]
 pub enum PgPipelined {}
 /// Marks diesel's own connections to PostgreSQL.
-#[cfg(feature = "postgres-sync")]
+#[cfg(feature = "postgres")]
 #[derive(Debug)]
 pub enum PgSync {}
 /// Marks diesel-async's wrapped connections to SQLite.
@@ -37,8 +37,7 @@ pub enum SqliteSync {}
 #[diagnostic::on_unimplemented(
     message = "jobs cannot be enqueued through `{Self}`",
     label = "not a connection that `diesel-jobs` knows",
-    note = "pass `&mut` to an AsyncPgConnection or a pool object of it (feature `postgres`), a PgConnection or an r2d2 object of it \
-            (feature `postgres-sync`), or a SqliteConnection or SyncConnectionWrapper of it (feature `sqlite`)",
+    note = "pass `&mut` to an AsyncPgConnection, a PgConnection or a pool object of one (feature `postgres`), or to a SqliteConnection or SyncConnectionWrapper of it (feature `sqlite`)",
     note = "from a pool, take a connection first: `let mut conn = pool.get().await?;` (`pool.get()?` with r2d2), and pass `&mut conn`",
     note = "inside `conn.transaction(..)`, pass the `conn` that the closure was given"
 )]
@@ -69,8 +68,7 @@ pub trait EnqueueConnection<M> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot begin and end transactions",
     label = "not a connection that begins transactions",
-    note = "pass `&mut` to an AsyncPgConnection or a pool object of it (feature `postgres`), a PgConnection or an r2d2 object of it \
-            (feature `postgres-sync`), or a SqliteConnection or SyncConnectionWrapper of it (feature `sqlite`); \
+    note = "pass `&mut` to an AsyncPgConnection, a PgConnection or a pool object of one (feature `postgres`), or to a SqliteConnection or SyncConnectionWrapper of it (feature `sqlite`); \
             a shared `&AsyncPgConnection` only enqueues"
 )]
 pub trait TransactionConnection<M>: EnqueueConnection<M> {

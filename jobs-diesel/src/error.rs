@@ -80,7 +80,7 @@ impl EnqueueError {
         matches!(self, Self::Database(error) if matches!(Meaning::of(error), Meaning::Conflict | Meaning::Locked))
     }
 
-    #[cfg(any(feature = "postgres", feature = "postgres-sync", feature = "sqlite"))]
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
     pub(crate) fn exists(job: &diesel_jobs_core::NewJob, id: JobId) -> Self {
         let key = job.unique.as_ref().map(|unique| unique.key.clone()).unwrap_or_default();
         Self::Exists { kind: job.kind.to_string(), key, id }

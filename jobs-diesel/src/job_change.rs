@@ -11,9 +11,9 @@ use crate::meaning::Meaning;
 #[derive(Debug)]
 #[doc(hidden)]
 pub struct JobChange {
-    #[cfg_attr(not(any(feature = "postgres", feature = "postgres-sync", feature = "sqlite")), expect(dead_code))]
+    #[cfg_attr(not(any(feature = "postgres", feature = "sqlite")), expect(dead_code))]
     pub(crate) verb: Verb,
-    #[cfg_attr(not(any(feature = "postgres", feature = "postgres-sync", feature = "sqlite")), expect(dead_code))]
+    #[cfg_attr(not(any(feature = "postgres", feature = "sqlite")), expect(dead_code))]
     pub(crate) selected: Selected,
 }
 
@@ -35,7 +35,7 @@ impl JobChange {
     }
 }
 
-#[cfg(any(feature = "postgres", feature = "postgres-sync", feature = "sqlite"))]
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 impl Verb {
     /// As in the audit.
     pub(crate) fn as_str(self) -> &'static str {

@@ -1,6 +1,5 @@
 //! [`EnqueueConnection`] for PostgreSQL: the application's own connection, async here and sync in `sync`.
 
-#[cfg(feature = "postgres-sync")]
 mod sync;
 
 use diesel::pg::Pg;

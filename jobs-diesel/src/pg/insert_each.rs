@@ -70,7 +70,6 @@ where
     .await
 }
 
-#[cfg(feature = "postgres-sync")]
 mod sync {
     use diesel::RunQueryDsl;
     use diesel::connection::LoadConnection;

@@ -20,7 +20,6 @@ use crate::error::{MigrateError, storage_error};
 use crate::ledger::{self, Applied, newest_applied};
 use crate::migrations::{LiveJobs, Migration, Migrator, POSTGRES};
 pub use up::up;
-#[cfg(feature = "postgres-sync")]
 pub(crate) use up::up_sync;
 
 diesel::define_sql_function! {
@@ -120,7 +119,6 @@ pub(crate) async fn applied<C: AsyncConnection<Backend = Pg>>(conn: &mut C) -> Q
 }
 
 /// The same on a sync connection.
-#[cfg(feature = "postgres-sync")]
 fn applied_sync<C>(conn: &mut C) -> QueryResult<Vec<Applied>>
 where
     C: diesel::connection::LoadConnection<Backend = Pg>,

@@ -215,7 +215,6 @@ pub(super) async fn create<C: AsyncConnection<Backend = Pg>>(
 }
 
 /// The same on a sync connection.
-#[cfg(feature = "postgres-sync")]
 pub(super) fn look_sync<C>(conn: &mut C, index: &Index) -> Result<State, MigrateError>
 where
     C: diesel::connection::LoadConnection<Backend = Pg>,
@@ -225,7 +224,6 @@ where
 }
 
 /// The same on a sync connection.
-#[cfg(feature = "postgres-sync")]
 pub(super) fn drop_sync<C>(conn: &mut C, index: &Index) -> Result<(), MigrateError>
 where
     C: diesel::connection::LoadConnection<Backend = Pg>,
@@ -234,7 +232,6 @@ where
 }
 
 /// The same on a sync connection.
-#[cfg(feature = "postgres-sync")]
 pub(super) fn create_sync<C>(conn: &mut C, index: &Index, deadlocks: &mut usize) -> Result<(), MigrateError>
 where
     C: diesel::connection::LoadConnection<Backend = Pg>,

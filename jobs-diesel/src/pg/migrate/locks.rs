@@ -161,7 +161,6 @@ pub(super) async fn lock_tables<C: AsyncConnection<Backend = Pg>>(
 }
 
 /// The same on a sync connection.
-#[cfg(feature = "postgres-sync")]
 pub(super) fn begin_sync<C>(conn: &mut C, theirs: bool) -> Result<(), MigrateError>
 where
     C: diesel::connection::LoadConnection<Backend = Pg>,
@@ -178,7 +177,6 @@ where
 }
 
 /// The same on a sync connection.
-#[cfg(feature = "postgres-sync")]
 pub(super) fn lock_tables_sync<C>(conn: &mut C, migration: &'static Migration) -> Result<(), MigrateError>
 where
     C: diesel::connection::LoadConnection<Backend = Pg>,

@@ -4,10 +4,8 @@ use diesel::pg::Pg;
 use diesel_async::AsyncConnection;
 use futures_util::future::BoxFuture;
 
-#[cfg(feature = "postgres-sync")]
-use super::applied_sync;
 use super::indexes::{self, Index, State};
-use super::{applied, failed, locks};
+use super::{applied, applied_sync, failed, locks};
 use crate::error::MigrateError;
 use crate::ledger::missing;
 use crate::migrations::Migration;
@@ -74,7 +72,6 @@ async fn step<C: AsyncConnection<Backend = Pg>>(
 }
 
 /// The same on a sync connection.
-#[cfg(feature = "postgres-sync")]
 pub(crate) fn up_sync<C>(conn: &mut C, known: &'static [Migration], theirs: bool) -> Result<(), MigrateError>
 where
     C: diesel::connection::LoadConnection<Backend = Pg>,
@@ -90,7 +87,6 @@ where
     }
 }
 
-#[cfg(feature = "postgres-sync")]
 fn step_sync<C>(conn: &mut C, known: &'static [Migration], theirs: bool) -> Result<Step, MigrateError>
 where
     C: diesel::connection::LoadConnection<Backend = Pg>,
