@@ -3,8 +3,15 @@
 use diesel_jobs_core::{AnyConnection, JobContext, JobError};
 
 /// A connection that an `async fn` job may take as `&mut` parameter.
+#[cfg_attr(feature = "postgres", diagnostic::on_unimplemented(message = "an `async fn` job cannot take `&mut {Self}`"))]
+#[cfg_attr(
+    not(feature = "postgres"),
+    diagnostic::on_unimplemented(
+        message = "an `async fn` job cannot take `&mut {Self}`; an AsyncPgConnection needs `diesel-jobs = {{ features = [\"postgres\"] }}` \
+                   in Cargo.toml"
+    )
+)]
 #[diagnostic::on_unimplemented(
-    message = "an `async fn` job cannot take `&mut {Self}`",
     label = "not a connection of an async job",
     note = "an `async fn` job takes `&mut AsyncPgConnection` (feature `postgres`); other references are not job parameters",
     note = "for `&mut PgConnection` or `&mut SqliteConnection` write a plain `fn`; arguments are taken by value, as `&str` or as `&[T]`"
@@ -20,8 +27,25 @@ pub trait AsyncJobConnection: Send + 'static {
 }
 
 /// A connection that a plain `fn` job may take as `&mut` parameter.
+#[cfg_attr(
+    all(feature = "postgres-sync", feature = "sqlite"),
+    diagnostic::on_unimplemented(message = "a plain `fn` job cannot take `&mut {Self}`")
+)]
+#[cfg_attr(
+    all(feature = "sqlite", not(feature = "postgres-sync")),
+    diagnostic::on_unimplemented(
+        message = "a plain `fn` job cannot take `&mut {Self}`; a PgConnection needs `diesel-jobs = {{ features = [\"postgres-sync\"] }}` \
+                   in Cargo.toml"
+    )
+)]
+#[cfg_attr(
+    not(feature = "sqlite"),
+    diagnostic::on_unimplemented(
+        message = "a plain `fn` job cannot take `&mut {Self}`; a PgConnection needs `diesel-jobs = {{ features = [\"postgres-sync\"] }}` \
+                   in Cargo.toml, and a SqliteConnection needs `features = [\"sqlite\"]`"
+    )
+)]
 #[diagnostic::on_unimplemented(
-    message = "a plain `fn` job cannot take `&mut {Self}`",
     label = "not a connection of a blocking job",
     note = "a plain `fn` job takes `&mut PgConnection` (feature `postgres-sync`) or `&mut SqliteConnection` (feature `sqlite`)",
     note = "for `&mut AsyncPgConnection` write an `async fn`; arguments are taken by value, as `&str` or as `&[T]`"

@@ -34,10 +34,28 @@ pub enum SqliteSync {}
 
 /// A connection of your application through which you can enqueue jobs. Sync connections return a `Result`, and async
 /// connections return a future of it.
+#[cfg_attr(
+    all(feature = "postgres", feature = "sqlite"),
+    diagnostic::on_unimplemented(message = "jobs cannot be enqueued through `{Self}`")
+)]
+#[cfg_attr(
+    all(feature = "sqlite", not(feature = "postgres")),
+    diagnostic::on_unimplemented(
+        message = "jobs cannot be enqueued through `{Self}`; a connection to PostgreSQL needs `diesel-jobs = {{ features = [\"postgres\"] }}` \
+                   in Cargo.toml"
+    )
+)]
+#[cfg_attr(
+    not(feature = "sqlite"),
+    diagnostic::on_unimplemented(
+        message = "jobs cannot be enqueued through `{Self}`; a connection to PostgreSQL needs \
+                   `diesel-jobs = {{ features = [\"postgres\"] }}` in Cargo.toml, and one to SQLite needs `features = [\"sqlite\"]`"
+    )
+)]
 #[diagnostic::on_unimplemented(
-    message = "jobs cannot be enqueued through `{Self}`",
     label = "not a connection that `diesel-jobs` knows",
-    note = "pass `&mut` to an AsyncPgConnection, a PgConnection or a pool object of one (feature `postgres`), or to a SqliteConnection or SyncConnectionWrapper of it (feature `sqlite`)",
+    note = "pass `&mut` to an AsyncPgConnection, a PgConnection or a pool object of one (feature `postgres`), or to a SqliteConnection or \
+            SyncConnectionWrapper of it (feature `sqlite`)",
     note = "from a pool, take a connection first: `let mut conn = pool.get().await?;` (`pool.get()?` with r2d2), and pass `&mut conn`",
     note = "inside `conn.transaction(..)`, pass the `conn` that the closure was given"
 )]
@@ -65,11 +83,28 @@ pub trait EnqueueConnection<M> {
 }
 
 /// An [`EnqueueConnection`] that can also begin and end transactions.
+#[cfg_attr(
+    all(feature = "postgres", feature = "sqlite"),
+    diagnostic::on_unimplemented(message = "`{Self}` cannot begin and end transactions")
+)]
+#[cfg_attr(
+    all(feature = "sqlite", not(feature = "postgres")),
+    diagnostic::on_unimplemented(
+        message = "`{Self}` cannot begin and end transactions; a connection to PostgreSQL needs `diesel-jobs = {{ features = [\"postgres\"] }}` \
+                   in Cargo.toml"
+    )
+)]
+#[cfg_attr(
+    not(feature = "sqlite"),
+    diagnostic::on_unimplemented(
+        message = "`{Self}` cannot begin and end transactions; a connection to PostgreSQL needs \
+                   `diesel-jobs = {{ features = [\"postgres\"] }}` in Cargo.toml, and one to SQLite needs `features = [\"sqlite\"]`"
+    )
+)]
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot begin and end transactions",
     label = "not a connection that begins transactions",
-    note = "pass `&mut` to an AsyncPgConnection, a PgConnection or a pool object of one (feature `postgres`), or to a SqliteConnection or SyncConnectionWrapper of it (feature `sqlite`); \
-            a shared `&AsyncPgConnection` only enqueues"
+    note = "pass `&mut` to an AsyncPgConnection, a PgConnection or a pool object of one (feature `postgres`), or to a SqliteConnection or \
+            SyncConnectionWrapper of it (feature `sqlite`); a shared `&AsyncPgConnection` only enqueues"
 )]
 pub trait TransactionConnection<M>: EnqueueConnection<M> {
     /// Completes the running job inside the transaction that the connection is in.

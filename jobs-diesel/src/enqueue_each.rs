@@ -94,8 +94,25 @@ pub struct Rows<Q> {
 }
 
 /// A connection that can enqueue a job for each row of the query `Q`.
+#[cfg_attr(
+    all(feature = "postgres", feature = "sqlite"),
+    diagnostic::on_unimplemented(message = "the rows of this query cannot be enqueued through `{Self}`")
+)]
+#[cfg_attr(
+    all(feature = "sqlite", not(feature = "postgres")),
+    diagnostic::on_unimplemented(
+        message = "the rows of this query cannot be enqueued through `{Self}`; a connection to PostgreSQL needs `diesel-jobs = {{ features = [\"postgres\"] }}` \
+                   in Cargo.toml"
+    )
+)]
+#[cfg_attr(
+    not(feature = "sqlite"),
+    diagnostic::on_unimplemented(
+        message = "the rows of this query cannot be enqueued through `{Self}`; a connection to PostgreSQL needs \
+                   `diesel-jobs = {{ features = [\"postgres\"] }}` in Cargo.toml, and one to SQLite needs `features = [\"sqlite\"]`"
+    )
+)]
 #[diagnostic::on_unimplemented(
-    message = "the rows of this query cannot be enqueued through `{Self}`",
     label = "not a connection to the query's database that `diesel-jobs` knows",
     note = "every expression of the query must be one of this database; `Timestamptz`, `Uuid` and arrays are PostgreSQL's"
 )]

@@ -42,8 +42,25 @@ pub struct Migrations(pub(super) Vec<UserMigration>);
 
 /// A connection that `#[diesel_jobs::test]` can open.
 #[async_trait]
+#[cfg_attr(
+    all(feature = "postgres-sync", feature = "sqlite"),
+    diagnostic::on_unimplemented(message = "a test cannot be given a `{Self}`")
+)]
+#[cfg_attr(
+    all(feature = "sqlite", not(feature = "postgres-sync")),
+    diagnostic::on_unimplemented(
+        message = "a test cannot be given a `{Self}`; an AsyncPgConnection needs `diesel-jobs = {{ features = [\"postgres\"] }}` \
+                   in Cargo.toml, and a PgConnection needs `features = [\"postgres-sync\"]`"
+    )
+)]
+#[cfg_attr(
+    not(feature = "sqlite"),
+    diagnostic::on_unimplemented(
+        message = "a test cannot be given a `{Self}`; an AsyncPgConnection needs `diesel-jobs = {{ features = [\"postgres\"] }}` \
+                   in Cargo.toml, a PgConnection needs `features = [\"postgres-sync\"]`, and a SqliteConnection needs `features = [\"sqlite\"]`"
+    )
+)]
 #[diagnostic::on_unimplemented(
-    message = "a test cannot be given a `{Self}`",
     label = "not a connection that `#[diesel_jobs::test]` can open",
     note = "a test takes `&mut` to a PgConnection, an AsyncPgConnection, a SqliteConnection or a SyncConnectionWrapper of it; for another one open it in \
             the test, under `#[test]`"
@@ -56,8 +73,25 @@ pub trait TestSession: TestConnection {
 }
 
 /// A sync connection that `#[diesel_jobs::test]` can open.
+#[cfg_attr(
+    all(feature = "postgres-sync", feature = "sqlite"),
+    diagnostic::on_unimplemented(message = "a test that is no `async fn` cannot be given a `{Self}`")
+)]
+#[cfg_attr(
+    all(feature = "sqlite", not(feature = "postgres-sync")),
+    diagnostic::on_unimplemented(
+        message = "a test that is no `async fn` cannot be given a `{Self}`; an AsyncPgConnection needs `diesel-jobs = {{ features = [\"postgres\"] }}` \
+                   in Cargo.toml, and a PgConnection needs `features = [\"postgres-sync\"]`"
+    )
+)]
+#[cfg_attr(
+    not(feature = "sqlite"),
+    diagnostic::on_unimplemented(
+        message = "a test that is no `async fn` cannot be given a `{Self}`; an AsyncPgConnection needs `diesel-jobs = {{ features = [\"postgres\"] }}` \
+                   in Cargo.toml, a PgConnection needs `features = [\"postgres-sync\"]`, and a SqliteConnection needs `features = [\"sqlite\"]`"
+    )
+)]
 #[diagnostic::on_unimplemented(
-    message = "a test that is no `async fn` cannot be given a `{Self}`",
     label = "not a sync connection",
     note = "write `async fn` for an AsyncPgConnection or a SyncConnectionWrapper; a plain `fn` takes `&mut` to a PgConnection or a SqliteConnection"
 )]

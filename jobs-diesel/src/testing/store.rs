@@ -18,8 +18,25 @@ use super::waiting::{Among, Waiting};
 /// A connection of a test. The test functions use only this connection, inside its transaction if it is in one. This
 /// trait is implemented for the connection types through which jobs can be enqueued.
 #[async_trait]
+#[cfg_attr(
+    all(feature = "postgres-sync", feature = "sqlite"),
+    diagnostic::on_unimplemented(message = "jobs cannot be tested through `{Self}`")
+)]
+#[cfg_attr(
+    all(feature = "sqlite", not(feature = "postgres-sync")),
+    diagnostic::on_unimplemented(
+        message = "jobs cannot be tested through `{Self}`; an AsyncPgConnection needs `diesel-jobs = {{ features = [\"postgres\"] }}` \
+                   in Cargo.toml, and a PgConnection needs `features = [\"postgres-sync\"]`"
+    )
+)]
+#[cfg_attr(
+    not(feature = "sqlite"),
+    diagnostic::on_unimplemented(
+        message = "jobs cannot be tested through `{Self}`; an AsyncPgConnection needs `diesel-jobs = {{ features = [\"postgres\"] }}` \
+                   in Cargo.toml, a PgConnection needs `features = [\"postgres-sync\"]`, and a SqliteConnection needs `features = [\"sqlite\"]`"
+    )
+)]
 #[diagnostic::on_unimplemented(
-    message = "jobs cannot be tested through `{Self}`",
     label = "not a connection that the testing kit knows",
     note = "pass `&mut` to a PgConnection, an AsyncPgConnection, a SqliteConnection or a SyncConnectionWrapper of it, or to a pool's object of one"
 )]
@@ -79,8 +96,25 @@ pub trait TestConnection: Send + Sized + 'static {
 
 /// A connection of a test, a reference to one, or a pooled connection of deadpool, or of r2d2 with the feature
 /// `postgres-sync`. With other pools, pass `&mut *conn`.
+#[cfg_attr(
+    all(feature = "postgres-sync", feature = "sqlite"),
+    diagnostic::on_unimplemented(message = "jobs cannot be tested through `{Self}`")
+)]
+#[cfg_attr(
+    all(feature = "sqlite", not(feature = "postgres-sync")),
+    diagnostic::on_unimplemented(
+        message = "jobs cannot be tested through `{Self}`; an AsyncPgConnection needs `diesel-jobs = {{ features = [\"postgres\"] }}` \
+                   in Cargo.toml, and a PgConnection needs `features = [\"postgres-sync\"]`"
+    )
+)]
+#[cfg_attr(
+    not(feature = "sqlite"),
+    diagnostic::on_unimplemented(
+        message = "jobs cannot be tested through `{Self}`; an AsyncPgConnection needs `diesel-jobs = {{ features = [\"postgres\"] }}` \
+                   in Cargo.toml, a PgConnection needs `features = [\"postgres-sync\"]`, and a SqliteConnection needs `features = [\"sqlite\"]`"
+    )
+)]
 #[diagnostic::on_unimplemented(
-    message = "jobs cannot be tested through `{Self}`",
     label = "not a connection that the testing kit knows",
     note = "pass `&mut` to a PgConnection, an AsyncPgConnection, a SqliteConnection, a SyncConnectionWrapper of it, or \
             deadpool's object of one; for another pool's object pass `&mut *conn`"
