@@ -48,14 +48,20 @@ const INNER: [&str; 14] = [
     "alloc::boxed::",
 ];
 
+/// Parts of the names of functions that convert an error, for any type.
+const CONVERSIONS: [&str; 2] = [" as core::convert::Into<", " as diesel_jobs_core::error::"];
+
 /// Parts of the names of the functions that call a handler. They catch its panics.
 const OUTER: [&str; 4] = ["AssertUnwindSafe", "CatchUnwind", "catch_unwind", "diesel_jobs_core::panics::caught"];
 
 /// Leaves out the functions before and after those of the application.
 fn trimmed(text: &str) -> Option<String> {
     let frames = frames(text);
-    let is_inner =
-        |frame: &&Vec<&str>| name(frame).is_some_and(|name| INNER.iter().any(|inner| name.starts_with(inner)));
+    let is_inner = |frame: &&Vec<&str>| {
+        name(frame).is_some_and(|name| {
+            INNER.iter().any(|inner| name.starts_with(inner)) || CONVERSIONS.iter().any(|part| name.contains(part))
+        })
+    };
     let is_outer = |frame: &Vec<&str>| name(frame).is_some_and(|name| OUTER.iter().any(|outer| name.contains(outer)));
     let outer = frames.iter().position(is_outer).unwrap_or(frames.len());
     let own = &frames[..outer];
@@ -121,6 +127,22 @@ mod tests {
         let report = format!("no mail\n\n \u{1b}[31m━━━ BACKTRACE ━━━\u{1b}[0m\n{TEXT}");
         assert_eq!(within(&report), trimmed(TEXT));
         assert_eq!(within("no mail"), None);
+    }
+
+    #[test]
+    fn the_functions_that_convert_an_error_are_left_out() {
+        let text = "   0: anyhow::error::<impl core::convert::From<E> for anyhow::Error>::from
+   1: <T as core::convert::Into<U>>::into
+   2: <E as diesel_jobs_core::error::IntoJobError<diesel_jobs_core::error::ByAnyhow>>::into_job_error
+   3: core::result::Result<T,E>::map_err
+   4: <core::result::Result<T,E> as diesel_jobs_core::error::ResultExt<T,M>>::fatal
+   5: <app::mail::Refused as core::convert::From<std::io::error::Error>>::from
+             at ./src/mail.rs:12:5
+   6: diesel_jobs_core::panics::caught
+";
+        let expected =
+            "0: app::mail::Refused as core::convert::From<std::io::error::Error>>::from\n   at ./src/mail.rs:12:5";
+        assert_eq!(trimmed(text).as_deref(), Some(expected));
     }
 
     #[test]

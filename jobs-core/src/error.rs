@@ -3,6 +3,7 @@
 #[cfg(feature = "eyre")]
 mod eyre;
 
+use std::any::type_name;
 use std::fmt;
 use std::time::Duration;
 
@@ -39,7 +40,7 @@ pub struct JobError {
     origin: Option<Box<Origin>>,
 }
 
-/// Where an error comes from, as far as its own type does not say it.
+/// Where an error comes from. An error without an origin has its own backtrace.
 #[derive(Default)]
 struct Origin {
     /// The file, line and column of a panic.
@@ -107,10 +108,13 @@ impl JobError {
     }
 
     /// The backtrace from the place where the error was created or the handler panicked, up to the handler. It is
-    /// captured only if the environment variable `RUST_BACKTRACE` or `RUST_LIB_BACKTRACE` is set.
+    /// captured only if the environment variable `RUST_BACKTRACE` or `RUST_LIB_BACKTRACE` is set. An error of another
+    /// type than `JobError`, `anyhow::Error` or `eyre::Report` that the handler itself returns has none.
     pub fn backtrace(&self) -> Option<String> {
-        let captured = self.origin.as_ref().and_then(|origin| origin.backtrace.clone());
-        captured.or_else(|| backtraces::of(self.source.backtrace()))
+        match &self.origin {
+            Some(origin) => origin.backtrace.clone(),
+            None => backtraces::of(self.source.backtrace()),
+        }
     }
 
     /// The time of [`retry_in`](Self::retry_in), if it was called.
@@ -191,11 +195,18 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
     note = "an error is a `std::error::Error + Send + Sync + 'static`, `anyhow::Error`, `Box<dyn Error + Send + Sync>`, `JobError`, or an \
             `eyre::Report` (feature `eyre`)"
 )]
-pub trait IntoJobError<M> {
+pub trait IntoJobError<M>: Sized {
     /// Converts the error. A `JobError` inside it keeps its [`retry_in`](JobError::retry_in) or
     /// [`fatal`](JobError::fatal), except inside an `anyhow::Error` that was converted to a box: such a box hides the
     /// type.
     fn into_job_error(self) -> JobError;
+
+    /// Converts an error that a handler has returned. A backtrace that would be captured only now has no function of
+    /// the handler, so it is left out.
+    #[doc(hidden)]
+    fn of_handler(self) -> JobError {
+        self.into_job_error()
+    }
 }
 
 /// Errors that `anyhow` converts.
@@ -211,6 +222,11 @@ impl<E: Into<anyhow::Error>> IntoJobError<ByAnyhow> for E {
     fn into_job_error(self) -> JobError {
         self.into().downcast().unwrap_or_else(|source| JobError::of_kind(FailureKind::Error, source))
     }
+
+    fn of_handler(self) -> JobError {
+        let has_one = [type_name::<anyhow::Error>(), type_name::<JobError>()].contains(&type_name::<E>());
+        if has_one { self.into_job_error() } else { self.into_job_error().with_place(None, None) }
+    }
 }
 
 impl IntoJobError<Boxed> for BoxError {
@@ -219,6 +235,10 @@ impl IntoJobError<Boxed> for BoxError {
             Ok(error) => *error,
             Err(source) => JobError::of_kind(FailureKind::Error, anyhow::Error::from_boxed(source)),
         }
+    }
+
+    fn of_handler(self) -> JobError {
+        if self.is::<JobError>() { self.into_job_error() } else { self.into_job_error().with_place(None, None) }
     }
 }
 

@@ -34,7 +34,7 @@ impl IntoHandled<()> for Outcome {
 #[diagnostic::do_not_recommend]
 impl<T: JobOutput, E: IntoJobError<M>, M> IntoHandled<M> for Result<T, E> {
     fn into_handled(self) -> Handled {
-        self.map(T::into_outcome).map_err(E::into_job_error)
+        self.map(T::into_outcome).map_err(E::of_handler)
     }
 }
 

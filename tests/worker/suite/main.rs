@@ -7,6 +7,7 @@
 mod each_connection;
 
 mod aliases;
+mod backtraces;
 mod bad_input;
 mod batch_transactions;
 mod batches;
