@@ -1,5 +1,6 @@
 //! The scheduler: enqueues the due ticks of cron schedules. Any number of workers may run it. The update of `last_tick`
-//! is guarded: only the worker that finds the row as it read it enqueues the tick.
+//! is guarded: only the worker that finds the row as it read it enqueues the tick. A tick that fails is tried again,
+//! and keeps no other schedule from ticking.
 //!
 //! If programs declare a schedule differently, the stored declaration stays while a live worker declares it so. Workers
 //! with another one offer it at each check. So a restart of an old program turns nothing back, and after a deployment
@@ -9,7 +10,7 @@
 //! declare. The row may belong to a newer version, or to an older one whose workers still run. So a schedule that was
 //! removed from the code ends with the last worker that declares it, and `worker doctor` names the remaining row.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ use crate::new_job::{NewJob, RunAt};
 use crate::recorder::Event;
 use crate::schedule::{MAX_TICKS_PER_CHECK, Schedule};
 use crate::storage::{DeclaredSchedule, StorageResult, StoredSchedule, StoredSchedules};
+use crate::storage_error::StorageError;
 use crate::telemetry::{self, RateLimitedWarning};
 use crate::worker::idleness::{Call, POLLS};
 use crate::worker::shared::Shared;
@@ -78,7 +80,7 @@ struct Sleep {
     until_tick: Duration,
     /// When the schedules are read again, unless the worker is idle.
     longest: Duration,
-    /// Perhaps not all due ticks were enqueued: another session has locked a row, or there are very many.
+    /// Perhaps not all due ticks were enqueued: one failed, another session has locked a row, or there are very many.
     is_incomplete: bool,
     /// All schedules are stored as this program declares them.
     all_stand: bool,
@@ -91,6 +93,15 @@ struct Known {
     is_declared: bool,
     /// These schedules have missed ticks, and it was said.
     have_missed: HashSet<String>,
+    /// The warnings of the schedules whose ticks have failed.
+    failures: HashMap<String, RateLimitedWarning>,
+}
+
+impl Known {
+    fn failed(&mut self, name: &str, problem: &StorageError) {
+        let warning = self.failures.entry(name.to_owned()).or_insert_with(|| RateLimitedWarning::new("tick"));
+        warning.report(&format_args!("schedule `{name}`: {problem}"));
+    }
 }
 
 /// The kind's registration, if this program may enqueue the ticks of this schedule. The schedule must be declared here,
@@ -105,7 +116,7 @@ async fn tick_due_schedules(shared: &Shared, declared: &[DeclaredSchedule], know
     let schedules = shared.storage.schedules(if known.is_declared { &[] } else { declared }).await?;
     let was_declared = known.is_declared;
     known.is_declared |= !schedules.is_locked;
-    let sleep = tick_stored(shared, schedules, declared, known).await?;
+    let sleep = tick_stored(shared, schedules, declared, known).await;
     if !was_declared || sleep.all_stand {
         return Ok(sleep);
     }
@@ -113,7 +124,7 @@ async fn tick_due_schedules(shared: &Shared, declared: &[DeclaredSchedule], know
     // it stays so while a live worker has that code. A change begins now, so what was due has been enqueued before.
     let schedules = shared.storage.schedules(declared).await?;
     known.is_declared = !schedules.is_locked;
-    tick_stored(shared, schedules, declared, known).await
+    Ok(tick_stored(shared, schedules, declared, known).await)
 }
 
 /// The same for these schedules.
@@ -122,13 +133,13 @@ async fn tick_stored(
     schedules: StoredSchedules,
     declared: &[DeclaredSchedule],
     known: &mut Known,
-) -> StorageResult<Sleep> {
+) -> Sleep {
     let StoredSchedules { all, now, .. } = schedules;
     let stands = |one: &DeclaredSchedule| all.iter().any(|row| row.name == one.name && row.follows(one));
     let all_stand = declared.iter().all(stands);
     let longest = if all.is_empty() { LONGEST_SLEEP_WITHOUT } else { LONGEST_SLEEP };
     let mut is_incomplete = !known.is_declared;
-    let mut until_tick = Duration::MAX;
+    let (mut has_failed, mut until_tick) = (false, Duration::MAX);
     for stored in all.iter().filter(|stored| !stored.paused) {
         let Some(registration) = ticks_here(shared, stored) else { continue };
         let schedule = match Schedule::parse(&stored.expression, &stored.timezone) {
@@ -145,8 +156,12 @@ async fn tick_stored(
             Some(_) => {}
             None => drop(known.have_missed.remove(&stored.name)),
         }
-        if !tick(shared, registration, stored, &schedule, now).await? {
-            is_incomplete = true;
+        match tick(shared, registration, stored, &schedule, now).await {
+            Ok(is_done) => is_incomplete |= !is_done,
+            Err(problem) => {
+                known.failed(&stored.name, &problem);
+                has_failed = true;
+            }
         }
         if let Some(next) = schedule.next_after(now) {
             until_tick = until_tick.min((next - now).to_std().unwrap_or_default() + MARGIN);
@@ -155,7 +170,10 @@ async fn tick_stored(
     if is_incomplete {
         until_tick = until_tick.min(LOCKED);
     }
-    Ok(Sleep { until_tick, longest, is_incomplete, all_stand })
+    if has_failed {
+        until_tick = until_tick.min(LONGEST_SLEEP);
+    }
+    Sleep { until_tick, longest, is_incomplete: is_incomplete || has_failed, all_stand }
 }
 
 /// Returns `false` if ticks may still be due: another worker has handled some, another session has locked the row, or

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use diesel_jobs::enqueue::IntoNewJob as _;
 use diesel_jobs::handler::Registered;
 use diesel_jobs::schedule::CatchUp;
 use diesel_jobs::schedule::DeclaredSchedule;
@@ -169,7 +170,81 @@ async fn a_schedule_added_by_hand_ticks_wherever_its_kind_is_known(db: Db) {
     worker.stop().await;
 }
 
+// Schedules tick in the order of their names, so these come first.
+
+#[job(cron = "* * * * * *", catch_up = "all")]
+async fn a_refused_one() {}
+
+#[job(cron = "* * * * * *", catch_up = "all", unique())]
+async fn a_unique_one() {}
+
+#[job(cron = "* * * * * *", catch_up = "all", concurrency(limit = 1))]
+async fn a_limited_one() {}
+
+async fn await_ticks(db: &Db, kind: &str, ticks: usize) {
+    let enough =
+        format!("select count(*) as number from (select 1 from jobs.job where kind = '{kind}' limit {ticks}) as ticks");
+    db.await_number(i64::try_from(ticks).unwrap(), &enough).await;
+}
+
+async fn a_schedule_whose_jobs_are_refused_stops_no_other(db: Db) {
+    let (refuse, accept) = if db.is_postgres() {
+        (
+            "create function refuse() returns trigger language plpgsql as $$ begin raise 'not today'; end $$;
+             create trigger refuse before insert on jobs.ready for each row when (new.kind = 'a_refused_one')
+             execute function refuse()",
+            "drop trigger refuse on jobs.ready",
+        )
+    } else {
+        (
+            "create trigger refuse before insert on jobs.job when new.kind = 'a_refused_one'
+             begin select raise(abort, 'not today'); end",
+            "drop trigger refuse",
+        )
+    };
+    db.execute(refuse).await;
+    let worker = Running::start(db.worker(registry![ARefusedOne, EverySecond]));
+    await_ticks(&db, "every_second", 3).await;
+    let refused = "select count(*) as number from jobs.job where kind = 'a_refused_one'";
+    assert_eq!(db.number(refused).await, 0);
+    db.execute(accept).await;
+    await_ticks(&db, "a_refused_one", 3).await;
+    worker.stop().await;
+}
+
+async fn a_schedule_whose_key_or_table_is_locked_stops_no_other(db: Db) {
+    let mut application = db.conn().await;
+    application.execute("begin").await;
+    application.enqueue(AUniqueOne {}).await;
+    application.execute("lock table jobs.held in share row exclusive mode").await;
+    // Such a tick gives up long before the server would cancel it, and does not count as an outage.
+    for (kind, job) in
+        [("a_unique_one", AUniqueOne {}.into_new_job()), ("a_limited_one", ALimitedOne {}.into_new_job())]
+    {
+        declared_elsewhere(&db, kind).await;
+        let stored = db.storage().schedules(&[]).await.unwrap();
+        let schedule = stored.all.iter().find(|one| one.name == kind).unwrap();
+        let refused = db.storage().tick(schedule, stored.now, &[job.unwrap()]).await.unwrap_err();
+        assert!(refused.to_string().contains("lock timeout") && !refused.is_transient(), "{refused}");
+    }
+    let worker = Running::start(db.worker(registry![ALimitedOne, AUniqueOne, EverySecond]));
+    await_ticks(&db, "every_second", 3).await;
+    let locked = "select count(*) as number from jobs.job where kind in ('a_unique_one', 'a_limited_one')";
+    assert_eq!(db.number(locked).await, 0);
+    application.execute("rollback").await;
+    await_ticks(&db, "a_unique_one", 1).await;
+    await_ticks(&db, "a_limited_one", 1).await;
+    worker.stop().await;
+}
+
+mod on_both {
+    use super::a_schedule_whose_jobs_are_refused_stops_no_other;
+
+    support::on_each_database! { a_schedule_whose_jobs_are_refused_stops_no_other }
+}
+
 support::on_postgres! {
+    a_schedule_whose_key_or_table_is_locked_stops_no_other,
     three_workers_enqueue_each_tick_once,
     after_an_outage_each_schedule_catches_up_as_it_says,
     an_older_program_leaves_the_schedule_of_a_newer_one_alone,

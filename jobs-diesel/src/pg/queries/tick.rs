@@ -1,12 +1,14 @@
 //! `tick`: enqueues the jobs of a schedule's tick. One worker does this: the one that locks the row while `last_tick`
 //! still has the value that the worker has read. There is no leader. A row that another session has locked is passed
-//! over.
+//! over. If an open transaction has the unique key of a job, the tick fails after a second and is tried again: to wait
+//! until that transaction ends would delay the schedules that come later.
 
 use chrono::{DateTime, Utc};
 use diesel::dsl::{sql, update};
 use diesel::prelude::*;
+use diesel::result::Error;
 use diesel::sql_types::Bool;
-use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl};
+use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
 use diesel_jobs_core::NewJob;
 use diesel_jobs_core::storage::StoredSchedule;
 
@@ -30,9 +32,21 @@ pub(crate) async fn tick(
         if locked.first::<String>(conn).await.optional()?.is_none() {
             return Ok(false);
         }
+        conn.batch_execute("set local lock_timeout = '1s'").await?;
         update(row).set(schedule::last_tick.eq(last_tick)).execute(conn).await?;
         insert_many::<AsyncPgConnection>(conn, jobs).await?;
         Ok(true)
     })
     .await
+    .map_err(explained)
+}
+
+/// A lock that was not available is no outage of the database, and the server does not say which lock it was.
+fn explained(error: Error) -> Error {
+    if !error.to_string().contains("lock timeout") {
+        return error;
+    }
+    let reason = "an open transaction has the unique key of its job, or has locked a table, for more than a second; `worker doctor` names the \
+         oldest transaction";
+    Error::QueryBuilderError(format!("{error}: {reason}").into())
 }
