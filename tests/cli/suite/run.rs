@@ -57,12 +57,30 @@ on_each_database! {
     fn the_grace_period_ends_and_the_attempt_is_given_back(db) {
         let db = db.migrated();
         let id = db.enqueue(Wait { millis: HOUR });
-        let worker = db.start(&["--grace-period", "300ms"]);
-        db.await_state(id, "running");
+        for signal in ["TERM", "INT", "QUIT", "HUP"] {
+            let worker = db.start(&["--grace-period", "300ms"]);
+            db.await_state(id, "running");
+            worker.signal(signal);
+            worker.ended().succeeded().complained(&[&format!("SIG{signal}")]);
+            let job = db.json(&["show", &id.to_string()]);
+            let given_back = (&job["state"], &job["attempt"], &job["crashes"]);
+            assert_eq!(given_back, (&Value::from("available"), &Value::from(0), &Value::from(0)), "{signal}");
+        }
+    }
+
+    fn other_signals_are_logged_and_nohup_keeps_its_meaning(db) {
+        let db = db.migrated();
+        let mut worker = worker("fixture-worker").env("DATABASE_URL", &db.url).under_nohup().start();
+        worker.await_line("worker started");
+        worker.signal("HUP");
+        for signal in ["USR1", "USR2"] {
+            worker.signal(signal);
+            worker.await_line(&format!("SIG{signal} is ignored"));
+        }
+        let id = db.enqueue(Wait { millis: 1 });
+        db.await_state(id, "completed");
         worker.signal("TERM");
-        worker.ended().succeeded();
-        let job = db.json(&["show", &id.to_string()]);
-        assert_eq!((&job["state"], &job["attempt"]), (&Value::from("available"), &Value::from(0)));
+        worker.ended().succeeded().never_said("SIGHUP");
     }
 
     fn a_second_signal_stops_at_once(db) {

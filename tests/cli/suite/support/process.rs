@@ -94,6 +94,19 @@ impl Prepared {
         self
     }
 
+    /// Starts it through `nohup`, which makes it ignore SIGHUP.
+    pub(crate) fn under_nohup(self) -> Self {
+        let mut command = Command::new("nohup");
+        command.arg(self.0.get_program()).args(self.0.get_args());
+        for (name, value) in self.0.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        Self(command)
+    }
+
     /// Runs it with a standard output whose reading end is closed.
     pub(crate) fn run_into_closed_pipe(mut self) -> Run {
         let (reader, writer) = std::io::pipe().unwrap();
