@@ -39,11 +39,7 @@ $$;
 revoke all on all tables in schema jobs from jobs_enqueuer, jobs_worker;
 revoke all on all sequences in schema jobs from jobs_enqueuer, jobs_worker;
 revoke all on schema jobs from jobs_enqueuer, jobs_worker;
-revoke all on function jobs.enqueue_unique_one(text, text, json, text, text, smallint, timestamptz, smallint, text[], json, text, json) from jobs_enqueuer, jobs_worker;
-revoke all on function jobs.enqueue_unique_free(text, text, boolean, float8, text, text, text, smallint, timestamptz, smallint, text[], json, text) from jobs_enqueuer, jobs_worker;
-revoke all on function jobs.enqueue_unique_alike(text, text[], boolean, float8, text, text, text, smallint, timestamptz, smallint, text[], json[], text) from jobs_enqueuer, jobs_worker;
-revoke all on function jobs.act(text, bigint[], text, text, text, timestamptz) from jobs_enqueuer, jobs_worker;
-revoke all on function jobs.enqueue_unique(text[], text[], boolean[], float8[], json[], text[], text[], smallint[], interval[], timestamptz[], smallint[], text[], json[], text[], json[], interval[]) from jobs_enqueuer, jobs_worker;
+revoke all on all routines in schema jobs from jobs_enqueuer, jobs_worker;
 
 -- The insert reads `id` and `queue` in its `returning` clause. The role cannot set the columns of a new job that are
 -- not listed here. They get their defaults.
@@ -64,6 +60,18 @@ grant insert on jobs.nudge to jobs_enqueuer;
 grant select (idle, queue_filter) on jobs.worker to jobs_enqueuer;
 grant select (id, kind, queue, state, priority, attempt, max_attempts, run_at, enqueued_at, claimed_at, finished_at)
     on jobs.job to jobs_enqueuer;
+
+-- The other functions run with the rights of their caller. By default everybody may execute them, but a database may have
+-- `alter default privileges revoke execute on functions from public`. The functions of triggers need no privilege.
+do $$
+declare
+    routine regprocedure;
+begin
+    for routine in select oid from pg_proc where pronamespace = 'jobs'::regnamespace and not prosecdef and prorettype <> 'trigger'::regtype loop
+        execute format('grant execute on routine %s to jobs_enqueuer, jobs_worker', routine);
+    end loop;
+end
+$$;
 
 -- No statement updates a job's row, but `for update` requires the update privilege on at least one column.
 grant usage on schema jobs to jobs_worker;

@@ -11,6 +11,7 @@ use diesel_jobs_storage::Database;
 use diesel_jobs_storage::migrations::LiveJobs;
 
 use super::{Postgres, admin, admin_at_the_end};
+use crate::examining::{none, one};
 use crate::fixture::{Port as _, open, run};
 
 /// A database with the two roles under other names than in the script, and a login role in each.
@@ -37,6 +38,8 @@ impl Roles {
         let script = diesel_jobs_storage::migrations::POSTGRES_ROLES.replace("jobs_enqueuer", &enqueuer);
         let mut owner = AsyncPgConnection::establish(&f.url).await.unwrap();
         let script = script.replace("jobs_worker", &worker);
+        // What `alter default privileges revoke execute on functions from public` leads to.
+        owner.batch_execute("revoke execute on all functions in schema jobs from public").await.unwrap();
         // Twice, because the script is run again after an upgrade.
         for _ in 0..2 {
             owner.batch_execute(&script).await.unwrap();
@@ -173,6 +176,23 @@ fn the_error_of_a_missing_grant_names_the_command_to_run() {
         ];
         for refusal in refusals {
             assert!(is_denied(&refusal) && refusal.contains("migrate roles"), "{refusal}");
+        }
+    });
+}
+
+#[test]
+fn the_doctor_names_a_function_that_the_role_may_not_execute() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let roles = Roles::of(f).await;
+        let db = roles.database_as(&roles.worker).await;
+        none(&db, "rights").await;
+        let mut owner = AsyncPgConnection::establish(&roles.f().url).await.unwrap();
+        for (number, function) in [(1, "jobs.wake"), (2, "jobs.act")] {
+            owner.batch_execute(&format!("revoke execute on function {function} from {}", roles.worker)).await.unwrap();
+            let finding = one(&db, "rights").await;
+            let words = format!("functions of the schema jobs that a worker needs ({number}, such as {function}(");
+            assert!(finding.what.contains(&format!("{}_login", roles.worker)), "{finding:?}");
+            assert!(finding.what.contains(&words) && finding.repair.contains("migrate roles"), "{finding:?}");
         }
     });
 }

@@ -1,4 +1,5 @@
-//! Rights that a worker needs and this role lacks. The list is that of `worker migrate roles`.
+//! Rights that a worker needs and this role lacks. The list is that of `worker migrate roles`. Functions are in one
+//! line, because usually either all of them or none can be executed.
 
 use super::Check;
 
@@ -25,5 +26,11 @@ where not has_column_privilege(current_user, 'jobs.held', name, 'UPDATE')
 union all
 select 'error', format('the role %I may not update the column halted_at of jobs.permit, which a worker needs', current_user),
        format('grant update (halted_at) on jobs.permit to %I', current_user)
-where not has_column_privilege(current_user, 'jobs.permit', 'halted_at', 'UPDATE')",
+where not has_column_privilege(current_user, 'jobs.permit', 'halted_at', 'UPDATE')
+union all
+select 'error', format('the role %I may not execute functions of the schema jobs that a worker needs (%s, such as %s)', current_user, count(*), min(oid::regprocedure::text)),
+       'worker migrate roles | psql $OWNER_URL'
+from pg_proc
+where pronamespace = 'jobs'::regnamespace and prorettype <> 'trigger'::regtype and not has_function_privilege(current_user, oid, 'EXECUTE')
+having count(*) > 0",
 };
