@@ -19,6 +19,12 @@ pub(super) const DURABLE: &str = "pragma synchronous = full";
 /// With this setting a commit does not wait for the disk. The next durable commit writes it to the disk.
 pub(super) const LAZY: &str = "pragma synchronous = normal";
 
+/// How many bytes the write-ahead log keeps on the disk. A long transaction, such as the enqueue of very many jobs,
+/// makes it longer, and SQLite uses that space again but by default never gives it back. With this limit, the first
+/// write after the log was copied into the file cuts it to this size. A smaller limit would cost writers time after
+/// each larger transaction. An ordinary load fills only the 4 MiB after which SQLite copies the log.
+pub(super) const LONGEST_LOG: u64 = 64 * 1024 * 1024;
+
 /// Opens the file, creating it if it is missing.
 pub(super) fn connect(file: &str) -> StorageResult<SqliteConnection> {
     let mut conn = SqliteConnection::establish(file).map_err(|error| explain(file, &error))?;
@@ -28,7 +34,8 @@ pub(super) fn connect(file: &str) -> StorageResult<SqliteConnection> {
         other => explain(file, &other),
     })?;
     // A transactional handler expects that the foreign keys of the application's tables are checked.
-    conn.batch_execute(&format!("{DURABLE}; pragma foreign_keys = on")).map_err(storage_error)?;
+    conn.batch_execute(&format!("{DURABLE}; pragma foreign_keys = on; pragma journal_size_limit = {LONGEST_LOG}"))
+        .map_err(storage_error)?;
     Ok(conn)
 }
 

@@ -8,6 +8,7 @@ use diesel::{QueryResult, RunQueryDsl as _, SqliteConnection};
 use diesel_jobs_core::health_checks::{self, Observed};
 use diesel_jobs_core::storage::{Doctor, Finding, Objectives, Program, StorageResult};
 
+use crate::sqlite::connect::LONGEST_LOG;
 use crate::sqlite::operator::SqliteOperator;
 use crate::sqlite::queries::doctor::{
     CHECKS, examine,
@@ -18,9 +19,6 @@ use crate::sqlite::queries::{installation, pause, schedule, worker};
 use crate::sqlite::time::Now;
 use crate::sqlite::types::Instant;
 use crate::sqlite::{file_system, migrate};
-
-/// A write-ahead log of more bytes than this is not emptied any more.
-const LONGEST_LOG: u64 = 64 * 1024 * 1024;
 
 #[async_trait]
 impl Doctor for SqliteOperator {
@@ -125,6 +123,7 @@ fn words(text: &str) -> Vec<&str> {
     text.split_whitespace().collect()
 }
 
+/// Every write of ours cuts a longer log, unless somebody still reads it.
 fn log_size(file: &str) -> Option<Finding> {
     let bytes = std::fs::metadata(format!("{file}-wal")).ok()?.len();
     (bytes > LONGEST_LOG).then(|| {

@@ -5,6 +5,7 @@ mod damaged;
 mod far_times;
 mod joining;
 mod locks;
+mod log_size;
 mod processes;
 mod replaced;
 mod urls;
