@@ -3,34 +3,17 @@
 
 use std::process::Command;
 
-use cluster::{Postgres, Server, Stop};
+use cluster::{Own, Server, Stop};
 use serde_json::json;
 
 use crate::support::http::{address, get, scraped};
 use crate::support::proxy::Proxy;
 use crate::support::{Scratch, on_postgres, until, worker};
 
-/// A server of this test's own. It is stopped when the test has ended.
-struct Own(Server);
-
-impl Drop for Own {
-    fn drop(&mut self) {
-        let _ = self.0.halt(Stop::Immediate);
-    }
-}
-
-impl Own {
-    fn at(dir: &Scratch) -> Self {
-        let bin = std::env::var_os("JOBS_TEST_PG_BIN").expect("`cargo xtask test` sets it").into();
-        Self(Server::at(dir.path(), &Postgres { bin, libpq: None }).unwrap().quiet())
-    }
-}
-
 #[test]
 fn a_standby_is_found_and_named() {
     let dir = Scratch::new();
-    let own = Own::at(&dir);
-    let server = &own.0;
+    let server = Own::at(dir.path()).unwrap();
     server.prepare().unwrap();
     let run =
         |port: u16, args: &[&str]| worker("fixture-worker").args(args).env("DATABASE_URL", Server::url(port)).run();
@@ -53,8 +36,7 @@ fn a_standby_is_found_and_named() {
 #[test]
 fn a_worker_leaves_a_primary_that_has_become_a_standby() {
     let (here, there) = (Scratch::new(), Scratch::new());
-    let (old, new) = (Own::at(&here), Own::at(&there));
-    let (old, new) = (&old.0, &new.0);
+    let (old, new) = (Own::at(here.path()).unwrap(), Own::at(there.path()).unwrap());
     old.prepare().unwrap();
     let port = old.launch(None, "").unwrap();
     let url = Server::url(port);

@@ -13,6 +13,7 @@ mod find;
 mod home;
 mod install;
 mod memory;
+mod own;
 mod owner;
 pub mod pgbouncer;
 mod process;
@@ -29,6 +30,7 @@ use anyhow::{Result, bail};
 pub use self::{
     cluster::Cluster,
     home::place,
+    own::Own,
     roles::drop_roles,
     server::{Server, Stop},
     session::Session,

@@ -1,11 +1,10 @@
 //! A server that is stopped, one that takes no writes, and two operators at once.
 
 use std::fs::Permissions;
-use std::ops::Deref;
 use std::os::unix::fs::PermissionsExt as _;
 
 use axum::http::StatusCode;
-use cluster::{Postgres, Server, Stop};
+use cluster::{Own, Server, Stop};
 use diesel_jobs::{Database, JobId, JobState, NewJob};
 use support::{Db, until};
 use tempfile::TempDir;
@@ -13,37 +12,16 @@ use tempfile::TempDir;
 use crate::client::Client;
 use crate::seed::seed;
 
-/// A server of this test's own, which it may stop. It is gone when the test has ended.
-struct Own(Server, #[expect(dead_code, reason = "it is removed with the server")] TempDir);
-
-impl Own {
-    fn new() -> Self {
-        // The server's user must be able to enter it, or its files are elsewhere.
-        let dir = tempfile::Builder::new().permissions(Permissions::from_mode(0o755)).tempdir().unwrap();
-        let bin = std::env::var_os("JOBS_TEST_PG_BIN").expect("`cargo xtask test` sets it").into();
-        let server = Server::at(dir.path(), &Postgres { bin, libpq: None }).unwrap().quiet();
-        server.prepare().unwrap();
-        Self(server, dir)
-    }
-}
-
-impl Deref for Own {
-    type Target = Server;
-
-    fn deref(&self) -> &Server {
-        &self.0
-    }
-}
-
-impl Drop for Own {
-    fn drop(&mut self) {
-        let _ = self.0.halt(Stop::Immediate);
-    }
+/// The directory of a server. The server's user must be able to enter it, or the server's files are elsewhere.
+fn directory() -> TempDir {
+    tempfile::Builder::new().permissions(Permissions::from_mode(0o755)).tempdir().unwrap()
 }
 
 #[tokio::test]
 async fn while_the_server_is_stopped_the_last_sample_is_shown() {
-    let server = Own::new();
+    let dir = directory();
+    let server = Own::at(dir.path()).unwrap();
+    server.prepare().unwrap();
     let port = server.launch(None, "").unwrap();
     let database = Database::open(&Server::url(port), 0).await.unwrap();
     database.migrator.up().await.unwrap();
