@@ -27,6 +27,8 @@ mod guide {
     mod monitoring {}
     #[doc = include_str!("../docs/guide/outcomes.md")]
     mod outcomes {}
+    #[doc = include_str!("../docs/guide/production.md")]
+    mod production {}
     #[doc = include_str!("../docs/guide/running-workers.md")]
     mod running_workers {}
     #[doc = include_str!("../docs/guide/runtime-settings.md")]

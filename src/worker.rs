@@ -1,6 +1,9 @@
 //! Workers in detail: what [`Worker`](crate::Worker) and [`WorkerBuilder`](crate::WorkerBuilder) take and return.
 //! `worker!` generates the `main` function of a worker that needs nothing from this module.
 //!
+//! [`Database::builder`](crate::Database::builder) returns a [`DatabaseBuilder`], which opens a database whose
+//! [`Credentials`] change.
+//!
 //! A [`Registry`] has the jobs that a worker can run, by default all that are linked into the program. A
 //! [`WorkerHandle`] stops a running worker, answers health checks, and returns its [`WorkerStats`]:
 //!
@@ -21,3 +24,4 @@ pub use diesel_jobs_core::{
     HealthCheck, NoRuntime, QueueLoad, Registry, RegistryError, Retention, UnknownQueue, UntilEmpty, WorkerHandle,
     WorkerId, WorkerStats,
 };
+pub use diesel_jobs_storage::{Credentials, DatabaseBuilder};

@@ -13,6 +13,10 @@ pub enum StorageError {
     /// database's message. The error has no `source()`.
     #[error("the database is unavailable: {0}")]
     Unavailable(Box<dyn std::error::Error + Send + Sync>),
+    /// The server refused the user or the password of a new connection. Credentials that have changed meanwhile may be
+    /// accepted. The text contains the server's message.
+    #[error("the server refuses the credentials: {0}")]
+    Credentials(Box<dyn std::error::Error + Send + Sync>),
     /// The database refused the statement. The same statement would be refused again. The text contains the database's
     /// message. The error has no `source()`.
     #[error("the database refused: {0}")]
@@ -37,13 +41,14 @@ impl From<NoRuntime> for StorageError {
 impl StorageError {
     /// Whether the same call may succeed later without any change.
     pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Unavailable(_))
+        matches!(self, Self::Unavailable(_) | Self::Credentials(_))
     }
 
     /// The same error for one more job that has it.
     pub(crate) fn repeated(&self) -> Self {
         match self {
             Self::Unavailable(error) => Self::Unavailable(error.to_string().into()),
+            Self::Credentials(error) => Self::Credentials(error.to_string().into()),
             Self::Refused(error) => Self::Refused(error.to_string().into()),
             Self::Schema(text) => Self::Schema(text.clone()),
             Self::Environment(text) => Self::Environment(text.clone()),
@@ -55,6 +60,7 @@ impl StorageError {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Unavailable(_) => "unavailable",
+            Self::Credentials(_) => "credentials",
             Self::Refused(_) => "refused",
             Self::Schema(_) => "schema",
             Self::Environment(_) => "environment",

@@ -12,7 +12,9 @@ mod changed_schedule;
 mod commit_decision;
 mod connection;
 mod connection_future;
+mod credentials;
 mod database;
+mod database_builder;
 mod enqueue;
 mod enqueue_connection;
 mod enqueue_each;
@@ -53,12 +55,15 @@ mod stored_output;
 mod stored_progress;
 #[cfg(all(feature = "testing", any(feature = "postgres", feature = "sqlite")))]
 pub mod testing;
+mod url_source;
 
 pub use backend::Backend;
 pub use change::Change;
 pub use connection::{AsyncJobConnection, BlockingJobConnection};
 pub use connection_future::{BoxConnectionFuture, ConnectionFuture};
+pub use credentials::Credentials;
 pub use database::Database;
+pub use database_builder::DatabaseBuilder;
 #[doc(hidden)]
 pub use diesel::associations::HasTable;
 pub use enqueue::{CompleteIn, Enqueue, enqueue_all, migrate};
@@ -82,3 +87,5 @@ pub use row::{
 #[doc(hidden)]
 pub use stopwatch::Stopwatch;
 pub use stored_output::OutputError;
+#[doc(hidden)]
+pub use url_source::read_url_file;

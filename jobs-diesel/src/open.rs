@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use diesel_jobs_core::NoRuntime;
 use diesel_jobs_core::storage::StorageResult;
 
 use crate::backend::Backend;
@@ -13,6 +12,8 @@ impl Database {
     /// Opens the database of a URL. On PostgreSQL, `handlers` is the largest number of connections that transactional
     /// handlers use at the same time. Connections are opened later: if the server cannot be reached, the first
     /// operation fails. On SQLite, `handlers` has no effect, and the file is opened at once.
+    ///
+    /// This is the short form of [`Database::builder`], which also reads the URL from a file and asks for credentials.
     pub async fn open(url: &str, handlers: usize) -> StorageResult<Self> {
         Self::open_with(url, handlers, Stopwatch::Runs).await
     }
@@ -29,18 +30,7 @@ impl Database {
     /// For tests. See [`Stopwatch`].
     #[doc(hidden)]
     pub async fn open_with(url: &str, handlers: usize, stopwatch: Stopwatch) -> StorageResult<Self> {
-        NoRuntime::check()?;
-        match Backend::of(url)? {
-            #[cfg(feature = "postgres")]
-            Backend::Postgres => crate::pg::open(url, handlers, stopwatch).await,
-            #[cfg(feature = "sqlite")]
-            Backend::Sqlite => crate::sqlite::open(url, stopwatch).await,
-            #[allow(unreachable_patterns)] // reachable when a feature is off
-            backend => {
-                let _ = (handlers, stopwatch);
-                Err(backend.not_built_in())
-            }
-        }
+        Self::builder(url).handlers(handlers).timed_by(stopwatch).open().await
     }
 }
 

@@ -92,7 +92,7 @@ impl Failure {
             ),
             // What the storage refuses before it asks the database: a name or a number that cannot be stored.
             Self::Storage(StorageError::Config(what)) => (StatusCode::BAD_REQUEST, "Not understood", what.clone(), ""),
-            Self::Storage(error @ StorageError::Unavailable(_)) => (
+            Self::Storage(error @ (StorageError::Unavailable(_) | StorageError::Credentials(_))) => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "The database cannot be reached",
                 error.to_string(),

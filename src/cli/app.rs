@@ -27,13 +27,21 @@ pub(super) struct App<'a> {
 }
 
 impl App<'_> {
-    /// Returns the database that the options, the environment or `.env` name. Fails if none is named.
+    /// Returns the database that the options, the environment or `.env` name. Fails if none is named, or if the file
+    /// that contains its URL cannot be read.
     pub(super) fn chosen(&self) -> Result<&Chosen, CliError> {
-        self.chosen.as_ref().ok_or_else(|| url::unset(self.env_file.as_deref(), Backend::built_in()))
+        let unset = || url::unset(self.env_file.as_deref(), Backend::built_in());
+        let chosen = self.chosen.as_ref().ok_or_else(unset)?;
+        chosen.url().map(|_| chosen)
     }
 
     /// Returns the URL of [`chosen`](Self::chosen).
     pub(super) fn url(&self) -> Result<&str, CliError> {
-        Ok(&self.chosen()?.url)
+        self.chosen()?.url()
+    }
+
+    /// Returns the same, or `None` if the URL is not known.
+    pub(super) fn url_if_known(&self) -> Option<&str> {
+        self.chosen.as_ref().and_then(|chosen| chosen.url().ok())
     }
 }

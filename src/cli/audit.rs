@@ -12,7 +12,7 @@ use super::output::{self, Align, Table};
 const SHOWN: usize = 120;
 
 pub(super) async fn audit(app: &App<'_>, args: &PageArgs) -> Result<Exit, CliError> {
-    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
+    let database = database::open(app.chosen()?, database::NO_HANDLERS).await?;
     let entries = database.operator.audit(args.before, args.limit).await?;
     output::print(app.json, &entries, || human(&entries, args.limit))?;
     Ok(Exit::Fine)

@@ -23,21 +23,20 @@ pub(super) async fn doctor(app: App<'_>, args: &DoctorArgs) -> Result<Exit, CliE
         return Err(CliError::usage("`doctor` runs no jobs; leave --until-empty out, or write it after `run`"));
     }
     let settings = settings::run(&args.run, app.env)?;
-    let url = app.url()?.to_owned();
-    let App { json, setup, .. } = app;
-    if let Some(what) = database::missing_file(&url) {
+    let json = app.json;
+    if let Some(what) = database::missing_file(app.url()?) {
         let findings = vec![Finding::error("schema", what, "worker migrate".to_owned())];
         output::print(json, &Report { ok: false, findings: findings.clone() }, || human(&findings))?;
         return Ok(Exit::Schema);
     }
-    let database = database::open(&url, worker::handlers(&settings)).await?;
+    let database = database::open(app.chosen()?, worker::handlers(&settings)).await?;
 
     // The program's set-up may need the tables, so they come first.
     let mut findings = Vec::new();
     let installation = database.storage.check_schema().await;
     let mut program = None;
     if let Ok(installation) = &installation {
-        let worker = worker::build(database.storage.clone(), setup, &settings, None).await;
+        let worker = worker::build(database.storage.clone(), app.setup, &settings, None).await;
         let facts = worker.as_ref().map_or_else(|_| Facts::of_linked(&settings), Facts::of_worker);
         findings.extend(worker.err().map(|error| program::would_not_start(&error)));
         findings.extend(program::environment(&facts, installation));

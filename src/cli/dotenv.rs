@@ -11,16 +11,17 @@ use super::exit::CliError;
 pub(super) struct EnvFile {
     /// Its path.
     pub(super) path: PathBuf,
-    /// Whether the database's URL comes from this file.
-    pub(super) names_database: bool,
+    /// Which of the variables that were asked for come from this file.
+    pub(super) sets: Vec<String>,
 }
 
-/// Reads the file, if there is one, into the process's environment. Call it before a second thread exists: no thread
-/// may read the environment while it changes.
-pub(super) fn load(database_url: &str) -> Result<Option<EnvFile>, CliError> {
+/// Reads the file, if there is one, into the process's environment, and returns which of these variables come from it.
+/// Call it before a second thread exists: no thread may read the environment while it changes.
+pub(super) fn load(asked: &[&str]) -> Result<Option<EnvFile>, CliError> {
     let refused = |error: EnvFileError| CliError::usage(error.to_string());
     let Some(file) = env_file::EnvFile::nearest().map_err(refused)? else { return Ok(None) };
-    let names_database = env::var_os(database_url).is_none() && file.get(database_url).is_some();
+    let is_set = |name: &&str| env::var_os(name).is_none() && file.get(name).is_some();
+    let sets = asked.iter().copied().filter(is_set).map(str::to_owned).collect();
     file.load().map_err(refused)?;
-    Ok(Some(EnvFile { path: file.path().to_owned(), names_database }))
+    Ok(Some(EnvFile { path: file.path().to_owned(), sets }))
 }

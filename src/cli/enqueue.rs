@@ -63,7 +63,7 @@ pub(super) async fn enqueue(app: &App<'_>, args: &EnqueueArgs) -> Result<Exit, C
     let registration = registry.get(&args.kind).ok_or_else(|| unknown(&args.kind, &registry))?;
     let job = job(registration, args)?;
     let actor = args.who.name(app)?;
-    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
+    let database = database::open(app.chosen()?, database::NO_HANDLERS).await?;
     database.storage.check_schema().await?;
     let warning = waits::warning(&*database.operator, &job.queue, Some(&job.kind), "the job waits").await?;
     let enqueued = database.operator.enqueue(std::slice::from_ref(&job), "enqueue", &actor).await?;

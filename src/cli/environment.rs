@@ -20,7 +20,7 @@ pub(super) async fn environment(app: &App<'_>, action: &EnvironmentAction) -> Re
     if let EnvironmentAction::Set(args) = action {
         check_words("the name", &args.name).map_err(CliError::usage)?;
     }
-    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
+    let database = database::open(app.chosen()?, database::NO_HANDLERS).await?;
     let before = database.storage.check_schema().await?.environment;
     match action {
         EnvironmentAction::Show => say(app, before.as_deref(), 0, || match &before {

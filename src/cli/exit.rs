@@ -21,6 +21,8 @@ pub(super) enum Exit {
     Schema = 4,
     /// `run --until-empty` has ended, and a job was discarded meanwhile.
     Discarded = 5,
+    /// The server refuses the credentials.
+    Credentials = 6,
 }
 
 /// The table of exit codes at the end of `--help`.
@@ -32,6 +34,7 @@ Exit codes:
   3  the database cannot be reached
   4  the schema is missing, older or newer than this program
   5  `run --until-empty` has ended, and it has discarded a job
+  6  the server refuses the credentials
 
 Commands print to standard output, logs and errors go to standard error.";
 
@@ -73,6 +76,7 @@ impl From<&StorageError> for Exit {
     fn from(error: &StorageError) -> Self {
         match error {
             StorageError::Unavailable(_) => Self::Unreachable,
+            StorageError::Credentials(_) => Self::Credentials,
             StorageError::Schema(_) => Self::Schema,
             StorageError::Config(_) => Self::Usage,
             _ => Self::Failed,

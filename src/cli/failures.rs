@@ -59,12 +59,12 @@ pub(super) async fn failures(app: &App<'_>, args: &FailuresArgs) -> Result<Exit,
         ..JobFilter::default()
     };
     let plan = Plan { action, filter, actor: group.how.who.name(app)?, typed: None };
-    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
+    let database = database::open(app.chosen()?, database::NO_HANDLERS).await?;
     matching::act(app, &*database.operator, &plan, &group.how).await
 }
 
 async fn list(app: &App<'_>, args: &FailuresArgs) -> Result<Exit, CliError> {
-    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
+    let database = database::open(app.chosen()?, database::NO_HANDLERS).await?;
     // With a kind, all groups are read: those of the kind may not be among the largest groups of all kinds.
     let groups = if args.kind.is_some() { FAILURES_EXAMINED } else { args.limit };
     let mut failures = database.operator.failures(groups).await?;

@@ -20,7 +20,7 @@ struct Frozen {
 pub(super) async fn freeze(app: &App<'_>, args: &FreezeArgs) -> Result<Exit, CliError> {
     let by = args.who.name(app)?;
     check_words("--actor", &by).and_then(|()| check_words("--reason", &args.reason)).map_err(CliError::usage)?;
-    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
+    let database = database::open(app.chosen()?, database::NO_HANDLERS).await?;
     database.storage.check_schema().await?;
     let changed = database.operator.freeze(&by, &args.reason).await?;
     let answer = Frozen { changed, frozen: database.storage.check_schema().await?.frozen };
@@ -48,7 +48,7 @@ struct Thawed {
 
 pub(super) async fn thaw(app: &App<'_>, args: &ThawArgs) -> Result<Exit, CliError> {
     let by = args.who.name(app)?;
-    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
+    let database = database::open(app.chosen()?, database::NO_HANDLERS).await?;
     database.storage.check_schema().await?;
     let Ended { cancelled } =
         if args.cancel_jobs { cancel_backlog::end(&database, &by).await? } else { Ended::default() };

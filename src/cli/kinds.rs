@@ -46,7 +46,7 @@ struct Changed {
 }
 
 pub(super) async fn kinds(app: &App<'_>, action: &KindsAction) -> Result<Exit, CliError> {
-    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
+    let database = database::open(app.chosen()?, database::NO_HANDLERS).await?;
     database.storage.check_schema().await?;
     let operator = &database.operator;
     let (name, pausing, who) = match action {

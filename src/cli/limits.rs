@@ -68,7 +68,7 @@ struct Changed<'a> {
 }
 
 pub(super) async fn limits(app: &App<'_>, action: &LimitsAction) -> Result<Exit, CliError> {
-    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
+    let database = database::open(app.chosen()?, database::NO_HANDLERS).await?;
     database.storage.check_schema().await?;
     let operator = &*database.operator;
     let (name, changed) = match action {

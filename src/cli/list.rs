@@ -98,7 +98,7 @@ impl<'a> From<(&'a JobRecord, &'a String)> for Listed<'a> {
 
 pub(super) async fn list(app: &App<'_>, args: &ListArgs) -> Result<Exit, CliError> {
     let filter = args.filter.filter()?;
-    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
+    let database = database::open(app.chosen()?, database::NO_HANDLERS).await?;
     if args.count {
         let count = database.operator.count(&filter).await?;
         output::print(app.json, &count, || {

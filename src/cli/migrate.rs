@@ -31,7 +31,7 @@ pub(super) async fn migrate(app: &App<'_>, action: MigrateAction) -> Result<Exit
 }
 
 async fn up(app: &App<'_>) -> Result<Exit, CliError> {
-    let database = database::create(app.url()?, database::NO_HANDLERS).await?;
+    let database = database::create(app.chosen()?, database::NO_HANDLERS).await?;
     let applied = database.migrator.up().await?;
     let versions: Vec<Version> = applied.iter().map(|m| Version::of(m, true)).collect();
     output::print(app.json, &versions, || {
@@ -44,7 +44,7 @@ async fn up(app: &App<'_>) -> Result<Exit, CliError> {
 }
 
 async fn down(app: &App<'_>, live: LiveJobs) -> Result<Exit, CliError> {
-    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
+    let database = database::open(app.chosen()?, database::NO_HANDLERS).await?;
     if live == LiveJobs::Keep && !database.migrator.applied().await?.is_empty() {
         refuse_in_use(&database).await?;
     }
@@ -80,7 +80,7 @@ async fn status(app: &App<'_>) -> Result<Exit, CliError> {
     let (known, applied) = match database::missing_file(url) {
         Some(_) => (migrations::of(Backend::of(url)?), Vec::new()),
         None => {
-            let database = database::open(url, database::NO_HANDLERS).await?;
+            let database = database::open(app.chosen()?, database::NO_HANDLERS).await?;
             (database.migrator.known(), database.migrator.applied().await?)
         }
     };
@@ -109,7 +109,7 @@ fn sql(app: &App<'_>, backend: BackendArgs) -> Result<Exit, CliError> {
         up: &'static str,
         down: &'static str,
     }
-    let known = migrations::of(backend.resolve(app.chosen.as_ref().map(|chosen| chosen.url.as_str()))?);
+    let known = migrations::of(backend.resolve(app.url_if_known())?);
     let all: Vec<Sql> =
         known.iter().map(|m| Sql { version: m.version, name: m.name, up: m.up, down: m.down }).collect();
     output::print(app.json, &all, || {

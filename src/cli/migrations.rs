@@ -24,7 +24,7 @@ struct Folder {
 
 pub(super) fn migrations(app: &App<'_>, action: &MigrationsAction) -> Result<Exit, CliError> {
     let MigrationsAction::Copy { dir, backend } = action;
-    let backend = backend.resolve(app.chosen.as_ref().map(|chosen| chosen.url.as_str()))?;
+    let backend = backend.resolve(app.url_if_known())?;
     if !app.json {
         output::complain(&format!("the schema for {backend}"));
     }

@@ -16,6 +16,7 @@
 //! | 3 | the database cannot be reached |
 //! | 4 | the schema is missing, older or newer than this program |
 //! | 5 | `run --until-empty` has ended, and it has discarded a job |
+//! | 6 | the server refuses the credentials |
 
 mod act;
 mod actor_args;
@@ -58,6 +59,7 @@ mod operations;
 mod output;
 mod parse;
 mod pauses;
+mod place;
 mod progress;
 mod queue_commands;
 mod queues;
@@ -163,14 +165,14 @@ fn start(version: Option<&str>, setup: Option<Setup>) -> ExitCode {
         }
         Err(error) => error.exit(),
     };
-    let chosen = dotenv::load(settings::DATABASE_URL)
+    let chosen = dotenv::load(&[settings::DATABASE_URL, settings::DATABASE_URL_FILE])
         .and_then(|file| Ok((url::choose(&cli.global, env, file.as_ref(), Backend::built_in())?, file)));
     let (chosen, file) = match chosen {
         Ok(chosen) => chosen,
         Err(error) => return fail(&format!("error: {error}"), error.exit),
     };
-    let url = chosen.as_ref().map(|chosen| chosen.url.clone()).unwrap_or_default();
     let app = App { chosen, env_file: file.map(|file| file.path), json: cli.global.json, env, setup };
+    let url = app.url_if_known().unwrap_or_default().to_owned();
     match dispatch(cli, app) {
         Ok(exit) => exit.into(),
         Err(error) => fail(&database::explain(&error, &url), error.exit),

@@ -51,7 +51,7 @@ struct CancelArgs {
 }
 
 pub(super) async fn operations(app: &App<'_>, args: &OperationsArgs) -> Result<Exit, CliError> {
-    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
+    let database = database::open(app.chosen()?, database::NO_HANDLERS).await?;
     let operator = &*database.operator;
     match &args.action {
         None => {

@@ -31,7 +31,7 @@ struct PermitAnswer {
 }
 
 pub(super) async fn permit(app: &App<'_>, args: &ReleaseArgs) -> Result<Exit, CliError> {
-    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
+    let database = database::open(app.chosen()?, database::NO_HANDLERS).await?;
     database.storage.check_schema().await?;
     let id = JobId(args.id);
     let permit = database.operator.release_permit(id, &args.who.name(app)?).await?;
@@ -54,7 +54,7 @@ struct KeyAnswer {
 }
 
 pub(super) async fn key(app: &App<'_>, args: &ReleaseArgs) -> Result<Exit, CliError> {
-    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
+    let database = database::open(app.chosen()?, database::NO_HANDLERS).await?;
     database.storage.check_schema().await?;
     let id = JobId(args.id);
     let unique_key = database.operator.release_key(id, &args.who.name(app)?).await?;

@@ -80,7 +80,7 @@ struct Changed {
 }
 
 pub(super) async fn retention(app: &App<'_>, action: &RetentionAction) -> Result<Exit, CliError> {
-    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
+    let database = database::open(app.chosen()?, database::NO_HANDLERS).await?;
     database.storage.check_schema().await?;
     let operator = &database.operator;
     let (changed, said) = match action {

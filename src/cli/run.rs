@@ -22,15 +22,14 @@ const LAST_STEPS: Duration = Duration::from_secs(30);
 /// once, so that a wrong URL is noticed. A supervisor then restarts it. A running worker survives such outages.
 pub(super) async fn run(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError> {
     let settings = settings::run(args, app.env)?;
-    let chosen = app.chosen()?;
+    let chosen = app.chosen()?.clone();
     // This comes before all slow steps, so that a signal during the start is not lost.
     let mut signals = Signals::install()?;
     tracing::info!(target: "diesel_jobs", "using {chosen}");
     unknown_variables::say();
     let probes = settings.listen.as_deref().map(listen::start).transpose()?;
-    let url = chosen.url.clone();
     let started = async {
-        let database = database::open(&url, worker::handlers(&settings)).await?;
+        let database = database::open(&chosen, worker::handlers(&settings)).await?;
         // The worker checks this again when it registers. But the program's set-up may already need the tables.
         database.storage.check_schema().await?;
         let recorder = probes.as_ref().map(|probes| probes.metrics() as Arc<dyn Recorder>);

@@ -42,7 +42,7 @@ struct Skipped<'a> {
 }
 
 pub(super) async fn sequences(app: &App<'_>, action: &SequencesAction) -> Result<Exit, CliError> {
-    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
+    let database = database::open(app.chosen()?, database::NO_HANDLERS).await?;
     database.storage.check_schema().await?;
     let operator = &database.operator;
     match action {

@@ -19,10 +19,8 @@ pub(super) type Environment<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 /// The variable that names the database.
 pub(super) const DATABASE_URL: &str = "DATABASE_URL";
 
-/// Returns the database's URL. Do not print it: it may contain a password.
-pub(super) fn database_url(args: &GlobalArgs, env: Environment<'_>) -> Result<Option<String>, CliError> {
-    pick(args.database_url.clone(), env, DATABASE_URL, |url| Ok(url.to_owned()))
-}
+/// The variable that names a file with the database's URL.
+pub(super) const DATABASE_URL_FILE: &str = "DATABASE_URL_FILE";
 
 /// Returns the format of log lines.
 pub(super) fn log_format(args: &GlobalArgs, env: Environment<'_>) -> Result<LogFormat, CliError> {
@@ -121,7 +119,8 @@ fn pick<T>(
     }
 }
 
-fn variable(env: Environment<'_>, name: &str) -> Result<Option<String>, CliError> {
+/// Returns the value of a variable. An empty one counts as unset.
+pub(super) fn variable(env: Environment<'_>, name: &str) -> Result<Option<String>, CliError> {
     let Some(value) = env(name).filter(|value| !value.is_empty()) else { return Ok(None) };
     value.into_string().map(Some).map_err(|_| CliError::usage(format!("{name} does not hold valid UTF-8")))
 }
@@ -216,7 +215,5 @@ mod tests {
     #[test]
     fn a_variable_set_to_nothing_is_unset() {
         assert!(run(&RunArgs::default(), &with(&[("JOBS_POLL_INTERVAL", "")])).unwrap().is_empty());
-        let args = GlobalArgs { database_url: None, log: None, json: false };
-        assert_eq!(database_url(&args, &with(&[("DATABASE_URL", "")])).unwrap(), None);
     }
 }

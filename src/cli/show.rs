@@ -57,7 +57,7 @@ struct Shown<'a> {
 }
 
 pub(super) async fn show(app: &App<'_>, id: i64, backtraces: bool) -> Result<Exit, CliError> {
-    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
+    let database = database::open(app.chosen()?, database::NO_HANDLERS).await?;
     let Some((job, errors)) = database.operator.show(JobId(id)).await? else {
         return Err(CliError::failed(format!(
             "there is no job {id}; it may have been pruned, `list` names those kept"

@@ -31,7 +31,7 @@ struct Report {
 }
 
 pub(super) async fn stats(app: &App<'_>) -> Result<Exit, CliError> {
-    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
+    let database = database::open(app.chosen()?, database::NO_HANDLERS).await?;
     let installation = database.storage.check_schema().await?;
     let stats = database.operator.stats().await?;
     let report = Report {

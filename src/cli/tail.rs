@@ -46,7 +46,7 @@ impl Printed {
 }
 
 pub(super) async fn tail(app: &App<'_>, args: &TailArgs) -> Result<Exit, CliError> {
-    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
+    let database = database::open(app.chosen()?, database::NO_HANDLERS).await?;
     database.storage.check_schema().await?;
     let mut signals = Signals::install()?;
     let (mut since, mut printed, mut away) = (EventsSince::default(), Printed::default(), None::<Instant>);

@@ -76,7 +76,8 @@ mod tests {
             None
         };
         settings::run(&RunArgs::default(), &env).unwrap();
-        settings::log_format(&GlobalArgs { database_url: None, log: None, json: false }, &env).unwrap();
+        let global = GlobalArgs { database_url: None, database_url_file: None, log: None, json: false };
+        settings::log_format(&global, &env).unwrap();
         settings::actor(None, &env).unwrap();
         let known = known(&help::command());
         let read = read.into_inner();

@@ -8,7 +8,7 @@ use super::exit::{CliError, Exit};
 use super::output::{self, printable, time};
 
 pub(super) async fn why(app: &App<'_>, id: i64) -> Result<Exit, CliError> {
-    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
+    let database = database::open(app.chosen()?, database::NO_HANDLERS).await?;
     let why = database.operator.why(JobId(id)).await?;
     output::print(app.json, &why, || human(&why))?;
     let is_there = !why.reasons.iter().any(|explained| matches!(explained.reason, Reason::NoSuchJob { .. }));

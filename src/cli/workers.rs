@@ -42,7 +42,7 @@ struct Shown {
 }
 
 pub(super) async fn workers(app: &App<'_>, action: &WorkersAction) -> Result<Exit, CliError> {
-    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
+    let database = database::open(app.chosen()?, database::NO_HANDLERS).await?;
     database.storage.check_schema().await?;
     let operator = &database.operator;
     let workers = operator.workers().await?;

@@ -87,6 +87,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
             .envs(browser.iter().flatten().map(|(name, value)| (*name, value)))
             // The tests must not use the developer's own database.
             .env_remove("DATABASE_URL")
+            .env_remove("DATABASE_URL_FILE")
             // Errors of `anyhow` print their backtrace with this. So the tests meet the same texts on every machine.
             .env("RUST_BACKTRACE", "1")
             .env("JOBS_TEST_DATABASE_URL", session.url())

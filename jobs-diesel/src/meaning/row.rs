@@ -22,6 +22,7 @@ pub(crate) fn is_answer(error: &StorageError) -> bool {
         StorageError::Unavailable(source) => source
             .downcast_ref()
             .is_some_and(|error: &Error| matches!(error, Error::DatabaseError(..)) && !super::is_closed(error)),
+        StorageError::Credentials(_) => false,
         _ => true,
     }
 }

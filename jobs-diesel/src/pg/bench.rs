@@ -47,7 +47,7 @@ impl PgLoadTest {
     }
 
     async fn connect(&self) -> StorageResult<AsyncPgConnection> {
-        self.connector.connect().await.map_err(unavailable)
+        Ok(self.connector.connect().await?)
     }
 
     async fn keeper(&self) -> StorageResult<MutexGuard<'_, Keeper>> {

@@ -1,39 +1,37 @@
 //! Opens connections from a URL, with TLS if the URL asks for it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use diesel::result::DatabaseErrorKind;
-use diesel::{ConnectionError, ConnectionResult, QueryResult};
+use diesel::{ConnectionError, QueryResult};
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
-use diesel_jobs_core::StorageError;
 use diesel_jobs_core::storage::StorageResult;
 use futures_util::future::try_join;
 use tokio_postgres::{Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::CHECKOUT_LIMIT;
-use super::cause::with_cause;
 use super::hosts;
-use super::keepalive_of_url::KeepaliveOfUrl;
 use super::language;
+use super::not_connected::NotConnected;
 use super::queries::complete_in;
 use super::queries::wake::CHANNEL;
 use super::renamed;
 use super::rotation::{LIFETIME, Rotation};
 use super::sessions::Sessions;
 use super::settings::{self, Fact, LeaseTime};
+use super::source::Source;
+use super::target::Target;
 use super::tls::Tls;
-use super::url::Url;
 use super::url::role::Role;
 use crate::stopwatch::Stopwatch;
+use crate::url_source::UrlSource;
 
 /// How to reach one server. No `Debug`: it holds the password.
 #[derive(Clone)]
 pub(crate) struct Connector {
-    config: Config,
-    tls: Option<Tls>,
-    /// Which servers of the URL are used.
-    role: Role,
+    source: Arc<Source>,
     /// Whether its connections use another name for the schema `jobs`.
     renamed: bool,
     /// For the worker's own connections: the time limit of one of its statements.
@@ -46,34 +44,12 @@ pub(crate) struct Connector {
     sessions: Sessions,
     /// When a connection of a pool is used no longer.
     rotation: Rotation,
-    /// How long the URL lets each host take.
-    timeout_of_url: Option<Duration>,
-    /// Which keepalive settings the URL contains. They override ours.
-    keepalive_of_url: KeepaliveOfUrl,
-    /// The URL of the same server for libpq, without our settings.
-    #[cfg(feature = "postgres-sync")]
-    libpq: String,
 }
 
 impl Connector {
-    /// Reads a URL. Its parameters have the same meaning as for libpq.
-    pub(crate) fn from_url(url: &str) -> StorageResult<Self> {
-        let Url { mut config, parameters, tls, role } = Url::read(url)?;
-        #[cfg(feature = "postgres-sync")]
-        let libpq = super::libpq::url(&config, &parameters, role);
-        if config.get_application_name().is_none() {
-            config.application_name("jobs worker");
-        }
-        let timeout_of_url = config.get_connect_timeout().copied();
-        if timeout_of_url.is_none() {
-            config.connect_timeout(Duration::from_secs(5));
-        }
-        // Files that cannot be read are an error of the URL, and not of a connection.
-        tls.as_ref().map(Tls::connector).transpose()?;
-        Ok(Self {
-            config,
-            tls,
-            role,
+    pub(crate) fn new(source: Source) -> Self {
+        Self {
+            source: Arc::new(source),
             renamed: false,
             own: None,
             lease: LeaseTime::default(),
@@ -81,19 +57,34 @@ impl Connector {
             explicit: Fact::default(),
             sessions: Sessions::default(),
             rotation: Rotation::new(LIFETIME),
-            timeout_of_url,
-            keepalive_of_url: KeepaliveOfUrl::of(&parameters),
-            #[cfg(feature = "postgres-sync")]
-            libpq,
-        })
+        }
     }
 
-    /// The URLs of the same server for libpq: with our settings, and without them for poolers that refuse them.
+    /// Connects with this URL, which does not change.
+    pub(crate) fn from_url(url: &str) -> StorageResult<Self> {
+        Ok(Self::new(Source::new(UrlSource::Text(url.to_owned()), None)?))
+    }
+
+    /// What a new connection needs.
+    async fn target(&self) -> Result<Target, NotConnected> {
+        let target = self.source.current(self.stopwatch.limit(CHECKOUT_LIMIT)).await;
+        target.map(|target| self.named(target)).map_err(NotConnected::because)
+    }
+
+    fn named(&self, mut target: Target) -> Target {
+        if self.renamed {
+            target.config.application_name(renamed::SCHEMA);
+        }
+        target
+    }
+
+    /// The URLs of the server for libpq: with our settings, and without them for poolers that refuse them. May block.
     #[cfg(feature = "postgres-sync")]
-    pub(crate) fn for_libpq(&self) -> [String; 2] {
-        let each_host = hosts::share(CHECKOUT_LIMIT, hosts::each(&self.config).len(), self.timeout_of_url);
-        let with_settings = super::libpq::with_keepalive(&self.libpq, &self.config, self.lease.keepalive(), each_host);
-        [with_settings, self.libpq.clone()]
+    pub(crate) fn for_libpq(&self) -> Result<[String; 2], String> {
+        let Target { config, parameters, role, timeout, .. } = self.source.current_blocking()?;
+        let without = super::libpq::url(&config, &parameters, role);
+        let each_host = hosts::share(CHECKOUT_LIMIT, hosts::each(&config).len(), timeout);
+        Ok([super::libpq::with_keepalive(&without, &config, self.lease.keepalive(), each_host), without])
     }
 
     /// Sets the lease of the worker that uses these connections. Connections that are opened from now on notice a dead
@@ -123,13 +114,12 @@ impl Connector {
     }
 
     /// The application name of our sessions. In a transaction of a handler, the job's id follows it.
-    pub(crate) fn application_name(&self) -> &str {
-        self.config.get_application_name().unwrap_or_default()
+    pub(crate) fn application_name(&self) -> String {
+        self.named(self.source.last()).config.get_application_name().unwrap_or_default().to_owned()
     }
 
     /// The same server, but every statement finds the tables of `diesel-jobs` in the schema of `worker bench`.
-    pub(crate) fn renamed(mut self) -> Self {
-        self.config.application_name(renamed::SCHEMA);
+    pub(crate) fn renamed(self) -> Self {
         Self { renamed: true, ..self }
     }
 
@@ -150,11 +140,10 @@ impl Connector {
     }
 
     /// Opens a connection with its [`settings`]. If the settings are refused, opens it without them.
-    pub(crate) async fn connect(&self) -> ConnectionResult<AsyncPgConnection> {
-        let mut conn = match self.open(&self.with_settings()).await {
-            Err(ConnectionError::BadConnection(problem)) if settings::are_refused(&problem) => {
-                self.open(&self.config).await?
-            }
+    pub(crate) async fn connect(&self) -> Result<AsyncPgConnection, NotConnected> {
+        let target = self.target().await?;
+        let mut conn = match self.open(&self.with_settings(&target)).await {
+            Err(problem) if settings::are_refused(&problem.to_string()) => self.open(&target).await?,
             answer => answer?,
         };
         let learnt = async {
@@ -187,23 +176,23 @@ impl Connector {
     }
 
     /// The URL's options override ours, except for those that the worker's statements need: a later option wins.
-    fn with_settings(&self) -> Config {
-        let (keepalive, of_url) = (self.lease.keepalive(), self.keepalive_of_url);
-        let mut config = self.config.clone();
+    fn with_settings(&self, target: &Target) -> Target {
+        let (keepalive, mut target) = (self.lease.keepalive(), target.clone());
+        let config = &mut target.config;
         let mut options = vec![keepalive.options()];
         options.extend(self.own.map(settings::speed));
-        options.extend(self.config.get_options().map(str::to_owned));
+        options.extend(config.get_options().map(str::to_owned));
         options.extend(self.own.map(settings::pinned));
         config.options(options.join(" "));
-        of_url.add_to(&mut config, keepalive);
-        config
+        target.keepalive.add_to(config, keepalive);
+        target
     }
 
-    async fn open(&self, config: &Config) -> ConnectionResult<AsyncPgConnection> {
+    async fn open(&self, target: &Target) -> Result<AsyncPgConnection, NotConnected> {
         if self.renamed {
-            return renamed::connect(config, self.encryption()?.as_ref()).await;
+            return renamed::connect(&target.config, encryption(target)?.as_ref()).await;
         }
-        self.open_plain(config).await
+        self.open_plain(target).await
     }
 
     /// The notification channel that wakes this connector's workers.
@@ -212,29 +201,32 @@ impl Connector {
     }
 
     /// Opens a connection that receives notifications. The schema in its statements is not renamed.
-    pub(crate) async fn connect_to_listen(&self) -> ConnectionResult<AsyncPgConnection> {
-        match self.open_plain(&self.with_settings()).await {
-            Err(ConnectionError::BadConnection(problem)) if settings::are_refused(&problem) => {
-                self.open_plain(&self.config).await
-            }
+    pub(crate) async fn connect_to_listen(&self) -> Result<AsyncPgConnection, NotConnected> {
+        let target = self.target().await?;
+        match self.open_plain(&self.with_settings(&target)).await {
+            Err(problem) if settings::are_refused(&problem.to_string()) => self.open_plain(&target).await,
             answer => answer,
         }
     }
 
     /// Tries the hosts one after the other, each with its share of the time.
-    async fn open_plain(&self, config: &Config) -> ConnectionResult<AsyncPgConnection> {
+    async fn open_plain(&self, target: &Target) -> Result<AsyncPgConnection, NotConnected> {
         let limit = self.stopwatch.limit(CHECKOUT_LIMIT);
-        let hosts = hosts::each(config);
+        let hosts = hosts::each(&target.config);
         let named = hosts.len() > 1;
-        let hosts = hosts::addresses(hosts, hosts::share(limit, 1, self.timeout_of_url)).await;
-        let rounds = self.role.rounds();
-        let share = hosts::share(limit, hosts.len() * rounds.len(), self.timeout_of_url);
-        let mut problems = Vec::new();
+        let hosts = hosts::addresses(hosts, hosts::share(limit, 1, target.timeout)).await;
+        let rounds = target.role.rounds();
+        let share = hosts::share(limit, hosts.len() * rounds.len(), target.timeout);
+        let (mut problems, mut is_refused) = (Vec::new(), false);
         for role in rounds {
             for host in &hosts {
-                let problem = match tokio::time::timeout(share, self.establish(host, *role)).await {
+                let problem = match tokio::time::timeout(share, establish(host, encryption(target)?, *role)).await {
                     Ok(Ok(conn)) => return Ok(conn),
-                    Ok(Err(ConnectionError::BadConnection(problem))) => problem,
+                    Ok(Err(NotConnected::Credentials(problem))) => {
+                        is_refused = true;
+                        problem
+                    }
+                    Ok(Err(NotConnected::Other(ConnectionError::BadConnection(problem)))) => problem,
                     Ok(Err(other)) => return Err(other),
                     Err(_) => silent(share),
                 };
@@ -243,33 +235,42 @@ impl Connector {
         }
         // The addresses of one name often have the same problem.
         problems.dedup();
-        Err(ConnectionError::BadConnection(problems.join("; ")))
+        let problems = problems.join("; ");
+        Err(if is_refused { NotConnected::Credentials(problems) } else { NotConnected::because(problems) })
     }
 
-    /// Opens a connection to the one host of the configuration.
-    async fn establish(&self, config: &Config, role: Role) -> ConnectionResult<AsyncPgConnection> {
-        let bad = |error: tokio_postgres::Error| ConnectionError::BadConnection(with_cause(&error));
-        let mut conn = match self.encryption()? {
-            Some(tls) => {
-                let (client, connection) = config.connect(tls).await.map_err(bad)?;
-                AsyncPgConnection::try_from_client_and_connection(client, connection).await?
-            }
-            None => {
-                let (client, connection) = config.connect(NoTls).await.map_err(bad)?;
-                AsyncPgConnection::try_from_client_and_connection(client, connection).await?
-            }
-        };
-        match role.objection(&mut conn).await.map_err(ConnectionError::CouldntSetupConfiguration)? {
-            Some(objection) => Err(ConnectionError::BadConnection(objection.to_owned())),
-            None => Ok(conn),
+    /// How the last connection was encrypted.
+    pub(super) fn last_encryption(&self) -> Result<Option<MakeRustlsConnect>, NotConnected> {
+        encryption(&self.source.last())
+    }
+}
+
+/// Opens a connection to the one host of the configuration.
+async fn establish(
+    config: &Config,
+    tls: Option<MakeRustlsConnect>,
+    role: Role,
+) -> Result<AsyncPgConnection, NotConnected> {
+    let bad = |error| NotConnected::of(&error);
+    let mut conn = match tls {
+        Some(tls) => {
+            let (client, connection) = config.connect(tls).await.map_err(bad)?;
+            AsyncPgConnection::try_from_client_and_connection(client, connection).await?
         }
+        None => {
+            let (client, connection) = config.connect(NoTls).await.map_err(bad)?;
+            AsyncPgConnection::try_from_client_and_connection(client, connection).await?
+        }
+    };
+    match role.objection(&mut conn).await.map_err(ConnectionError::CouldntSetupConfiguration)? {
+        Some(objection) => Err(NotConnected::because(objection.to_owned())),
+        None => Ok(conn),
     }
+}
 
-    /// How a new connection is encrypted, with certificates as they are now.
-    pub(super) fn encryption(&self) -> ConnectionResult<Option<MakeRustlsConnect>> {
-        let bad = |problem: StorageError| ConnectionError::BadConnection(problem.to_string());
-        self.tls.as_ref().map(Tls::connector).transpose().map_err(bad)
-    }
+/// How a new connection is encrypted, with certificates as they are now.
+fn encryption(target: &Target) -> Result<Option<MakeRustlsConnect>, NotConnected> {
+    target.tls.as_ref().map(Tls::connector).transpose().map_err(|problem| NotConnected::because(problem.to_string()))
 }
 
 /// The error text when this time is over.

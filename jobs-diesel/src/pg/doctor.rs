@@ -19,7 +19,7 @@ use super::queries::doctor::{
     zones::other_rules,
 };
 use super::queries::{installation, session};
-use super::{PgStorage, drift, language, migrate, run, unavailable};
+use super::{PgStorage, drift, language, migrate, run};
 use crate::error::storage_error;
 
 /// How long one check may take.
@@ -67,7 +67,7 @@ impl Doctor for PgStorage {
             return Ok(vec![finding]);
         }
         let mut findings = Vec::new();
-        let mut conn = self.connector.connect().await.map_err(unavailable)?;
+        let mut conn = self.connector.connect().await?;
         let installation = run!(self, "installation", conn => installation::installation(conn))?;
         findings.extend(installation.standby.then(standby));
         let (limit, is_frozen) = (self.stopwatch().limit(LIMIT), installation.frozen.is_some());
@@ -76,7 +76,7 @@ impl Doctor for PgStorage {
             Ok(Err(problem)) => findings.push(skipped("unserved_queue", problem)),
             Err(_) => {
                 findings.push(skipped("unserved_queue", format!("it took longer than {LIMIT:?}")));
-                conn = self.connector.connect().await.map_err(unavailable)?;
+                conn = self.connector.connect().await?;
             }
         }
         let from_15 = if is_15_or_newer(&mut conn).await.map_err(storage_error)? { CHECKS_FROM_15 } else { &[] };
@@ -86,7 +86,7 @@ impl Doctor for PgStorage {
                 Ok(Err(problem)) => findings.push(skipped(check.name, problem)),
                 Err(_) => {
                     findings.push(skipped(check.name, format!("it took longer than {LIMIT:?}")));
-                    conn = self.connector.connect().await.map_err(unavailable)?;
+                    conn = self.connector.connect().await?;
                 }
             }
         }

@@ -37,6 +37,7 @@ mod load;
 pub(crate) mod many_queues;
 pub(crate) mod migrate;
 mod native;
+mod not_connected;
 mod notify;
 mod operation;
 mod operator;
@@ -55,8 +56,10 @@ pub(crate) mod schema;
 mod server_message;
 mod sessions;
 mod settings;
+mod source;
 mod stale;
 mod storage;
+mod target;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used)]
 mod tests;
@@ -73,14 +76,17 @@ use std::time::{Duration, Instant};
 use diesel_jobs_core::storage::StorageResult;
 use diesel_jobs_core::{StorageError, WorkerId};
 
+use crate::credentials::AskCredentials;
 use crate::database::Database;
 use crate::stopwatch::Stopwatch;
+use crate::url_source::UrlSource;
 use connect::Connector;
 use lag::LONGEST_LAG;
 use levels::Levels;
 use listeners::Listeners;
 use outage::Outage;
 use pools::{Object, Pool, no_connection, pool};
+use source::Source;
 
 /// Connections for claims, finishes and maintenance. Handlers use other connections, so that they cannot starve these.
 const OWN_CONNECTIONS: usize = 4;
@@ -120,8 +126,14 @@ pub(crate) struct PgStorage {
 }
 
 /// Opens the database behind a `postgres://` URL.
-pub(crate) async fn open(url: &str, handlers: usize, stopwatch: Stopwatch) -> StorageResult<Database> {
-    let storage = Arc::new(PgStorage::new(url, handlers, stopwatch)?);
+pub(crate) fn open(
+    url: UrlSource,
+    credentials: Option<AskCredentials>,
+    handlers: usize,
+    stopwatch: Stopwatch,
+) -> StorageResult<Database> {
+    let connector = Connector::new(Source::new(url, credentials)?).timed_by(stopwatch);
+    let storage = Arc::new(PgStorage::on(connector, handlers)?);
     Ok(Database { storage: storage.clone(), operator: storage.clone(), migrator: storage })
 }
 
@@ -130,6 +142,7 @@ fn unavailable(error: impl std::error::Error + Send + Sync + 'static) -> Storage
 }
 
 impl PgStorage {
+    #[cfg(test)]
     fn new(url: &str, handlers: usize, stopwatch: Stopwatch) -> StorageResult<Self> {
         Self::on(Connector::from_url(url)?.timed_by(stopwatch), handlers)
     }

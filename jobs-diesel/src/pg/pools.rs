@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use deadpool::managed::{Metrics, PoolError, QueueMode, RecycleError, RecycleResult};
-use diesel::ConnectionError;
 use diesel_async::AsyncPgConnection;
 use diesel_async::pooled_connection::PoolableConnection as _;
 use diesel_jobs_core::StorageError;
 use diesel_jobs_core::storage::StorageResult;
 
 use super::connect::Connector;
+use super::not_connected::NotConnected;
 use super::rotation::Pooled;
 use super::{CHECKOUT_LIMIT, PgStorage, unavailable};
 
@@ -22,15 +22,15 @@ pub(crate) struct Manager(Arc<Connector>);
 
 impl deadpool::managed::Manager for Manager {
     type Type = Pooled<AsyncPgConnection>;
-    type Error = ConnectionError;
+    type Error = NotConnected;
 
-    async fn create(&self) -> Result<Self::Type, ConnectionError> {
+    async fn create(&self) -> Result<Self::Type, NotConnected> {
         let generation = self.0.rotation().generation();
         Ok(self.0.rotation().opened(self.0.connect().await?, generation))
     }
 
     /// It is not asked whether it still works, because that would cost each use a round trip.
-    async fn recycle(&self, pooled: &mut Self::Type, _: &Metrics) -> RecycleResult<ConnectionError> {
+    async fn recycle(&self, pooled: &mut Self::Type, _: &Metrics) -> RecycleResult<NotConnected> {
         if std::thread::panicking() || pooled.is_broken() || !self.0.rotation().keeps(pooled, Instant::now()) {
             return Err(RecycleError::message("this connection is used no longer"));
         }
@@ -53,9 +53,9 @@ pub(super) fn pool(connector: Arc<Connector>, size: usize) -> StorageResult<Pool
 }
 
 /// The server's own error text, without the pool's.
-pub(super) fn no_connection(error: PoolError<ConnectionError>) -> StorageError {
+pub(super) fn no_connection(error: PoolError<NotConnected>) -> StorageError {
     match error {
-        PoolError::Backend(error) => unavailable(error),
+        PoolError::Backend(problem) => problem.into(),
         error => unavailable(error),
     }
 }

@@ -9,7 +9,6 @@ mod stream;
 
 use std::time::Duration;
 
-use diesel::{ConnectionError, ConnectionResult};
 use diesel_async::AsyncPgConnection;
 use tokio::net::TcpStream;
 use tokio_postgres::config::{Host, SslMode};
@@ -17,7 +16,7 @@ use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{Client, Config, Connection, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::cause::with_cause;
+use super::not_connected::NotConnected;
 use stream::{Renaming, RenamingTls, Socket};
 
 pub(crate) use crate::bench::load_test_database::SCHEMA;
@@ -32,21 +31,23 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 type Problem = Box<dyn std::error::Error + Send + Sync>;
 
 /// Opens a connection to the first of the URL's hosts that accepts one.
-pub(crate) async fn connect(config: &Config, tls: Option<&MakeRustlsConnect>) -> ConnectionResult<AsyncPgConnection> {
+pub(crate) async fn connect(
+    config: &Config,
+    tls: Option<&MakeRustlsConnect>,
+) -> Result<AsyncPgConnection, NotConnected> {
     let mut problem: Problem = "the URL names no host".into();
     for place in 0..config.get_hosts().len().max(config.get_hostaddrs().len()) {
         let limit = config.get_connect_timeout().copied().unwrap_or(TIMEOUT);
         match tokio::time::timeout(limit, connect_to(config, tls, place)).await {
-            Ok(Ok(client)) => return AsyncPgConnection::try_from(client).await,
+            Ok(Ok(client)) => return Ok(AsyncPgConnection::try_from(client).await?),
             Ok(Err(error)) => problem = error,
             Err(elapsed) => problem = elapsed.into(),
         }
     }
-    let text = match problem.downcast_ref::<tokio_postgres::Error>() {
-        Some(error) => with_cause(error),
-        None => format!("error connecting to server: {problem}"),
-    };
-    Err(ConnectionError::BadConnection(text))
+    Err(match problem.downcast_ref::<tokio_postgres::Error>() {
+        Some(error) => NotConnected::of(error),
+        None => NotConnected::because(format!("error connecting to server: {problem}")),
+    })
 }
 
 /// Encrypts as the `sslmode` of the URL requires. If the server cannot encrypt, connects without encryption if the mode

@@ -159,7 +159,7 @@ impl Storage for PgStorage {
     }
 
     async fn open_heartbeat(&self, worker: WorkerId) -> StorageResult<Box<dyn Heartbeat>> {
-        let conn = self.own_connector.connect().await.map_err(unavailable)?;
+        let conn = self.own_connector.connect().await?;
         let (is_explicit, outage) = (self.own_connector.explicit().holds(), self.outage.clone());
         Ok(Box::new(PgHeartbeat { conn, worker, is_explicit, outage, stopwatch: self.stopwatch() }))
     }

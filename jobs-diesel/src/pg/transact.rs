@@ -23,6 +23,7 @@ use diesel_jobs_core::__private::crash_point;
 use diesel_jobs_core::storage::{AsyncBody, Body, Transacted, Transaction, finishes};
 use diesel_jobs_core::{Finish, JobContext, JobError};
 
+use super::not_connected::NotConnected;
 use super::pools::Object;
 use super::refused::HISTORY;
 use super::sessions::Sessions;
@@ -249,9 +250,9 @@ async fn roll_back(conn: &mut AsyncPgConnection) -> QueryResult<()> {
 
 /// Whether the server closed a new connection during its setup, as with an `idle_session_timeout` of a few
 /// milliseconds.
-pub(super) fn is_closed_at_once(error: &PoolError<ConnectionError>) -> bool {
+pub(super) fn is_closed_at_once(error: &PoolError<NotConnected>) -> bool {
     match error {
-        PoolError::Backend(ConnectionError::CouldntSetupConfiguration(error)) => is_closed(error),
+        PoolError::Backend(NotConnected::Other(ConnectionError::CouldntSetupConfiguration(error))) => is_closed(error),
         _ => false,
     }
 }

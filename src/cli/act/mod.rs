@@ -26,7 +26,7 @@ pub(super) async fn act(app: &App<'_>, action: Action, args: &ActArgs) -> Result
     })?;
     let chosen = args.chosen(wording::command(&action))?;
     let actor = args.how.who.name(app)?;
-    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
+    let database = database::open(app.chosen()?, database::NO_HANDLERS).await?;
     let operator = &*database.operator;
     let warning = match &action {
         Action::Move(queue) => waits::warning(operator, queue, None, "jobs that are moved there wait").await?,

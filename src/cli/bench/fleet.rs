@@ -85,6 +85,7 @@ impl Fleet {
             .args(["bench-worker", "--slots", &self.slots.to_string()])
             // Not as an argument: every user of the machine can read arguments.
             .env("DATABASE_URL", &self.url)
+            .env_remove("DATABASE_URL_FILE")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -45,7 +45,7 @@ pub(super) async fn dashboard(app: &App<'_>, args: DashboardArgs) -> Result<Exit
         }
     }
     let actor = settings::actor(args.actor.clone(), app.env)?;
-    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
+    let database = database::open(app.chosen()?, database::NO_HANDLERS).await?;
     // A schema that this program cannot serve is an error at once. An unreachable database is not: the pages say so.
     match database.storage.check_schema().await {
         Err(error) if !error.is_transient() => return Err(error.into()),

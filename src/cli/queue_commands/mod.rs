@@ -23,7 +23,7 @@ struct Changed {
 }
 
 pub(super) async fn queues(app: &App<'_>, action: &QueuesAction) -> Result<Exit, CliError> {
-    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
+    let database = database::open(app.chosen()?, database::NO_HANDLERS).await?;
     database.storage.check_schema().await?;
     let operator = &database.operator;
     match action {

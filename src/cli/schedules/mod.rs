@@ -24,7 +24,7 @@ struct Answer {
 }
 
 pub(super) async fn schedules(app: &App<'_>, action: &SchedulesAction) -> Result<Exit, CliError> {
-    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
+    let database = database::open(app.chosen()?, database::NO_HANDLERS).await?;
     database.storage.check_schema().await?;
     let operator = &database.operator;
     match action {

@@ -49,7 +49,7 @@ pub(super) async fn top(app: &App<'_>, args: &TopArgs) -> Result<Exit, CliError>
         return Err(CliError::usage("`top` needs a terminal; for programs and files there is `stats --json`"));
     }
     let actor = settings::actor(args.actor.clone(), app.env)?;
-    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
+    let database = database::open(app.chosen()?, database::NO_HANDLERS).await?;
     database.storage.check_schema().await?;
     let mut signals = Signals::install()?;
     let mut screen =

@@ -33,7 +33,7 @@ struct Exported {
 
 pub(in super::super) async fn export(app: &App<'_>, args: &ExportArgs) -> Result<Exit, CliError> {
     let filter = args.filter.filter()?;
-    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
+    let database = database::open(app.chosen()?, database::NO_HANDLERS).await?;
     let operator = &*database.operator;
     // Jobs that are enqueued during the export are left out, so that it ends.
     let newest = operator.list(&JobFilter::default(), Paging::newest(1)).await?.jobs.pop();

@@ -86,7 +86,7 @@ pub(in super::super) async fn import(app: &App<'_>, args: &ImportArgs) -> Result
     let source = Source::open(&args.file).map_err(unreadable)?;
     let mut imported = check(&source, args)?;
     if !args.dry_run && imported.jobs > 0 {
-        let database = database::open(app.url()?, database::NO_HANDLERS).await?;
+        let database = database::open(app.chosen()?, database::NO_HANDLERS).await?;
         database.storage.check_schema().await?;
         enqueue(&*database.operator, &source, args, &actor, &mut imported).await?;
     }

@@ -10,6 +10,7 @@ mod support;
 mod acting;
 mod bench;
 mod copy;
+mod credentials;
 mod dashboards;
 mod doctor;
 mod dotenv;

@@ -22,6 +22,7 @@ mod completing_in;
 mod conflicts;
 mod context;
 mod crashes;
+mod credentials;
 mod cron;
 mod daylight;
 mod declared;

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use diesel::ConnectionError;
 use diesel::connection::{AnsiTransactionManager, SimpleConnection as _, TransactionManager as _};
 use diesel::prelude::*;
 use diesel::r2d2::{self, ManageConnection, Pool, R2D2Connection as _};
@@ -50,7 +51,8 @@ impl ManageConnection for Manager {
 
     fn connect(&self) -> Result<Self::Connection, r2d2::Error> {
         let generation = self.0.rotation().generation();
-        let [with_settings, without] = self.0.for_libpq();
+        let bad = |problem| r2d2::Error::ConnectionError(ConnectionError::BadConnection(problem));
+        let [with_settings, without] = self.0.for_libpq().map_err(bad)?;
         let opened = match PgConnection::establish(&with_settings) {
             Err(error) if settings::are_refused(&error.to_string()) => PgConnection::establish(&without),
             opened => opened,

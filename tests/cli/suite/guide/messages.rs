@@ -79,6 +79,9 @@ fn origin(message: &str) -> Origin {
         text if text.starts_with("the encoding of this database") => {
             Origin::Sources("the encoding of this database is ..")
         }
+        text if text.starts_with("the server refuses the credentials") => {
+            Origin::Sources("the server refuses the credentials")
+        }
         text if text.ends_with("levels deep") => Origin::Sources("its arguments are nested more than .. levels deep"),
         text if text.ends_with("not a valid PostgreSQL URL") => complaint("postgres://user:p@ss@host:5432/database"),
         text if text.ends_with("without a scheme") => complaint("app.db"),

@@ -1,0 +1,44 @@
+//! Why a connection could not be opened.
+
+use diesel::ConnectionError;
+use diesel_jobs_core::StorageError;
+use tokio_postgres::error::SqlState;
+
+use super::cause::with_cause;
+
+/// Why a connection could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotConnected {
+    /// The server refused the user or the password.
+    #[error("{0}")]
+    Credentials(String),
+    /// Anything else.
+    #[error(transparent)]
+    Other(#[from] ConnectionError),
+}
+
+impl NotConnected {
+    pub(super) fn because(problem: String) -> Self {
+        Self::Other(ConnectionError::BadConnection(problem))
+    }
+
+    /// The code decides, because servers translate their messages.
+    pub(super) fn of(error: &tokio_postgres::Error) -> Self {
+        let text = with_cause(error);
+        match error.code() {
+            Some(&SqlState::INVALID_PASSWORD | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION) => {
+                Self::Credentials(text)
+            }
+            _ => Self::because(text),
+        }
+    }
+}
+
+impl From<NotConnected> for StorageError {
+    fn from(problem: NotConnected) -> Self {
+        match problem {
+            NotConnected::Credentials(text) => Self::Credentials(text.into()),
+            NotConnected::Other(error) => Self::Unavailable(Box::new(error)),
+        }
+    }
+}

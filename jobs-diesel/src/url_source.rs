@@ -1,0 +1,69 @@
+//! Where the URL of a database is: in the program, or in a file that may change while the program runs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use diesel_jobs_core::StorageError;
+use diesel_jobs_core::storage::StorageResult;
+
+/// No `Debug`: the URL may hold a password.
+#[derive(Clone)]
+pub(crate) enum UrlSource {
+    /// The URL itself.
+    Text(String),
+    /// A file with the URL, such as a secret that Docker or Kubernetes mounts.
+    File(PathBuf),
+}
+
+impl UrlSource {
+    /// Returns the URL as it is now.
+    pub(crate) fn read(&self) -> StorageResult<String> {
+        match self {
+            Self::Text(url) => Ok(url.clone()),
+            Self::File(path) => read_url_file(path),
+        }
+    }
+
+    /// Adds the file to an error in its URL.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn blamed(&self, problem: StorageError) -> StorageError {
+        match self {
+            Self::Text(_) => problem,
+            Self::File(path) => StorageError::Config(format!("the file {}: {problem}", path.display())),
+        }
+    }
+}
+
+/// Reads a database URL from a file, without the blanks and line ends around it. Do not print it: it may contain a
+/// password.
+pub fn read_url_file(path: &Path) -> StorageResult<String> {
+    let refused = |problem: String| StorageError::Config(format!("the file {} {problem}", path.display()));
+    let text = fs::read_to_string(path).map_err(|error| {
+        refused(format!("with the database URL cannot be read: {error}; correct its path or its content"))
+    })?;
+    match text.trim() {
+        "" => Err(refused("is empty, and must contain the database URL".to_owned())),
+        url => Ok(url.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_read_without_the_line_end_and_what_is_no_url_file_is_named() {
+        let dir = std::env::temp_dir().join(format!("jobs-url-{}", uuid::Uuid::now_v7()));
+        fs::create_dir(&dir).unwrap();
+        let path = dir.join("url");
+        let refusal = || read_url_file(&path).unwrap_err().to_string();
+        assert!(refusal().contains("/url with the database URL cannot be read: No such file"), "{}", refusal());
+        fs::write(&path, " \n").unwrap();
+        assert!(refusal().contains("/url is empty"), "{}", refusal());
+        fs::write(&path, b"postgres://me:s3cret\xff@h/x").unwrap();
+        assert!(refusal().contains("UTF-8") && !refusal().contains("s3cret"), "{}", refusal());
+        fs::write(&path, "\npostgres://me@h/x \r\n").unwrap();
+        assert_eq!(read_url_file(&path).unwrap(), "postgres://me@h/x");
+        fs::remove_dir_all(&dir).unwrap();
+    }
+}
