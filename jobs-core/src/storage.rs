@@ -28,6 +28,7 @@ mod operator;
 mod page;
 mod polled;
 mod queue_overview;
+pub(crate) mod refusals;
 mod registration;
 mod rescan;
 mod rescue;

@@ -104,6 +104,10 @@ pub(crate) fn grace_period_over(in_flight: usize) {
     warn!(target: "diesel_jobs", { worker.in_flight = in_flight }, "the grace period is over: unfinished jobs are released");
 }
 
+pub(crate) fn credentials_refused(problem: &StorageError) {
+    error!(target: "diesel_jobs", { error = %problem }, "no operation succeeds, and the worker ends: {problem}");
+}
+
 pub(crate) fn not_deregistered(jobs: usize) {
     warn!(target: "diesel_jobs", { worker.in_flight = jobs }, "the ends of {jobs} jobs could not be written: another worker releases these jobs when the lease of this one is over");
 }

@@ -34,7 +34,7 @@ Exit codes:
   3  the database cannot be reached
   4  the schema is missing, older or newer than this program
   5  `run --until-empty` has ended, and it has discarded a job
-  6  the server refuses the credentials
+  6  the server refuses the credentials; a running worker ends after five minutes of this
 
 Commands print to standard output, logs and errors go to standard error.";
 

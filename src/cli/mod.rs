@@ -16,7 +16,7 @@
 //! | 3 | the database cannot be reached |
 //! | 4 | the schema is missing, older or newer than this program |
 //! | 5 | `run --until-empty` has ended, and it has discarded a job |
-//! | 6 | the server refuses the credentials |
+//! | 6 | the server refuses the credentials; a running worker ends after five minutes of this |
 
 mod act;
 mod actor_args;

@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
+use super::refusals::Refusals;
 use super::{
     Admission, Beat, Chore, Claim, DeclaredSchedule, EndedWaiting, Finished, Heartbeat, Leases, Loaded, Loading,
     Maintained, PassOn, Polled, RescanReason, Rescanned, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule,
@@ -31,11 +32,19 @@ use crate::telemetry;
 pub(crate) struct Instrumented {
     storage: Arc<dyn Storage>,
     recorders: Recorders,
+    refusals: Arc<Refusals>,
 }
 
 impl Instrumented {
-    pub(crate) fn new(storage: Arc<dyn Storage>, recorders: Recorders) -> Self {
-        Self { storage, recorders }
+    pub(crate) fn new(storage: Arc<dyn Storage>, recorders: Recorders, refusals: Arc<Refusals>) -> Self {
+        Self { storage, recorders, refusals }
+    }
+
+    /// Runs an operation, and notes whether the server refuses the credentials.
+    async fn timed<T: Answer>(&self, operation: &'static str, work: impl Future<Output = T>) -> T {
+        let answer = timed(&self.recorders, operation, work).await;
+        self.refusals.observe(answer.error(), Instant::now());
+        answer
     }
 }
 
@@ -92,11 +101,11 @@ impl Storage for Instrumented {
     }
 
     async fn check_schema(&self) -> StorageResult<Installation> {
-        timed(&self.recorders, "check_schema", self.storage.check_schema()).await
+        self.timed("check_schema", self.storage.check_schema()).await
     }
 
     async fn claim(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
-        timed(&self.recorders, "claim", self.storage.claim(claim)).await
+        self.timed("claim", self.storage.claim(claim)).await
     }
 
     async fn next_due(&self, claim: &Claim, waiting: Waiting) -> StorageResult<Option<Duration>> {
@@ -105,60 +114,60 @@ impl Storage for Instrumented {
             Waiting::Held => "next_held",
             Waiting::Token => "next_token",
         };
-        timed(&self.recorders, operation, self.storage.next_due(claim, waiting)).await
+        self.timed(operation, self.storage.next_due(claim, waiting)).await
     }
 
     async fn poll(&self, claim: &Claim, within: Duration) -> StorageResult<Polled> {
         // To all who measure, it is the same question.
-        timed(&self.recorders, "next_due", self.storage.poll(claim, within)).await
+        self.timed("next_due", self.storage.poll(claim, within)).await
     }
 
     async fn rescan(&self, claim: &Claim, reason: RescanReason) -> StorageResult<Rescanned> {
-        timed(&self.recorders, "rescan", self.storage.rescan(claim, reason)).await
+        self.timed("rescan", self.storage.rescan(claim, reason)).await
     }
 
     async fn finish(&self, batch: &[Finish], pass_on: PassOn<'_>) -> StorageResult<Finished> {
-        timed(&self.recorders, "finish", self.storage.finish(batch, pass_on)).await
+        self.timed("finish", self.storage.finish(batch, pass_on)).await
     }
 
     async fn overrides(&self) -> StorageResult<Overrides> {
-        timed(&self.recorders, "overrides", self.storage.overrides()).await
+        self.timed("overrides", self.storage.overrides()).await
     }
 
     async fn leases(&self, worker: WorkerId, among: Option<&[JobId]>) -> StorageResult<Leases> {
-        timed(&self.recorders, "leases", self.storage.leases(worker, among)).await
+        self.timed("leases", self.storage.leases(worker, among)).await
     }
 
     async fn store_progress(&self, reports: &[ProgressReport]) -> StorageResult<()> {
-        timed(&self.recorders, "store_progress", self.storage.store_progress(reports)).await
+        self.timed("store_progress", self.storage.store_progress(reports)).await
     }
 
     async fn record_history(&self, batch: &HistoryBatch) -> StorageResult<()> {
-        timed(&self.recorders, "record_history", self.storage.record_history(batch)).await
+        self.timed("record_history", self.storage.record_history(batch)).await
     }
 
     async fn rescue(&self, policy: RescuePolicy) -> StorageResult<Rescued> {
-        timed(&self.recorders, "rescue", self.storage.rescue(policy)).await
+        self.timed("rescue", self.storage.rescue(policy)).await
     }
 
     async fn rescue_is_due(&self) -> StorageResult<bool> {
-        timed(&self.recorders, "rescue_is_due", self.storage.rescue_is_due()).await
+        self.timed("rescue_is_due", self.storage.rescue_is_due()).await
     }
 
     async fn maintain(&self, chore: Chore, limit: usize) -> StorageResult<Maintained> {
-        timed(&self.recorders, chore.as_str(), self.storage.maintain(chore, limit)).await
+        self.timed(chore.as_str(), self.storage.maintain(chore, limit)).await
     }
 
     async fn register(&self, worker: &WorkerInfo) -> StorageResult<()> {
-        timed(&self.recorders, "register", self.storage.register(worker)).await
+        self.timed("register", self.storage.register(worker)).await
     }
 
     async fn deregister(&self, worker: WorkerId) -> StorageResult<()> {
-        timed(&self.recorders, "deregister", self.storage.deregister(worker)).await
+        self.timed("deregister", self.storage.deregister(worker)).await
     }
 
     async fn open_heartbeat(&self, worker: WorkerId) -> StorageResult<Box<dyn Heartbeat>> {
-        let heartbeat = timed(&self.recorders, "open_heartbeat", self.storage.open_heartbeat(worker)).await?;
+        let heartbeat = self.timed("open_heartbeat", self.storage.open_heartbeat(worker)).await?;
         Ok(Box::new(InstrumentedHeartbeat { heartbeat, recorders: self.recorders.clone() }))
     }
 
@@ -171,15 +180,15 @@ impl Storage for Instrumented {
     }
 
     async fn transact(&self, transaction: Transaction) -> Transacted {
-        timed(&self.recorders, "transact", self.storage.transact(transaction)).await
+        self.timed("transact", self.storage.transact(transaction)).await
     }
 
     async fn load(&self, loading: Loading) -> Loaded {
-        timed(&self.recorders, "load", self.storage.load(loading)).await
+        self.timed("load", self.storage.load(loading)).await
     }
 
     async fn admit(&self, sweeps: bool) -> StorageResult<Admission> {
-        timed(&self.recorders, "admit", self.storage.admit(sweeps)).await
+        self.timed("admit", self.storage.admit(sweeps)).await
     }
 
     async fn end_waiting(&self, end: WaitEnd, retention: Retention) -> StorageResult<Vec<EndedWaiting>> {
@@ -187,24 +196,24 @@ impl Storage for Instrumented {
             WaitEnd::Expired => "expire",
             WaitEnd::LimitFull => "end_full",
         };
-        timed(&self.recorders, operation, self.storage.end_waiting(end, retention)).await
+        self.timed(operation, self.storage.end_waiting(end, retention)).await
     }
 
     async fn schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<StoredSchedules> {
         let operation = if declared.is_empty() { "schedules" } else { "declare_schedules" };
-        timed(&self.recorders, operation, self.storage.schedules(declared)).await
+        self.timed(operation, self.storage.schedules(declared)).await
     }
 
     async fn tick(&self, schedule: &StoredSchedule, last_tick: DateTime<Utc>, jobs: &[NewJob]) -> StorageResult<bool> {
-        timed(&self.recorders, "tick", self.storage.tick(schedule, last_tick, jobs)).await
+        self.timed("tick", self.storage.tick(schedule, last_tick, jobs)).await
     }
 
     async fn waiting_queues(&self, waiting: Waiting) -> StorageResult<Vec<String>> {
-        timed(&self.recorders, "waiting_queues", self.storage.waiting_queues(waiting)).await
+        self.timed("waiting_queues", self.storage.waiting_queues(waiting)).await
     }
 
     async fn set_idle(&self, worker: WorkerId, idle: bool) -> StorageResult<()> {
-        timed(&self.recorders, "set_idle", self.storage.set_idle(worker, idle)).await
+        self.timed("set_idle", self.storage.set_idle(worker, idle)).await
     }
 
     // It runs as long as the worker lives, so it is not timed.
@@ -221,6 +230,7 @@ struct InstrumentedHeartbeat {
 #[async_trait]
 impl Heartbeat for InstrumentedHeartbeat {
     async fn beat(&mut self, drains: bool, lease: Duration) -> StorageResult<Option<Beat>> {
+        // A heartbeat goes through a connection that is open, so it says nothing about the credentials.
         timed(&self.recorders, "beat", self.heartbeat.beat(drains, lease)).await
     }
 }

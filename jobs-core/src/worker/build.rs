@@ -78,6 +78,7 @@ impl WorkerBuilder {
             slots_total: self.slots_total,
             poll: self.poll,
             early_polls: self.early_polls,
+            refused_for: self.refused_for,
             grace: self.grace,
             lease: self.lease,
             timeout: self.timeout,
@@ -89,7 +90,8 @@ impl WorkerBuilder {
             program_version: self.program_version,
             recorders: self.recorders.clone(),
         };
-        let storage = Arc::new(Instrumented::new(storage, self.recorders));
-        Ok(Worker::new(storage, registry, self.states, settings, unknown))
+        let refusals = Arc::default();
+        let storage = Arc::new(Instrumented::new(storage, self.recorders, Arc::clone(&refusals)));
+        Ok(Worker::new(storage, refusals, registry, self.states, settings, unknown))
     }
 }

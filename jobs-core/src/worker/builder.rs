@@ -27,6 +27,7 @@ pub struct WorkerBuilder {
     pub(super) slots_total: Option<usize>,
     pub(super) poll: Duration,
     pub(super) early_polls: Duration,
+    pub(super) refused_for: Duration,
     pub(super) grace: Duration,
     pub(super) lease: Duration,
     pub(super) timeout: Option<Duration>,
@@ -67,6 +68,7 @@ impl WorkerBuilder {
             slots_total: None,
             poll: Settings::POLL,
             early_polls: Settings::EARLY_POLLS,
+            refused_for: Settings::REFUSED_FOR,
             grace: Settings::GRACE,
             lease: Settings::LEASE,
             timeout: None,
@@ -183,6 +185,14 @@ impl WorkerBuilder {
     #[doc(hidden)]
     pub fn early_polls(mut self, time: Duration) -> Self {
         self.early_polls = time;
+        self
+    }
+
+    /// Sets for how long the server must refuse the credentials until the worker ends. Tests need not wait for the
+    /// default, five minutes.
+    #[doc(hidden)]
+    pub fn refused_for(mut self, time: Duration) -> Self {
+        self.refused_for = time;
         self
     }
 

@@ -1,10 +1,10 @@
-//! The errors with which a worker does not start.
+//! The errors with which a worker does not start, or ends by itself.
 
 use crate::error::NoRuntime;
 use crate::registry::RegistryError;
 use crate::storage_error::StorageError;
 
-/// Why a worker did not start.
+/// Why a worker did not start, or has ended by itself.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkerError {
@@ -17,7 +17,8 @@ pub enum WorkerError {
     /// A setting is out of bounds.
     #[error("{0}")]
     Setting(String),
-    /// The database cannot be reached, or it is not ready.
+    /// The database cannot be reached, or it is not ready. [`StorageError::Credentials`] also ends a worker that runs,
+    /// after the server has refused the credentials of every new connection for five minutes.
     #[error(transparent)]
     Storage(#[from] StorageError),
     /// The operating system refused to start the heartbeat's thread.

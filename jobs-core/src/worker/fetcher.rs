@@ -153,7 +153,7 @@ impl Fetcher {
         self.pause = FIRST_PAUSE;
         let begun = self.shared.counters.claimed();
         if self.bounds.as_ref().is_some_and(|bounds| begun > bounds.attempts) {
-            return self.end_with(WorkerError::TooManyAttempts { attempts: begun });
+            return self.shared.end_with(WorkerError::TooManyAttempts { attempts: begun });
         }
         if std::mem::take(&mut self.hinted) && claimed == 0 {
             // A notification arrived, but the claim brought no job. Either another worker has claimed the job, or it is

@@ -115,6 +115,7 @@ async fn keep_alive(shared: &Arc<Shared>, main: &Handle, line: &mut Line) {
     // short outage does not cost a quarter of a lease.
     let again = (every / 8).clamp(Duration::from_millis(50), Duration::from_secs(1));
     loop {
+        end_if_refused(shared);
         let id = *shared.id.borrow();
         let (sent, since) = (Instant::now(), shared.idleness.now());
         match line.beat(shared, id, shared.phases.draining().is_cancelled()).await {
@@ -157,6 +158,16 @@ async fn keep_alive(shared: &Arc<Shared>, main: &Handle, line: &mut Line) {
     }
 }
 
+/// Ends a worker whose credentials the server has refused for long. It can open no connection, and a new process may
+/// have other credentials.
+fn end_if_refused(shared: &Shared) {
+    let problem = shared.refusals.lasting_for(shared.settings.refused_for);
+    if let Some(problem) = problem.filter(|_| !shared.phases.draining().is_cancelled()) {
+        telemetry::credentials_refused(&problem);
+        shared.end_with(problem.into());
+    }
+}
+
 /// Does what an operator asks of this worker.
 fn do_as_asked(shared: &Shared, asked: Option<Asked>) {
     let (phase, asked) = match asked {
@@ -193,7 +204,10 @@ async fn start_over(shared: &Arc<Shared>, main: &Handle, old: WorkerId) {
                 shared.wake.notify_one();
                 return;
             }
-            Ok(Err(problem)) => warning.report(&problem),
+            Ok(Err(problem)) => {
+                warning.report(&problem);
+                end_if_refused(shared);
+            }
             // The main runtime shuts down, and so does the worker.
             Err(_) => {}
         }

@@ -17,6 +17,7 @@ use crate::maintenance::{self, discoverer, reconciler, settings_watcher};
 use crate::panics;
 use crate::registry::Registry;
 use crate::states::States;
+use crate::storage::refusals::Refusals;
 use crate::storage::{Storage, Waiting};
 use crate::storage_error::StorageError;
 use crate::telemetry;
@@ -37,12 +38,13 @@ impl std::fmt::Debug for Worker {
 impl Worker {
     pub(super) fn new(
         storage: Arc<dyn Storage>,
+        refusals: Arc<Refusals>,
         registry: Registry,
         states: States,
         settings: Settings,
         unknown_queues: Vec<UnknownQueue>,
     ) -> Self {
-        Self { unknown_queues, shared: Arc::new(Shared::new(storage, registry, states, settings)) }
+        Self { unknown_queues, shared: Arc::new(Shared::new(storage, refusals, registry, states, settings)) }
     }
 
     /// Returns a handle to stop and inspect the worker from another task or thread.
@@ -81,6 +83,9 @@ impl Worker {
     /// no more jobs, and running jobs may continue for the grace period. Jobs that have not finished by then are
     /// released, and their run does not count as an attempt.
     ///
+    /// It also drains after the server has refused the credentials of every new connection for five minutes, and then
+    /// returns [`StorageError::Credentials`], so that a supervisor can start the process again with other ones.
+    ///
     /// A handler that never returns does not keep this function from returning, within about ten seconds after the
     /// grace period, and a warning names its job. If it is a plain `fn`, it has a thread for which nothing waits when
     /// the process ends. An `async fn` that blocks keeps a thread of the runtime, and dropping the runtime waits for
@@ -93,10 +98,7 @@ impl Worker {
     pub(super) async fn run_within(self, bounds: Bounds) -> Result<WorkerStats, WorkerError> {
         let shared = self.shared.clone();
         self.run(Some(bounds), std::future::pending()).await?;
-        match shared.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            Some(error) => Err(error),
-            None => Ok(shared.counters.snapshot()),
-        }
+        Ok(shared.counters.snapshot())
     }
 
     async fn run(self, until_empty: Option<Bounds>, signal: impl Future<Output = ()>) -> Result<(), WorkerError> {
@@ -150,6 +152,9 @@ impl Worker {
             telemetry::refused("deregister", &problem);
         }
         telemetry::worker_stopped();
-        Ok(())
+        match shared.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
     }
 }

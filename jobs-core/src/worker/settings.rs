@@ -20,6 +20,8 @@ pub(crate) struct Settings {
     pub(crate) poll: Duration,
     /// How long the polls of a worker that has become idle are more frequent.
     pub(crate) early_polls: Duration,
+    /// For how long the server must refuse the credentials until the worker ends.
+    pub(crate) refused_for: Duration,
     pub(crate) grace: Duration,
     pub(crate) lease: Duration,
     /// For kinds that set no timeout.
@@ -37,6 +39,7 @@ pub(crate) struct Settings {
 impl Settings {
     pub(super) const POLL: Duration = Duration::from_secs(3);
     pub(super) const EARLY_POLLS: Duration = Duration::from_secs(20);
+    pub(super) const REFUSED_FOR: Duration = Duration::from_secs(5 * 60);
     /// Shorter than the 10 s that `docker stop` gives. Most platforms give at least as much.
     pub(super) const GRACE: Duration = Duration::from_secs(8);
     pub(super) const LEASE: Duration = Duration::from_secs(30);
@@ -105,6 +108,7 @@ mod tests {
             slots_total: None,
             poll: Settings::POLL,
             early_polls: Settings::EARLY_POLLS,
+            refused_for: Settings::REFUSED_FOR,
             grace: Settings::GRACE,
             lease,
             timeout: None,

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use chrono::{TimeDelta, Utc};
@@ -32,12 +32,15 @@ use crate::progress::Reports;
 use crate::recorder::Event;
 use crate::registry::Registry;
 use crate::states::States;
+use crate::storage::refusals::Refusals;
 use crate::storage::{Claim, Storage, StorageResult, WorkerInfo};
 use crate::telemetry::RateLimitedWarning;
 
 /// What the steps share.
 pub(crate) struct Shared {
     pub(crate) storage: Arc<dyn Storage>,
+    /// For how long the server has refused the credentials.
+    pub(super) refusals: Arc<Refusals>,
     pub(crate) registry: Registry,
     pub(crate) states: Arc<States>,
     pub(crate) settings: Settings,
@@ -90,7 +93,7 @@ pub(crate) struct Shared {
     pub(crate) runners: TaskTracker,
     /// What handlers have reported of their progress.
     pub(crate) reports: Arc<Reports>,
-    /// Why a worker that runs until nothing is left has ended before.
+    /// Why the worker has ended by itself.
     pub(super) failure: Mutex<Option<WorkerError>>,
     /// How much time was skipped, in microseconds.
     pub(super) skipped: AtomicI64,
@@ -104,13 +107,20 @@ fn reports(registry: &Registry) -> Reports {
 
 impl Shared {
     /// The state of a worker that has not started.
-    pub(super) fn new(storage: Arc<dyn Storage>, registry: Registry, states: States, settings: Settings) -> Self {
+    pub(super) fn new(
+        storage: Arc<dyn Storage>,
+        refusals: Arc<Refusals>,
+        registry: Registry,
+        states: States,
+        settings: Settings,
+    ) -> Self {
         let live = Arc::new(Live::new(&registry, settings.retention));
         let queues = Queues::new(&settings, live.clone(), registry.batches().collect());
         Self {
             queues,
             live,
             storage,
+            refusals,
             usual_durations: UsualDurations::new(&registry),
             states: Arc::new(states),
             settings,
@@ -192,6 +202,12 @@ impl Shared {
                 recorders.record(|| Event::Received { queue, kind, jobs: alike.len() });
             }
         }
+    }
+
+    /// Begins the shutdown of a worker that cannot go on. Its run returns the error.
+    pub(super) fn end_with(&self, error: WorkerError) {
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        self.phases.draining().cancel();
     }
 
     /// Asks running handlers to stop.

@@ -1,4 +1,4 @@
-//! Passwords that change while a worker or a dashboard runs.
+//! Passwords that change while a worker or a dashboard runs, and a server that refuses them.
 
 use std::fs;
 use std::path::PathBuf;
@@ -115,6 +115,22 @@ fn a_dashboard_goes_on_with_the_password_that_its_file_has_now() {
     await_answer("503");
     world.write("s3cret-2");
     await_answer("200");
+}
+
+#[test]
+fn a_worker_whose_credentials_are_refused_for_long_ends_with_a_code_of_its_own() {
+    let world = World::new();
+    let mut process = world.program(&DEFAULT_ARGS).env("FIXTURE_ENDS_AT_FIRST_REFUSAL", "1").start();
+    let at = address(&mut process);
+    await_status(&at, "/readyz", 200);
+    world.change("s3cret-2");
+    let said = ["the server refuses the credentials", "\"app\"", "the worker ends", "are its user and password right?"];
+    process.ended().exited(6).complained(&said).never_said("s3cret");
+    // So does each command at once, and a role that does not exist is no other case.
+    world.program(&["list"]).run().exited(6).complained(&["the server refuses the credentials"]).never_said("s3cret");
+    let unknown = format!("postgres://nobody:s3cret@127.0.0.1:{}/postgres", world.port);
+    let run = worker("fixture-worker").args(["run"]).env("DATABASE_URL", unknown).run();
+    run.exited(6).complained(&["the server refuses the credentials", "database postgres at"]).never_said("s3cret");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Credentials that the application gives for each new connection.
+//! Credentials that the application gives for each new connection, and a server that refuses them.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,8 +9,8 @@ use cluster::{Own, Server, Stop};
 use diesel::PgConnection;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _};
 use diesel_jobs::worker::{Credentials, DatabaseBuilder};
-use diesel_jobs::{Database, Enqueue as _, JobContext, JobState, State, StorageError, Worker, job};
-use support::{LIMIT, Probe, Running, registry, until};
+use diesel_jobs::{Database, Enqueue as _, JobContext, JobState, State, StorageError, Worker, WorkerError, job};
+use support::{LIMIT, Probe, Running, registry, until, within};
 use tempfile::TempDir;
 
 #[job(max_attempts = 1)]
@@ -129,6 +129,39 @@ async fn every_connection_of_a_worker_has_the_credentials_of_its_time() {
         until("a heartbeat", async || worker.handle().is_healthy().then_some(())).await;
     }
     worker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_is_refused_for_long_returns_why() {
+    let mut world = World::new().await;
+    let database = world.asked().open().await.unwrap();
+    let worker = Worker::builder(database.storage.clone())
+        .registry(registry![PaidPlain])
+        .state(Probe::new().0)
+        .poll_interval(Duration::from_millis(50));
+    // Five minutes have not passed, and then no time has to.
+    let patient = Running::start(worker);
+    until("the start", async || patient.handle().is_healthy().then_some(())).await;
+    let worker = Worker::builder(database.storage.clone())
+        .registry(registry![PaidPlain])
+        .state(Probe::new().0)
+        .poll_interval(Duration::from_millis(50))
+        .refused_for(Duration::ZERO)
+        .build()
+        .unwrap();
+    let handle = worker.handle();
+    let run = tokio::spawn(worker.run_until(std::future::pending()));
+    until("the start", async || handle.is_healthy().then_some(())).await;
+    world.change("alter role app password 'two'").await;
+    let ended = within(LIMIT, "the worker's end", run).await.unwrap();
+    let Err(WorkerError::Storage(problem @ StorageError::Credentials(_))) = ended else { panic!("{ended:?}") };
+    let said = problem.to_string();
+    assert!(said.starts_with("the server refuses the credentials: ") && said.contains("\"app\""), "{said}");
+    assert!(problem.is_transient(), "new credentials may be accepted");
+    // The other worker still tries, and ends without an error when it is asked to.
+    world.know("app", "two");
+    until("a heartbeat", async || patient.handle().is_healthy().then_some(())).await;
+    patient.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

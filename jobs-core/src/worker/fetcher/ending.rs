@@ -1,6 +1,5 @@
 //! The end of a run that ends by itself: what such a worker waits for, and when nothing is left.
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -9,7 +8,6 @@ use crate::maintenance::discoverer;
 use crate::storage::{Claim, Operator, RescanReason, Rescanned, StorageResult, Waiting};
 use crate::telemetry;
 use crate::worker::bounds::{Bounds, Later};
-use crate::worker::error::WorkerError;
 
 /// How long a run that ends by itself waits until all due ticks of schedules are enqueued.
 const SCHEDULES_CHECKED_WITHIN: Duration = Duration::from_secs(30);
@@ -83,7 +81,7 @@ impl Fetcher {
                 let span = i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
                 self.shared.skipped.fetch_add(span, Ordering::Relaxed);
             }
-            Err(problem) => self.end_with(problem.into()),
+            Err(problem) => self.shared.end_with(problem.into()),
         }
     }
 
@@ -173,11 +171,5 @@ impl Fetcher {
     /// Whether this worker ends although jobs are scheduled for later.
     fn leaves_later_jobs(&self) -> bool {
         matches!(self.bounds, Some(Bounds { later: Later::Leave, .. }))
-    }
-
-    /// Ends a worker that runs until nothing is left.
-    pub(super) fn end_with(&self, error: WorkerError) {
-        *self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-        self.shared.phases.draining().cancel();
     }
 }

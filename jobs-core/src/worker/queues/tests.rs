@@ -13,6 +13,7 @@ fn queues(serves: &[(&str, usize)], slots_total: Option<usize>) -> Queues {
         slots_total,
         poll: Settings::POLL,
         early_polls: Settings::EARLY_POLLS,
+        refused_for: Settings::REFUSED_FOR,
         grace: Settings::GRACE,
         lease: Settings::LEASE,
         timeout: None,
