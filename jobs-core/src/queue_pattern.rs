@@ -8,8 +8,8 @@
 /// What a `*` in the name of a queue would mean.
 pub(crate) const HAS_A_STAR: &str = "contains `*`, which stands for any characters where a worker names its queues";
 
-/// Characters that other programs use in patterns.
-const OF_OTHER_PATTERNS: [char; 5] = ['?', '[', ']', '{', '}'];
+/// Characters that shells, SQL, regular expressions and other queues use in patterns.
+const OF_OTHER_PATTERNS: [char; 13] = ['?', '[', ']', '{', '}', '(', ')', '|', '^', '$', '%', '!', '\\'];
 
 /// Whether this names all queues that fit, and not one queue.
 pub fn is_pattern(name: &str) -> bool {
@@ -65,6 +65,18 @@ pub fn check_served(name: &str) -> Result<(), String> {
 /// the name of a queue.
 #[doc(hidden)]
 pub fn refuse_other_patterns(name: &str) -> Result<(), String> {
+    // `tenant.*` names the queues whose names begin with `tenant.`, so only a dot that cannot end such a beginning is
+    // one of a regular expression.
+    if let Some(before) = name.strip_suffix(".*")
+        && !before.ends_with(char::is_alphanumeric)
+    {
+        let glob = format!("{before}*");
+        return Err(format!(
+            "queue {name:?} is written as a regular expression; in a pattern of queues `*` alone stands for any \
+             characters: write `{}`",
+            glob.escape_debug()
+        ));
+    }
     match name.chars().find(|character| OF_OTHER_PATTERNS.contains(character)) {
         Some(other) => Err(format!(
             "queue {name:?}: `{other}` has no meaning in a pattern of queues; only `*` stands for any characters, as in \
@@ -120,14 +132,22 @@ mod tests {
             ("tenant-?*", "`?` has no meaning"),
             ("[a-z]*", "`[` has no meaning"),
             ("{a*", "`{` has no meaning"),
+            ("!mail*", "`!` has no meaning"),
+            ("^tenant-*", "`^` has no meaning"),
+            ("tenant-(a|b)*", "`(` has no meaning"),
+            (r"tenant-\d*", r"`\` has no meaning"),
+            ("tenant-.*", "as a regular expression"),
             ("a*b*", "has one `*`"),
             ("**", "has one `*`"),
         ] {
             let refused = check_served(name).unwrap_err();
             assert!(refused.contains(part) && refused.contains("`tenant-*`"), "{name}: {refused}");
         }
-        assert!(refuse_other_patterns("tenant-?").unwrap_err().contains("`?` has no meaning"));
-        for name in ["mail", "*", "tenant-*", "*-slow", "a b", "{}", "why?"] {
+        for name in ["tenant-?", "tenant-%", "!mail", "mail|web", "mail$"] {
+            assert!(refuse_other_patterns(name).unwrap_err().contains("has no meaning"), "{name}");
+        }
+        assert!(refuse_other_patterns(".*").unwrap_err().contains("write `*`"));
+        for name in ["mail", "*", "tenant-*", "tenant.*", "*-slow", "a b", "{}", "why?", "100%"] {
             assert_eq!(check_served(name), Ok(()));
         }
     }

@@ -29,7 +29,7 @@ pub trait Change: Selection + Sized {
         conn.change(JobChange::new(Verb::Cancel, self.selected()))
     }
 
-    /// Makes cancelled, discarded and waiting jobs available now, with at least one attempt left. Jobs that run or are
+    /// Makes cancelled, discarded and waiting jobs due now, with at least one attempt left. Jobs that run or are
     /// completed stay as they are. A job that has ended has no unique key any more, so give its id or its tag.
     fn retry<'c, C, M>(self, conn: &'c mut C) -> C::Output<'c, usize, ChangeError>
     where

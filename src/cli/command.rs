@@ -62,7 +62,7 @@ pub(super) enum Command {
         #[arg(long)]
         backtraces: bool,
     },
-    /// Make cancelled, discarded and waiting jobs available now
+    /// Make cancelled, discarded and waiting jobs due now
     ///
     /// They have at least one attempt left then.
     ///
@@ -70,7 +70,7 @@ pub(super) enum Command {
     /// them, asks, and then changes them in batches of at most 1000. After Ctrl-C the workers do the rest: see
     /// `operations`.
     Retry(ActArgs),
-    /// Make waiting jobs available now; nothing else of them changes
+    /// Make waiting jobs due now; nothing else of them changes
     RunNow(ActArgs),
     /// Set the time at which waiting jobs are due
     ///

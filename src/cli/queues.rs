@@ -87,6 +87,9 @@ mod tests {
             ("*=1,*=2", "named twice"),
             ("tenant-?", "only `*` stands for any characters"),
             ("[a-z]*=2", "only `*` stands for any characters"),
+            ("tenant-%=2", "only `*` stands for any characters"),
+            ("*,!mail", "only `*` stands for any characters"),
+            ("mail,tenant-.*=2", "write `tenant-*`"),
             ("mail,a*b*=2", "a pattern has one `*`"),
             (&"q".repeat(201), "at most 200 bytes"),
         ] {

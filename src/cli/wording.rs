@@ -26,7 +26,7 @@ pub(super) fn command(action: &Action) -> &'static str {
 /// What is done to these jobs: `retry 7 jobs`.
 pub(super) fn to_do(action: &Action, jobs: &str) -> String {
     match action {
-        Action::RunNow => format!("make {jobs} available now"),
+        Action::RunNow => format!("make {jobs} due now"),
         Action::Reschedule(at) => format!("reschedule {jobs} to {}", time(*at)),
         Action::Reprioritise(priority) => format!("set the priority of {jobs} to {priority}"),
         Action::Move(queue) => format!("move {jobs} to the queue `{queue}`"),
@@ -38,8 +38,10 @@ pub(super) fn to_do(action: &Action, jobs: &str) -> String {
 /// What the action means for the jobs.
 pub(super) fn effect(action: &Action) -> &'static str {
     match action {
-        Action::Retry => "they become available now, with at least one attempt left",
-        Action::RunNow => "they become available now, and nothing else of them changes",
+        Action::Retry => "they are due now, with at least one attempt left; those with rules still wait for their turn",
+        Action::RunNow => {
+            "they are due now, and nothing else of them changes; those with rules still wait for their turn"
+        }
         Action::Reschedule(_) => "they start at that time or later, and nothing else of them changes",
         Action::Cancel => {
             "those that wait will not run; the handler of one that runs is asked to stop, and its result is refused"
@@ -56,7 +58,7 @@ pub(super) fn effect(action: &Action) -> &'static str {
 /// What a job is after the action.
 pub(super) fn done(action: &Action) -> String {
     match action {
-        Action::Retry | Action::RunNow => "available now".to_owned(),
+        Action::Retry | Action::RunNow => "due now".to_owned(),
         Action::Reschedule(at) => format!("rescheduled to {}", time(*at)),
         Action::Cancel => "cancelled".to_owned(),
         Action::Delete => "deleted".to_owned(),
@@ -75,7 +77,7 @@ pub(super) fn refused(action: &Action) -> &'static str {
         Action::Cancel => "it has ended already, so there is nothing to cancel",
         Action::Delete => "a running job cannot be deleted; cancel it first",
         Action::Rerun => "only jobs that have ended can be enqueued again",
-        Action::RunNow => "only waiting jobs can be made available",
+        Action::RunNow => "only waiting jobs can be made due",
         Action::Reschedule(_) => "only waiting jobs can be rescheduled",
         Action::Discard => "only waiting jobs can be discarded",
         Action::Reprioritise(_) => "only waiting jobs have a priority that matters",

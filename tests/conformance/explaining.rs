@@ -65,7 +65,7 @@ pub(crate) async fn a_job_that_waits_for_its_time_says_until_when<F: Fixture>(f:
     let scheduled = enqueue(&f, later(HOUR)).await;
     assert!(matches!(&reasons(db, scheduled).await[..], [Reason::Scheduled { .. }]));
     let advice = db.operator.why(scheduled).await.unwrap().reasons.remove(0).advice;
-    assert_eq!(advice, format!("`worker run-now {scheduled}` makes it available now"));
+    assert_eq!(advice, format!("`worker run-now {scheduled}` makes it due now"));
     let retrying = claimed(&f, me, job()).await;
     finish(db, &retrying, retry_in(HOUR)).await;
     assert!(

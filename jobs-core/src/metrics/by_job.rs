@@ -2,7 +2,8 @@
 //! bounded. Otherwise generated names could fill the memory of this process and of the monitoring system.
 //!
 //! Queues may come and go, for example one for each tenant. When there are too many, those that had no job for
-//! [`KEPT`] make room. Their series end, and begin at zero if they come back, as after a restart of the process.
+//! [`KEPT`] make room. Their series end, and begin at zero if they come back, as after a restart of the process. The
+//! queue `default` always has a place, whatever other queues there are.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -52,7 +53,7 @@ impl<T> std::fmt::Debug for ByJob<T> {
 impl<T> Known<T> {
     /// The labels for this queue and kind: themselves, or [`OTHER`] if there are too many.
     fn labels<'a>(&self, queue: &'a str, kind: &'a str) -> (&'a str, &'a str) {
-        let queue_fits = self.by_queue.len() < MOST_LABELS || self.by_queue.contains_key(queue);
+        let queue_fits = queue == "default" || self.by_queue.len() < MOST_LABELS || self.by_queue.contains_key(queue);
         let kind_fits = self.kinds.len() < MOST_LABELS || self.kinds.contains(kind);
         (if queue_fits { queue } else { OTHER }, if kind_fits { kind } else { OTHER })
     }
@@ -176,16 +177,17 @@ mod tests {
         for number in 0..MOST_LABELS {
             label(0, &format!("tenant{number}"), &format!("kind{number}"));
         }
-        assert_eq!(label(0, "default", "greet"), own(OTHER, OTHER), "all of them may be in use");
+        assert_eq!(label(0, "mail", "greet"), own(OTHER, OTHER), "all of them may be in use");
+        assert_eq!(label(0, "default", "greet"), own("default", OTHER), "it has its place");
         // All were used in the first hour, and these three in the second one.
-        assert_eq!(label(1, "default", "greet"), own(OTHER, OTHER));
+        assert_eq!(label(1, "mail", "greet"), own(OTHER, OTHER));
         for number in [3, 5, 8] {
             label(1, &format!("tenant{number}"), &format!("kind{number}"));
         }
-        assert_eq!(label(2, "default", "greet"), own("default", "greet"));
+        assert_eq!(label(2, "mail", "greet"), own("mail", "greet"));
         assert_eq!(label(2, "tenant200", "kind3"), own("tenant200", "kind3"));
         let queues: Vec<String> = by_job.all().into_iter().map(|(queue, ..)| queue).collect();
-        assert_eq!(queues, [OTHER, "default", "tenant200", "tenant3", "tenant5", "tenant8"]);
+        assert_eq!(queues, [OTHER, "mail", "tenant200", "tenant3", "tenant5", "tenant8"]);
         // Who comes back begins anew.
         assert_eq!(label(2, "tenant0", "kind0"), own("tenant0", "kind0"));
     }

@@ -20,9 +20,9 @@ pub const MAX_RESCHEDULE: Duration = Duration::from_secs(36_525 * 24 * 3600);
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Action {
-    /// Makes cancelled, discarded and waiting jobs available now, with at least one attempt left and no crashes.
+    /// Makes cancelled, discarded and waiting jobs due now, with at least one attempt left and no crashes.
     Retry,
-    /// Makes waiting jobs available now. Nothing else of them changes.
+    /// Makes waiting jobs due now. Nothing else of them changes.
     RunNow,
     /// Sets the time at which waiting jobs are due. A time that has passed is now.
     Reschedule(DateTime<Utc>),

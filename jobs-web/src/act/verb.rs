@@ -80,7 +80,7 @@ impl Verb {
     /// What has happened to jobs.
     pub(super) const fn done(self) -> &'static str {
         match self {
-            Self::Retry | Self::RunNow => "available now",
+            Self::Retry | Self::RunNow => "due now",
             Self::Cancel => "cancelled",
             Self::Discard => "discarded",
             Self::Delete => "deleted",
@@ -92,8 +92,12 @@ impl Verb {
 
     pub(super) const fn effect(self) -> &'static str {
         match self {
-            Self::Retry => "They become available now, with at least one attempt left.",
-            Self::RunNow => "They become available now. Nothing else of them changes.",
+            Self::Retry => {
+                "They are due now, with at least one attempt left. Those with rules still wait for their turn."
+            }
+            Self::RunNow => {
+                "They are due now, and nothing else of them changes. Those with rules still wait for their turn."
+            }
             Self::Cancel => "Waiting jobs will not run. A running handler is asked to stop, and its result is refused.",
             Self::Discard => "They end as discarded, as if no attempt was left.",
             Self::Delete => "They are deleted with their failures and outputs. This cannot be undone.",

@@ -170,7 +170,7 @@ on_each_database! {
         let run = db.run(&["retry", &failed, "999999", &later]).exited(1);
         assert_eq!(
             run.stdout,
-            format!("job {failed}: available now\njob 999999: there is no such job\njob {later}: available now\n")
+            format!("job {failed}: due now\njob 999999: there is no such job\njob {later}: due now\n")
         );
         assert_eq!(db.json(&["show", &failed])["state"], "available");
 

@@ -43,13 +43,12 @@ pub(super) fn explain(id: JobId, queue: &str, kind: &str, reason: Reason) -> Exp
             (format!("kind `{kind}` is {pause}"), format!("`worker kinds resume {}` ends the pause", argument(kind)))
         }
         Reason::Locked(lock) => locked(lock),
-        Reason::Scheduled { at } => (
-            format!("the job waits for its time: {}", time(*at)),
-            format!("`worker run-now {id}` makes it available now"),
-        ),
+        Reason::Scheduled { at } => {
+            (format!("the job waits for its time: {}", time(*at)), format!("`worker run-now {id}` makes it due now"))
+        }
         Reason::Retrying { at, error } => (
             format!("its last attempt failed, and the next one is at {}{}", time(*at), after(error.as_deref())),
-            format!("`worker retry {id}` makes it available now"),
+            format!("`worker retry {id}` makes it due now"),
         ),
         Reason::NoWorker { quiet: 1, .. } => (
             format!(

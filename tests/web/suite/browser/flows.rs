@@ -18,7 +18,7 @@ async fn retry_from_the_list(browser: &mut Browser, at: &str, id: JobId) {
     browser.shows("h1", "Retry 1 job?").await;
     browser.shows("main", "charge in billing, discarded").await;
     browser.click("form.confirm button").await;
-    browser.shows("h1", "1 job: available now").await;
+    browser.shows("h1", "1 job: due now").await;
 }
 
 async fn a_selection_is_retried_with_scripts_and_without(db: Db) {
