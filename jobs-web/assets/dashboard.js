@@ -138,6 +138,13 @@
   document.addEventListener("change", count);
   document.addEventListener("dashboard:shown", count);
 
+  // A search that has found nothing yet goes on with older jobs, as long as somebody looks at it and writes nothing.
+  const searchOn = document.querySelector("a[data-search-on]");
+  function goOn() {
+    if (!document.hidden && !document.activeElement.matches("input, select, textarea")) location.replace(searchOn.href);
+  }
+  if (searchOn) setTimeout(goOn, 1000);
+
   let prefix = false;
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, textarea")) return;

@@ -115,9 +115,13 @@ impl Filter {
         encode(self.pairs().iter().map(|(name, value)| (*name, value.as_str())).chain([(name, place.as_str())]))
     }
 
-    /// The same with another state.
+    /// The same with this state, in place of those that the conditions name.
     pub(crate) fn with_state(&self, state: Option<JobState>) -> Self {
-        Self { state, ..self.clone() }
+        let q = match self.q.parse::<JobFilter>() {
+            Ok(filter) if !filter.states.is_empty() => JobFilter { states: Vec::new(), ..filter }.to_string(),
+            _ => self.q.clone(),
+        };
+        Self { state, q, ..self.clone() }
     }
 
     /// Whether this is not the first page of the list.
@@ -134,7 +138,9 @@ impl Filter {
         // The text names the condition that is wrong.
         let wrong = |problem: String| Mistake::of("q", &problem);
         let mut filter: JobFilter = self.q.parse().map_err(wrong)?;
-        filter.states.extend(self.state);
+        if let Some(state) = self.state {
+            filter.states = vec![state];
+        }
         check("kind", &JobFilter::of_kind(self.kind.as_str()))?;
         check("queue", &JobFilter::of_queue(self.queue.as_str()))?;
         check("tag", &JobFilter { tags: vec![self.tag.clone()], ..JobFilter::default() })?;

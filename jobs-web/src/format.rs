@@ -102,6 +102,18 @@ impl fmt::Display for Amount {
     }
 }
 
+impl Amount {
+    /// Whether there is no job.
+    pub(crate) fn is_none(&self) -> bool {
+        self.jobs == 0 && self.is_exact
+    }
+}
+
+/// An exact number. Templates pass references.
+pub(crate) fn exactly(jobs: impl Number) -> Amount {
+    Amount { jobs: jobs.number(), is_exact: true }
+}
+
 pub(crate) fn depth(depth: Depth) -> Amount {
     Amount { jobs: depth.jobs, is_exact: depth.is_exact }
 }

@@ -32,6 +32,7 @@ mod dashboard;
 mod doctor_report;
 mod failure;
 mod field;
+mod figure;
 mod filter;
 mod format;
 mod guard;

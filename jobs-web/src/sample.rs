@@ -66,8 +66,8 @@ impl Sample {
         depth(self.stats.queues.iter().map(of).fold(none, |one, other| one + other))
     }
 
-    pub(crate) fn running(&self) -> String {
-        format::count(self.stats.queues.iter().map(|queue| queue.running).sum::<i64>())
+    pub(crate) fn running(&self) -> Amount {
+        format::exactly(self.stats.queues.iter().map(|queue| queue.running).sum::<i64>())
     }
 
     fn oldest(&self) -> Option<f64> {
@@ -78,8 +78,8 @@ impl Sample {
         self.oldest().map_or_else(|| "–".to_owned(), format::seconds)
     }
 
-    pub(crate) fn discarded(&self) -> String {
-        format::count(self.stats.kinds.iter().map(|kind| kind.discarded).sum::<i64>())
+    pub(crate) fn discarded(&self) -> Amount {
+        format::exactly(self.stats.kinds.iter().map(|kind| kind.discarded).sum::<i64>())
     }
 
     pub(crate) fn counted(&self) -> String {

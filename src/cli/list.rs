@@ -2,6 +2,8 @@
 
 mod table;
 
+use std::time::Duration;
+
 use clap::Args;
 use diesel_jobs_core::storage::{COUNTED, Found, NotCounted, Paging, search};
 use diesel_jobs_core::{JobId, JobRecord, Registry};
@@ -108,7 +110,7 @@ pub(super) async fn list(app: &App<'_>, args: &ListArgs) -> Result<Exit, CliErro
         return Ok(Exit::Fine);
     }
     let start = Paging { before: args.before.map(JobId), after: args.after.map(JobId), limit: args.limit };
-    let found = search(&*database.operator, &filter, start).await?;
+    let found = search(&*database.operator, &filter, start, Duration::MAX).await?;
     let registry = Registry::linked();
     let args: Vec<String> = found.jobs.iter().map(|job| redact::arguments(&registry, job).json).collect();
     let rows: Vec<Listed<'_>> = found.jobs.iter().zip(&args).map(Listed::from).collect();
@@ -121,9 +123,9 @@ fn human(found: &Found, start: Paging) -> String {
         return "no job matches\n".to_owned() + &found.not_counted.map(not_counted).unwrap_or_default();
     };
     let mut text = table(&found.jobs);
-    if found.has_more && start.ascends() {
+    if found.searched_to.is_some() && start.ascends() {
         text.push_str(&format!("\nthere may be newer jobs: --after {} is the next page\n", newest.id));
-    } else if found.has_more {
+    } else if found.searched_to.is_some() {
         let page = format!("--before {} is the next page", oldest.id);
         text.push_str(&format!("\nthere may be older jobs: --limit shows more, {page}\n"));
     }

@@ -1,6 +1,8 @@
 //! Filters, pages and counts.
 
-use diesel_jobs_core::storage::{Count, Found, JobFilter, Paging, search};
+use std::time::Duration;
+
+use diesel_jobs_core::storage::{Count, JobFilter, Paging, search};
 use diesel_jobs_core::{JobId, JobState, StorageError};
 
 use crate::bench::*;
@@ -187,8 +189,8 @@ pub(crate) async fn a_kind_that_was_not_counted_is_searched_among_newer_jobs_onl
     let mut client = f.client().await;
     let searched = async |kind: &str, start: Paging| {
         let filter = format!("kind:{kind}").parse::<JobFilter>().unwrap();
-        let Found { jobs, has_more, not_counted } = search(&*db.operator, &filter, start).await.unwrap();
-        (jobs.len(), has_more, not_counted.map(|count| count.searched_to))
+        let found = search(&*db.operator, &filter, start, Duration::MAX).await.unwrap();
+        (found.jobs.len(), found.searched_to.is_some(), found.not_counted.map(|count| count.searched_to))
     };
     client.execute(&insert(45_000, 600)).await.unwrap();
     assert_eq!(
@@ -206,6 +208,16 @@ pub(crate) async fn a_kind_that_was_not_counted_is_searched_among_newer_jobs_onl
         "whoever asks for older jobs gets an answer about all"
     );
     assert_eq!(searched("a", Paging::newest(10)).await, (10, true, None));
+    // A search that has no more time says how far it has come, and goes on from there.
+    let nothing: JobFilter = "tag:nothing".parse().unwrap();
+    let part = search(&*db.operator, &nothing, Paging::newest(10), Duration::ZERO).await.unwrap();
+    let to = part.searched_to.unwrap();
+    assert!(part.jobs.is_empty() && to.0 > 20_000, "{to}");
+    let mut rest = Paging::before(to, 10);
+    while let Some(to) = search(&*db.operator, &nothing, rest, Duration::ZERO).await.unwrap().searched_to {
+        assert!(to < rest.before.unwrap());
+        rest.before = Some(to);
+    }
 
     // A job of a new kind is found also behind many jobs that are newer than the count.
     enqueue(&f, with(|job| job.kind = "b".into())).await;

@@ -1,6 +1,6 @@
-//! A search through all pages of a list, until enough jobs are found.
+//! A search through the pages of a list, until enough jobs are found.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
 
@@ -20,8 +20,12 @@ const LATE_COMMIT: TimeDelta = TimeDelta::minutes(1);
 pub struct Found {
     /// The jobs, newest first.
     pub jobs: Vec<JobRecord>,
-    /// Whether there may be more.
-    pub has_more: bool,
+    /// How many pages of the list were read.
+    pub pages: usize,
+    /// The id to which the jobs were examined, if there may be more behind it, as [`Page::searched_to`].
+    ///
+    /// [`Page::searched_to`]: super::Page::searched_to
+    pub searched_to: Option<JobId>,
     /// If set, jobs with a lower id were not examined, because there was no job of these kinds at the last count of all
     /// jobs.
     pub not_counted: Option<NotCounted>,
@@ -57,35 +61,46 @@ impl Count {
     }
 }
 
-/// Reads pages from `start` until `start.limit` jobs are found. One page may be short although there are more jobs.
+/// Reads pages from `start` until `start.limit` jobs are found, or until it has searched for as long as `longest`. One
+/// page may be short although there are more jobs.
 ///
 /// If the last count found no job of these kinds, only jobs that may be newer than that count are examined. This does
 /// not apply if `start.before` is set. So with a wrong name of a kind, it does not search millions of jobs.
-pub async fn search(operator: &dyn Operator, filter: &JobFilter, start: Paging) -> StorageResult<Found> {
-    let (mut paging, mut jobs) = (start, Vec::<JobRecord>::new());
+pub async fn search(
+    operator: &dyn Operator,
+    filter: &JobFilter,
+    start: Paging,
+    longest: Duration,
+) -> StorageResult<Found> {
+    let began = Instant::now();
+    let (mut paging, mut found) = (start, Found::default());
     let is_from_newest = start.before.is_none() && start.after.is_none();
     loop {
-        paging.limit = (start.limit - jobs.len()).min(MAX_PAGE);
+        paging.limit = (start.limit - found.jobs.len()).min(MAX_PAGE);
         let page = operator.list(filter, paging).await?;
+        found.pages += 1;
+        found.searched_to = page.searched_to;
         if start.ascends() {
             // The jobs of a page are newest first, and this page has the newer ones.
-            jobs.splice(0..0, page.jobs);
+            found.jobs.splice(0..0, page.jobs);
             paging.after = page.searched_to;
         } else {
-            jobs.extend(page.jobs);
+            found.jobs.extend(page.jobs);
             paging.before = page.searched_to;
         }
-        let Some(searched_to) = page.searched_to.filter(|_| jobs.len() < start.limit) else {
-            return Ok(Found { jobs, has_more: page.searched_to.is_some(), not_counted: None });
+        let Some(searched_to) = page.searched_to.filter(|_| found.jobs.len() < start.limit) else {
+            return Ok(found);
         };
-        if !is_from_newest || !jobs.is_empty() {
-            continue;
-        }
-        if let Some(count) = Count::without(operator, &filter.kinds).await?
+        if is_from_newest
+            && found.jobs.is_empty()
+            && let Some(count) = Count::without(operator, &filter.kinds).await?
             && operator.show(searched_to).await?.is_some_and(|(job, _)| job.enqueued_at < count.begun)
         {
-            let not_counted = Some(NotCounted { searched_to, age: count.age });
-            return Ok(Found { jobs, has_more: true, not_counted });
+            found.not_counted = Some(NotCounted { searched_to, age: count.age });
+            return Ok(found);
+        }
+        if began.elapsed() >= longest {
+            return Ok(found);
         }
     }
 }

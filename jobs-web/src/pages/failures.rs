@@ -1,12 +1,12 @@
 //! Failures in groups: those of one kind with the same text, apart from numbers and ids.
 
 use askama::Template;
-use diesel_jobs_core::JobState;
 use diesel_jobs_core::storage::{FailureGroup, JobFilter};
 
 use super::jobs::first_line;
 use super::{Visit, render};
 use crate::failure::Page;
+use crate::figure::Figure;
 use crate::format;
 use crate::redact::{Part, Subject};
 use crate::rights::Action;
@@ -24,6 +24,28 @@ struct Group {
 }
 
 impl Group {
+    /// The states of its jobs, for a link to them. They have failed, but some of them may have ended otherwise since.
+    fn states(&self) -> &'static str {
+        match (self.group.discarded, self.group.retrying) {
+            (0, 0) => "",
+            (_, 0) => "discarded",
+            (0, _) => "retrying",
+            _ => "discarded,retrying",
+        }
+    }
+
+    /// The address of the list of its jobs in these states.
+    fn jobs(&self, shell: &Shell, states: &str) -> String {
+        match self.filter.as_str() {
+            "" => shell.jobs("kind", &self.group.kind, states),
+            filter => shell.jobs("q", filter, states),
+        }
+    }
+
+    fn figure(&self, shell: &Shell, jobs: &u64, state: &str) -> Figure {
+        Figure::new(format::exactly(i64::try_from(*jobs).unwrap_or(i64::MAX)), self.jobs(shell, state))
+    }
+
     fn count(number: u64) -> String {
         format::count(i64::try_from(number).unwrap_or(i64::MAX))
     }
@@ -38,10 +60,10 @@ struct FailuresPage {
     complete: bool,
 }
 
-/// The jobs of a group in one of these states.
-pub(crate) fn filter_of(group: &FailureGroup, states: &[JobState]) -> Option<JobFilter> {
+/// The filter of the jobs of a group.
+fn filter_of(group: &FailureGroup) -> Option<JobFilter> {
     let fingerprint = Some(group.fingerprint?);
-    Some(JobFilter { kinds: vec![group.kind.clone()], fingerprint, states: states.to_vec(), ..JobFilter::default() })
+    Some(JobFilter { kinds: vec![group.kind.clone()], fingerprint, ..JobFilter::default() })
 }
 
 pub(crate) async fn failures(visit: Visit) -> Page {
@@ -50,7 +72,7 @@ pub(crate) async fn failures(visit: Visit) -> Page {
     let shown = |group: FailureGroup| {
         let subject = Subject { id: group.sample, kind: &group.kind, queue: "" };
         let message = first_line(&visit.site.redactor.shown(subject, Part::Failure, &group.message));
-        let filter = filter_of(&group, &[]).map(|filter| filter.to_string()).unwrap_or_default();
+        let filter = filter_of(&group).map(|filter| filter.to_string()).unwrap_or_default();
         Group { message, filter, group }
     };
     let groups = found.groups.into_iter().map(shown).collect();

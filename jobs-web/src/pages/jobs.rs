@@ -1,10 +1,12 @@
 //! The list of jobs: tabs by state, filters, and actions on a selection or on all that match.
 
+use std::time::Duration;
+
 use askama::Template;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use chrono::{DateTime, Utc};
-use diesel_jobs_core::storage::{CONDITIONS, Condition, Count, JobFilter};
+use diesel_jobs_core::storage::{CONDITIONS, Condition, Count, Found, JobFilter, NotCounted, search};
 use diesel_jobs_core::{JobRecord, JobState};
 
 use super::{Visit, render};
@@ -41,6 +43,31 @@ struct JobsPage {
     verbs: Vec<Verb>,
     newest: Option<String>,
     older: Option<String>,
+    /// What the list says if it is not full.
+    note: String,
+    /// Nothing was found in the time of one page, and the script goes on with older jobs.
+    searches_on: bool,
+}
+
+/// How long a page searches for jobs that match, before it shows those that it has found.
+const LONGEST: Duration = Duration::from_secs(1);
+/// A list for which more pages of the storage are read is not read again while it is open.
+const MOST_LIVE: usize = 5;
+
+/// What a list says if it is not full: how far it was searched.
+fn note(found: &Found, is_within: bool, ascends: bool) -> String {
+    match (found.not_counted, found.searched_to, found.jobs.is_empty()) {
+        (None, Some(id), _) if ascends => format!("Jobs with an id above {id} were not searched yet."),
+        (Some(NotCounted { age, .. }), ..) => format!(
+            "No job matches among the newer ones. When all jobs were counted, {} ago, there was none of this kind.",
+            format::seconds(age.as_secs_f64())
+        ),
+        (None, Some(id), true) => format!("No job with an id of {id} or more matches."),
+        (None, Some(id), false) => format!("Jobs with an id below {id} were not searched yet."),
+        (None, None, true) if is_within => "No older job matches.".to_owned(),
+        (None, None, true) => "No job matches.".to_owned(),
+        (None, None, false) => String::new(),
+    }
 }
 
 /// The column of times: what matters of a job depends on its state.
@@ -108,6 +135,8 @@ async fn mistaken(visit: &Visit, pairs: &[(String, String)], mistake: Mistake) -
         verbs: Vec::new(),
         newest: None,
         older: None,
+        note: String::new(),
+        searches_on: false,
     })?;
     Ok((StatusCode::BAD_REQUEST, page).into_response())
 }
@@ -119,19 +148,25 @@ pub(crate) async fn jobs(visit: Visit) -> Result<Response, Failure> {
         Err(Failure::Mistake(mistake)) => return mistaken(&visit, &pairs, mistake).await,
         Err(failure) => return Err(failure),
     };
-    let shell = visit.shell(Place::Jobs, "Jobs").await?.live("/jobs", &visit.query);
-    let operator = visit.site.operator();
-    let mut page = operator.list(&stored, filter.paging()).await?;
-    let numbers = numbers(&visit.site, &filter, &stored).await?;
+    let mut shell = visit.shell(Place::Jobs, "Jobs").await?;
+    let paging = filter.paging();
+    let mut found = search(visit.site.operator(), &stored, paging, LONGEST).await?;
+    let is_full = found.jobs.len() >= paging.limit;
+    let searches_on = found.jobs.is_empty() && found.searched_to.is_some() && found.not_counted.is_none();
+    if found.pages <= MOST_LIVE && !searches_on {
+        shell = shell.live("/jobs", &visit.query);
+    }
+    let numbers = if searches_on { Vec::new() } else { numbers(&visit.site, &filter, &stored).await? };
     let link =
         |query: String| if query.is_empty() { shell.link("/jobs") } else { format!("{}?{query}", shell.link("/jobs")) };
     let mut tabs = Vec::new();
     for state in [None].into_iter().chain(JobState::ALL.map(Some)) {
         let url = link(filter.with_state(state).query());
         let count = numbers.iter().find(|(of, _)| *of == state).and_then(|(_, count)| shown(*count));
-        tabs.push(Tab { name: state.map_or("all", JobState::as_str), url, here: filter.state == state, count });
+        let here = filter.state == state && (state.is_some() || stored.states.is_empty());
+        tabs.push(Tab { name: state.map_or("all", JobState::as_str), url, here, count });
     }
-    for job in &mut page.jobs {
+    for job in &mut found.jobs {
         visit.site.redact_failure(job);
     }
     let verbs = Verb::ALL.into_iter().filter(|verb| shell.may(verb.right())).filter(|verb| match filter.state {
@@ -140,12 +175,46 @@ pub(crate) async fn jobs(visit: Visit) -> Result<Response, Failure> {
     });
     let verbs = verbs.collect();
     let newest = filter.is_within().then(|| link(filter.query()));
-    let older = page.searched_to.map(|id| link(filter.query_of("before", id)));
+    let behind = if paging.ascends() { found.jobs.last().map(|job| job.id) } else { found.searched_to };
+    let older = behind.map(|id| link(filter.query_of("before", id)));
+    let note = if is_full { String::new() } else { note(&found, filter.is_within(), paging.ascends()) };
     let text = stored.to_string();
     let mut fields = filter::fields();
     fill(&mut fields, &pairs, None);
-    let conditions = &CONDITIONS;
-    let (jobs, mistake) = (page.jobs, None);
-    let page = JobsPage { shell, mistake, fields, conditions, filter, text, tabs, jobs, verbs, newest, older };
+    let page = JobsPage {
+        shell,
+        mistake: None,
+        fields,
+        conditions: &CONDITIONS,
+        filter,
+        text,
+        tabs,
+        jobs: found.jobs,
+        verbs,
+        newest,
+        older,
+        note,
+        searches_on,
+    };
     Ok(render(&page)?.into_response())
+}
+
+#[cfg(test)]
+mod tests {
+    use diesel_jobs_core::JobId;
+
+    use super::*;
+
+    #[test]
+    fn a_list_that_is_not_full_says_how_far_it_was_searched() {
+        let found = |searched_to, not_counted| Found { jobs: Vec::new(), pages: 1, searched_to, not_counted };
+        let (id, age) = (JobId(7000), Duration::from_secs(90));
+        assert_eq!(note(&found(Some(id), None), false, false), "No job with an id of 7000 or more matches.");
+        let not_counted = NotCounted { searched_to: id, age };
+        let text = note(&found(Some(id), Some(not_counted)), false, false);
+        assert!(text.contains("When all jobs were counted, 90 s ago, there was none of this kind."), "{text}");
+        assert_eq!(note(&found(None, None), false, false), "No job matches.");
+        assert_eq!(note(&found(None, None), true, false), "No older job matches.");
+        assert_eq!(note(&found(Some(id), None), true, true), "Jobs with an id above 7000 were not searched yet.");
+    }
 }

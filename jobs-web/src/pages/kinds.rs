@@ -17,6 +17,8 @@ use crate::rights::Action;
 use crate::sample::counted;
 use crate::shell::{Place, Shell};
 
+/// The states of the jobs that wait, as a filter names them.
+const WAITING: &str = "available,scheduled,retrying,held";
 /// Rates are those of this time.
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -42,6 +44,17 @@ impl Kind {
     /// Jobs of it wait, and no live worker knows it.
     fn is_unknown(&self) -> bool {
         self.waiting > 0 && self.known_to + self.perhaps == 0
+    }
+
+    /// The states in which its jobs are, for a link to them.
+    fn states(&self) -> &'static str {
+        let numbers = [
+            (self.waiting, WAITING),
+            (self.running, "running"),
+            (self.completed, "completed"),
+            (self.discarded, "discarded"),
+        ];
+        numbers.into_iter().find(|(jobs, _)| *jobs > 0).map_or("", |(_, states)| states)
     }
 
     fn an_hour(number: u64) -> String {

@@ -80,6 +80,7 @@ const ATTRIBUTES: &[&str] = &[
     "data-events",
     "data-key",
     "data-label",
+    "data-search-on",
     "data-select",
     "datetime",
     "defer",
