@@ -114,6 +114,11 @@ pub(crate) fn exactly(jobs: impl Number) -> Amount {
     Amount { jobs: jobs.number(), is_exact: true }
 }
 
+/// A number of those that were examined. Without `is_exact`, there may be more.
+pub(crate) fn examined(number: impl Number, is_exact: bool) -> Amount {
+    Amount { jobs: number.number(), is_exact }
+}
+
 pub(crate) fn depth(depth: Depth) -> Amount {
     Amount { jobs: depth.jobs, is_exact: depth.is_exact }
 }
@@ -137,6 +142,12 @@ pub(crate) trait Number {
 impl Number for i64 {
     fn number(self) -> i64 {
         self
+    }
+}
+
+impl Number for u64 {
+    fn number(self) -> i64 {
+        i64::try_from(self).unwrap_or(i64::MAX)
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use diesel_jobs_core::storage::{JobFilter, Operator, StorageResult};
+use diesel_jobs_core::storage::{Failures, JobFilter, Operator, StorageResult};
 use diesel_jobs_core::{Installation, JobRecord};
 use diesel_jobs_storage::Database;
 
@@ -28,6 +28,8 @@ pub(crate) struct Site {
     pub(crate) redactor: Redactor,
     pub(crate) doctor_reports: DoctorReports,
     pub(crate) charts: Charts,
+    /// The newest failures, for the overview.
+    pub(crate) failures: Background<(), Arc<Failures>>,
     /// The names of style sheet, script and icon.
     pub(crate) assets: [String; 3],
     /// The newest sample that was shown, for when the database cannot be reached.
@@ -45,6 +47,7 @@ impl Site {
             redactor,
             doctor_reports: DoctorReports::default(),
             charts: Charts::default(),
+            failures: Background::default(),
             assets: assets::names(),
             last: Background::default(),
             read_only: Background::default(),

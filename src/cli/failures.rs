@@ -88,6 +88,7 @@ fn human(failures: &Failures) -> String {
     }
     let mut table = Table::new(&[
         ("KIND", Align::Left),
+        ("LAST HOUR", Align::Right),
         ("FAILURES", Align::Right),
         ("JOBS", Align::Right),
         ("DISCARDED", Align::Right),
@@ -100,6 +101,7 @@ fn human(failures: &Failures) -> String {
     for group in &failures.groups {
         table.row([
             group.kind.clone(),
+            wording::grouped(group.last_hour),
             wording::grouped(group.failures),
             wording::grouped(group.jobs),
             wording::grouped(group.discarded),

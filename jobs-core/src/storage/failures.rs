@@ -24,8 +24,17 @@ pub struct Failures {
     pub groups: Vec<FailureGroup>,
     /// How many failures were examined.
     pub examined: usize,
+    /// The oldest of them.
+    pub oldest_at: Option<DateTime<Utc>>,
     /// Whether these are all failures that are stored.
     pub is_complete: bool,
+}
+
+impl Failures {
+    /// Whether all failures since this time that are stored were examined.
+    pub fn has_all_since(&self, at: DateTime<Utc>) -> bool {
+        self.is_complete || self.oldest_at.is_some_and(|oldest| oldest <= at)
+    }
 }
 
 /// Failures of one kind of job with the same text, apart from numbers and ids.
@@ -37,6 +46,8 @@ pub struct FailureGroup {
     pub fingerprint: Option<i64>,
     /// How many failed attempts.
     pub failures: u64,
+    /// How many of them failed in the last hour.
+    pub last_hour: u64,
     /// How many jobs.
     pub jobs: u64,
     /// How many of these jobs are discarded now.
@@ -73,9 +84,9 @@ pub struct FailureRow {
 /// A group, and the id of its newest failure, whose message is still to be read.
 pub type Grouped = (FailureGroup, i64);
 
-/// Groups failures, which come newest first. Returns the largest groups. Failures of jobs that do not exist any more
-/// are left out.
-pub fn group_failures(rows: Vec<FailureRow>, limit: usize) -> Vec<Grouped> {
+/// Groups failures, which come newest first. The last hour begins at `hour_ago`. Returns the largest groups. Failures
+/// of jobs that do not exist any more are left out.
+pub fn group_failures(rows: Vec<FailureRow>, hour_ago: DateTime<Utc>, limit: usize) -> Vec<Grouped> {
     let mut places: HashMap<(String, Option<i64>, String), usize> = HashMap::new();
     let mut groups: Vec<(Grouped, HashSet<JobId>)> = Vec::new();
     for row in rows {
@@ -86,6 +97,7 @@ pub fn group_failures(rows: Vec<FailureRow>, limit: usize) -> Vec<Grouped> {
                 kind,
                 fingerprint: row.fingerprint,
                 failures: 0,
+                last_hour: 0,
                 jobs: 0,
                 discarded: 0,
                 retrying: 0,
@@ -99,6 +111,7 @@ pub fn group_failures(rows: Vec<FailureRow>, limit: usize) -> Vec<Grouped> {
         });
         let ((group, _), jobs) = &mut groups[place];
         group.failures += 1;
+        group.last_hour += u64::from(row.at >= hour_ago);
         group.first_at = group.first_at.min(row.at);
         group.last_at = group.last_at.max(row.at);
         if jobs.insert(row.job) {
@@ -150,7 +163,7 @@ mod tests {
             row(1, 3, "a", "other"),
             FailureRow { of: None, ..row(0, 9, "a", "other") },
         ];
-        let groups = group_failures(rows, 2);
+        let groups = group_failures(rows, DateTime::from_timestamp(4, 0).unwrap(), 2);
         let ((group, newest), second) = (&groups[0], &groups[1].0);
         assert_eq!(
             (group.kind.as_str(), group.failures, group.jobs, group.discarded, group.retrying),
@@ -158,6 +171,7 @@ mod tests {
         );
         assert_eq!((*newest, group.sample, group.first_at.timestamp(), group.last_at.timestamp()), (5, JobId(2), 3, 5));
         assert_eq!((second.kind.as_str(), second.failures), ("b", 1));
+        assert_eq!((group.last_hour, second.last_hour), (2, 0));
         assert_eq!(groups.len(), 2);
     }
 }

@@ -1,31 +1,62 @@
 //! Failures in groups: those of one kind with the same text, apart from numbers and ids.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use askama::Template;
-use diesel_jobs_core::storage::{FailureGroup, JobFilter};
+use chrono::TimeDelta;
+use diesel_jobs_core::storage::{FailureGroup, Failures, JobFilter, StorageResult};
 
 use super::jobs::first_line;
 use super::{Visit, render};
 use crate::failure::Page;
 use crate::figure::Figure;
-use crate::format;
+use crate::format::{self, Amount};
 use crate::redact::{Part, Subject};
 use crate::rights::Action;
 use crate::shell::{Place, Shell};
+use crate::site::Site;
 
 /// This many groups are shown.
 const SHOWN: usize = 100;
+/// This many groups are read to find those that failed in the last hour.
+const READ: usize = 1000;
+/// This many groups are on the overview.
+const NEWEST: usize = 5;
+/// The overview reads failures again in the background after the first time, and shows none that are older than the
+/// second one.
+const KEPT: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(60));
 
-/// A group, and the filter that its jobs match.
-struct Group {
-    group: FailureGroup,
-    message: String,
+/// A group, and what the pages show of it.
+pub(super) struct Group {
+    pub(super) group: FailureGroup,
+    pub(super) message: String,
     /// The filter of its jobs, in its textual form. Empty if an earlier version has stored the failures.
-    filter: String,
+    pub(super) filter: String,
+    /// Whether all stored failures were examined, and all of the last hour.
+    is_complete: bool,
+    has_hour: bool,
+    /// The first failure is of the last hour, and there was none in the hours before.
+    pub(super) is_new: bool,
 }
 
 impl Group {
+    fn of(site: &Site, shell: &Shell, found: &Failures, group: FailureGroup) -> Self {
+        let subject = Subject { id: group.sample, kind: &group.kind, queue: "" };
+        let message = first_line(&site.redactor.shown(subject, Part::Failure, &group.message));
+        let hour_ago = shell.now - TimeDelta::hours(1);
+        Self {
+            message,
+            filter: filter_of(&group).map(|filter| filter.to_string()).unwrap_or_default(),
+            is_complete: found.is_complete,
+            has_hour: found.has_all_since(hour_ago),
+            is_new: group.first_at >= hour_ago && found.has_all_since(shell.now - TimeDelta::days(1)),
+            group,
+        }
+    }
+
     /// The states of its jobs, for a link to them. They have failed, but some of them may have ended otherwise since.
-    fn states(&self) -> &'static str {
+    pub(super) fn states(&self) -> &'static str {
         match (self.group.discarded, self.group.retrying) {
             (0, 0) => "",
             (_, 0) => "discarded",
@@ -34,20 +65,29 @@ impl Group {
         }
     }
 
+    /// Whether there are jobs that can be retried.
+    pub(super) fn can_retry(&self) -> bool {
+        !self.filter.is_empty() && self.group.discarded + self.group.retrying > 0
+    }
+
     /// The address of the list of its jobs in these states.
-    fn jobs(&self, shell: &Shell, states: &str) -> String {
+    pub(super) fn jobs(&self, shell: &Shell, states: &str) -> String {
         match self.filter.as_str() {
             "" => shell.jobs("kind", &self.group.kind, states),
             filter => shell.jobs("q", filter, states),
         }
     }
 
-    fn figure(&self, shell: &Shell, jobs: &u64, state: &str) -> Figure {
-        Figure::new(format::exactly(i64::try_from(*jobs).unwrap_or(i64::MAX)), self.jobs(shell, state))
+    pub(super) fn failures(&self, number: &u64) -> Amount {
+        format::examined(number, self.is_complete)
     }
 
-    fn count(number: u64) -> String {
-        format::count(i64::try_from(number).unwrap_or(i64::MAX))
+    pub(super) fn last_hour(&self) -> Amount {
+        format::examined(self.group.last_hour, self.has_hour)
+    }
+
+    pub(super) fn figure(&self, shell: &Shell, jobs: &u64, state: &str) -> Figure {
+        Figure::new(self.failures(jobs), self.jobs(shell, state))
     }
 }
 
@@ -68,13 +108,20 @@ fn filter_of(group: &FailureGroup) -> Option<JobFilter> {
 
 pub(crate) async fn failures(visit: Visit) -> Page {
     let shell = visit.shell(Place::Failures, "Failures").await?.live("/failures", &visit.query);
-    let found = visit.site.operator().failures(SHOWN).await?;
-    let shown = |group: FailureGroup| {
-        let subject = Subject { id: group.sample, kind: &group.kind, queue: "" };
-        let message = first_line(&visit.site.redactor.shown(subject, Part::Failure, &group.message));
-        let filter = filter_of(&group).map(|filter| filter.to_string()).unwrap_or_default();
-        Group { message, filter, group }
-    };
-    let groups = found.groups.into_iter().map(shown).collect();
+    let mut found = visit.site.operator().failures(SHOWN).await?;
+    let groups = std::mem::take(&mut found.groups);
+    let groups = groups.into_iter().map(|group| Group::of(&visit.site, &shell, &found, group)).collect();
     render(&FailuresPage { shell, groups, examined: found.examined, complete: found.is_complete })
+}
+
+/// The groups with the most failures in the last hour, and how many others there are.
+pub(super) async fn newest(site: &Site, shell: &Shell) -> StorageResult<(Vec<Group>, usize)> {
+    let operator = Arc::clone(site.shared_operator());
+    let read = async move { operator.failures(READ).await.map(Arc::new) };
+    let found = site.failures.recent((), KEPT, read).await?;
+    let mut groups: Vec<&FailureGroup> = found.groups.iter().filter(|group| group.last_hour > 0).collect();
+    groups.sort_by_key(|group| std::cmp::Reverse((group.last_hour, group.last_at)));
+    let others = groups.len().saturating_sub(NEWEST);
+    let shown = groups.into_iter().take(NEWEST).map(|group| Group::of(site, shell, &found, group.clone()));
+    Ok((shown.collect(), others))
 }

@@ -8,11 +8,13 @@ use diesel_jobs_core::DeadLetters;
 use diesel_jobs_core::history::{Point, Quantiles, Summary};
 use diesel_jobs_core::storage::Severity;
 
+use super::failures::{self, Group};
 use super::{Visit, render};
 use crate::chart::{Chart, Data, Form, Series, Unit};
 use crate::doctor_report::DoctorReport;
 use crate::failure::{Failure, Page};
 use crate::format;
+use crate::rights::Action;
 use crate::sample::Sample;
 use crate::shell::{Place, Shell};
 
@@ -56,6 +58,8 @@ struct OverviewPage {
     doctor_report: Option<DoctorReport>,
     ranges: Vec<(&'static str, String, bool)>,
     charts: Vec<Chart>,
+    failing: Vec<Group>,
+    others_failing: usize,
 }
 
 /// The charts of what was done.
@@ -121,5 +125,7 @@ pub(crate) async fn overview(visit: Visit) -> Page {
     visit.site.remember(&sample);
     let ranges = RANGES.map(|other| (other.name, shell.one("/", "range", other.name), other == range)).into();
     let (doctor_report, _) = visit.site.doctor_reports.last();
-    render(&OverviewPage { shell, sample, dead, doctor_report, ranges, charts: charts(&points, range.step) })
+    let (failing, others_failing) = failures::newest(&visit.site, &shell).await?;
+    let charts = charts(&points, range.step);
+    render(&OverviewPage { shell, sample, dead, doctor_report, ranges, charts, failing, others_failing })
 }

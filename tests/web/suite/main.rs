@@ -7,6 +7,7 @@ mod browser;
 mod client;
 mod doctor;
 mod errors;
+mod failing;
 mod figures;
 mod flow_control;
 mod forms;

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use diesel::dsl::sql;
 use diesel::prelude::*;
 use diesel::sql_types::{Nullable, Text};
@@ -57,7 +57,8 @@ pub(crate) async fn failures(conn: &mut AsyncPgConnection, limit: usize) -> Quer
         at,
     };
     let rows: Vec<FailureRow> = errors.into_iter().take(FAILURES_EXAMINED).map(row).collect();
-    let (examined, grouped) = (rows.len(), group_failures(rows, limit));
+    let (examined, oldest_at) = (rows.len(), rows.last().map(|row| row.at));
+    let grouped = group_failures(rows, Utc::now() - TimeDelta::hours(1), limit);
     let newest: Vec<i64> = grouped.iter().map(|(_, id)| *id).collect();
     let messages: HashMap<i64, String> = job_error::table
         .filter(job_error::id.eq_any(&newest))
@@ -70,5 +71,5 @@ pub(crate) async fn failures(conn: &mut AsyncPgConnection, limit: usize) -> Quer
         group.message = messages.get(&newest).cloned().unwrap_or_default();
         group
     });
-    Ok(Failures { groups: groups.collect(), examined, is_complete })
+    Ok(Failures { groups: groups.collect(), examined, oldest_at, is_complete })
 }

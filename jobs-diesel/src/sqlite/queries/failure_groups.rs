@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
+use chrono::{TimeDelta, Utc};
 use diesel::SqliteConnection;
 use diesel::dsl::sql;
 use diesel::prelude::*;
@@ -48,11 +49,11 @@ pub(crate) fn failures(conn: &mut SqliteConnection, limit: usize) -> QueryResult
         let of = of.get(&of_job).cloned().flatten();
         rows.push(FailureRow { id, job: JobId(of_job), of, fingerprint, message, at: at.0 });
     }
-    let examined = rows.len();
+    let (examined, oldest_at) = (rows.len(), rows.last().map(|row| row.at));
     let mut groups = Vec::new();
-    for (mut group, newest) in group_failures(rows, limit) {
+    for (mut group, newest) in group_failures(rows, Utc::now() - TimeDelta::hours(1), limit) {
         group.message = jobs_job_error::table.find(newest).select(jobs_job_error::message).first(conn)?;
         groups.push(group);
     }
-    Ok(Failures { groups, examined, is_complete })
+    Ok(Failures { groups, examined, oldest_at, is_complete })
 }
