@@ -26,6 +26,7 @@
 mod act;
 mod assets;
 mod background;
+mod changes;
 mod chart;
 mod confirm;
 mod dashboard;

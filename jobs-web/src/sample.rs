@@ -38,11 +38,6 @@ impl Sample {
         (queues, others)
     }
 
-    /// The paused queues.
-    pub(crate) fn paused(&self) -> Vec<&QueueOverview> {
-        self.queues.iter().filter(|queue| queue.paused.is_some()).collect()
-    }
-
     /// The queues whose waiting jobs no live worker claims, if there are live workers.
     pub(crate) fn neglected(&self) -> Vec<&QueueOverview> {
         self.queues.iter().filter(|queue| self.alive > 0 && queue.is_neglected()).collect()

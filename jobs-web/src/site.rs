@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use diesel_jobs_core::storage::{Failures, JobFilter, Operator, StorageResult};
+use diesel_jobs_core::storage::{Failures, JobFilter, Operator, ScheduleRecord, StorageResult};
 use diesel_jobs_core::{Installation, JobRecord};
 use diesel_jobs_storage::Database;
 
@@ -28,6 +28,8 @@ pub(crate) struct Site {
     pub(crate) redactor: Redactor,
     pub(crate) doctor_reports: DoctorReports,
     pub(crate) charts: Charts,
+    /// The schedules, for the overview.
+    pub(crate) schedules: Background<(), Arc<Vec<ScheduleRecord>>>,
     /// The newest failures, for the overview.
     pub(crate) failures: Background<(), Arc<Failures>>,
     /// The names of style sheet, script and icon.
@@ -47,6 +49,7 @@ impl Site {
             redactor,
             doctor_reports: DoctorReports::default(),
             charts: Charts::default(),
+            schedules: Background::default(),
             failures: Background::default(),
             assets: assets::names(),
             last: Background::default(),

@@ -1,11 +1,12 @@
 //! What fails now: the overview and the page Failures.
 
 use diesel_jobs::JobState;
-use support::{Db, Running};
+use diesel_jobs::schedule::{CatchUp, NewSchedule, ScheduledJob};
+use support::{Db, Running, until};
 
 use crate::client::Client;
 use crate::html::Page;
-use crate::jobs::registry;
+use crate::jobs::{Charge, SendMail, registry};
 use crate::seed::seed;
 
 /// The groups of failures on a page, with the number of the last hour.
@@ -52,4 +53,34 @@ async fn the_overview_says_what_fails(db: Db) {
     assert_eq!(all, ["0", "1"]);
 }
 
-support::on_each_database! { the_overview_says_what_fails }
+async fn the_overview_names_kinds_and_schedules_that_fail(db: Db) {
+    for order in 0..12 {
+        db.enqueue(Charge { order, card: "4000".to_owned() }).await;
+        db.enqueue(SendMail { to: "ada".to_owned() }).await;
+    }
+    let worker = Running::start(db.worker(registry()));
+    let operator = &db.database().operator;
+    let schedule = NewSchedule {
+        name: "nightly".to_owned(),
+        kind: "charge".to_owned(),
+        expression: "0 0 1 1 *".to_owned(),
+        timezone: "UTC".to_owned(),
+        catch_up: CatchUp::Skip,
+        job: ScheduledJob::default(),
+    };
+    operator.add_schedule(&schedule, "eve").await.unwrap();
+    let other = NewSchedule { name: "letters".to_owned(), kind: "send_mail".to_owned(), ..schedule };
+    operator.add_schedule(&other, "eve").await.unwrap();
+    let page = until("the worker's history", async || {
+        let page = Client::of(db.database()).page("").await;
+        (page.contains("charge 100 %") && page.contains("was discarded")).then_some(page)
+    })
+    .await;
+    worker.stop().await;
+    page.shows("More than 10 % of the attempts failed: charge 100 %.");
+    page.shows("The newest job of 1 schedule was discarded.");
+    let bad = page.texts("section.notice bad", "li");
+    assert!(bad.contains(&"nightly".to_owned()) && !bad.contains(&"letters".to_owned()), "{bad:?}");
+}
+
+support::on_each_database! { the_overview_says_what_fails, the_overview_names_kinds_and_schedules_that_fail }

@@ -5,14 +5,21 @@ use diesel_jobs::{JobState, NewJob};
 use support::{Db, Running, until};
 
 use crate::client::Client;
+use crate::html::Page;
 use crate::jobs::registry;
 use crate::seed::seed;
+
+/// What operators have set, as the overview lists it beside what the doctor has found.
+fn set_by_operators(page: &Page) -> Vec<String> {
+    let is_setting = |line: &String| ["queue ", "kind ", "and "].iter().any(|start| line.starts_with(start));
+    page.texts("section.notice warn", "li").into_iter().filter(is_setting).collect()
+}
 
 async fn the_overview_names_paused_queues_and_those_without_a_worker(db: Db) {
     seed(&db).await;
     let client = Client::of(db.database());
     let page = client.page("").await;
-    page.hides("is paused");
+    page.hides("Set by operators");
     // Without any worker, one notice is enough.
     page.shows("No worker is alive.");
     page.hides("No live worker claims");
@@ -20,10 +27,13 @@ async fn the_overview_names_paused_queues_and_those_without_a_worker(db: Db) {
     operator.pause_queue("empty", "eve", Some("nothing yet")).await.unwrap();
     operator.pause_queue("mail", "bob", None).await.unwrap();
     let page = client.page("").await;
-    page.shows("2 queues are paused.");
-    for text in ["by eve: nothing yet", "by bob"] {
-        page.shows(text);
-    }
+    page.shows("Set by operators");
+    let set = set_by_operators(&page);
+    assert!(
+        matches!(&*set, [one, other] if one.starts_with("queue empty paused since") && one.ends_with("by eve: nothing yet")
+            && other.starts_with("queue mail paused since") && other.ends_with("by bob")),
+        "{set:?}"
+    );
     // A paused queue without jobs stands among the queues, too.
     assert!(page.texts("tbody", "th").iter().any(|name| name.starts_with("empty")), "{}", page.text);
     assert!(page.values("a", "href").any(|href| href == "/admin/jobs/queues?name=empty"));
@@ -42,7 +52,12 @@ async fn the_overview_names_paused_queues_and_those_without_a_worker(db: Db) {
     for name in ["a", "b", "c", "d", "e"] {
         operator.pause_queue(name, "eve", None).await.unwrap();
     }
-    client.page("").await.shows("and 2 more");
+    operator.pause_kind("charge", "eve", Some("the bank is closed")).await.unwrap();
+    operator.set_limit("stripe", 2, "eve", None).await.unwrap();
+    operator.set_slots("mail", Some(3), "eve").await.unwrap();
+    let set = set_by_operators(&client.page("").await);
+    assert!(set[7].starts_with("kind charge paused"), "what stops jobs comes first: {set:?}");
+    assert_eq!((set.len(), &*set[8]), (9, "and 2 more"));
 }
 
 /// Jobs of dead workers end only if a live one frees them.
