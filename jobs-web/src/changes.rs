@@ -51,15 +51,15 @@ pub(crate) fn changes(
     let asked = workers.iter().filter(|worker| worker.alive && worker.asked.is_some());
     let slots = queues.iter().filter_map(|queue| Some((queue, queue.slots?)));
     paused_queues
-        .map(|(queue, pause)| named("queue", "/queues", &queue.name, pause.to_string()))
-        .chain(paused_kinds.map(|(kind, pause)| named("kind", "/kinds", &kind.name, pause.to_string())))
+        .map(|(queue, pause)| named("queue", "/queues/one", &queue.name, pause.to_string()))
+        .chain(paused_kinds.map(|(kind, pause)| named("kind", "/kinds/one", &kind.name, pause.to_string())))
         .chain(schedules.iter().filter_map(|schedule| {
             Some(on("schedule", "/schedules", &schedule.name, schedule.paused.as_ref()?.to_string()))
         }))
         .chain(asked.map(|worker| on("worker", "/workers", &worker.host, worker.state_text())))
         .chain(limits.iter().map(|limit| on("limit", "/limits", &limit.name, limit.to_string())))
         .chain(slots.map(|(queue, slots)| {
-            named("queue", "/queues", &queue.name, format!("set to {slots} slots in each worker"))
+            named("queue", "/queues/one", &queue.name, format!("set to {slots} slots in each worker"))
         }))
         .chain(schedules.iter().filter_map(|schedule| {
             let by = schedule.changed_by.as_ref()?;

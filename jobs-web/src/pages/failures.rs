@@ -114,12 +114,13 @@ pub(crate) async fn failures(visit: Visit) -> Page {
     render(&FailuresPage { shell, groups, examined: found.examined, complete: found.is_complete })
 }
 
-/// The groups with the most failures in the last hour, and how many others there are.
-pub(super) async fn newest(site: &Site, shell: &Shell) -> StorageResult<(Vec<Group>, usize)> {
+/// The groups with the most failures in the last hour, of this kind if there is one, and how many others there are.
+pub(super) async fn newest(site: &Site, shell: &Shell, kind: Option<&str>) -> StorageResult<(Vec<Group>, usize)> {
     let operator = Arc::clone(site.shared_operator());
     let read = async move { operator.failures(READ).await.map(Arc::new) };
     let found = site.failures.recent((), KEPT, read).await?;
     let mut groups: Vec<&FailureGroup> = found.groups.iter().filter(|group| group.last_hour > 0).collect();
+    groups.retain(|group| kind.is_none_or(|kind| group.kind == kind));
     groups.sort_by_key(|group| std::cmp::Reverse((group.last_hour, group.last_at)));
     let others = groups.len().saturating_sub(NEWEST);
     let shown = groups.into_iter().take(NEWEST).map(|group| Group::of(site, shell, &found, group.clone()));

@@ -46,17 +46,6 @@ impl Kind {
         self.waiting > 0 && self.known_to + self.perhaps == 0
     }
 
-    /// The states in which its jobs are, for a link to them.
-    fn states(&self) -> &'static str {
-        let numbers = [
-            (self.waiting, WAITING),
-            (self.running, "running"),
-            (self.completed, "completed"),
-            (self.discarded, "discarded"),
-        ];
-        numbers.into_iter().find(|(jobs, _)| *jobs > 0).map_or("", |(_, states)| states)
-    }
-
     fn an_hour(number: u64) -> String {
         format::count(i64::try_from(number).unwrap_or(i64::MAX))
     }

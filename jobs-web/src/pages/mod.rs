@@ -8,9 +8,11 @@ pub(crate) mod job;
 pub(crate) mod jobs;
 pub(crate) mod kinds;
 pub(crate) mod limits;
+pub(crate) mod one;
 pub(crate) mod operations;
 pub(crate) mod overview;
 pub(crate) mod queues;
+mod ranges;
 pub(crate) mod schedules;
 pub(crate) mod workers;
 

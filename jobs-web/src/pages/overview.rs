@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use askama::Template;
-use chrono::TimeDelta;
-use diesel_jobs_core::history::{KindRate, Point, Quantiles, Summary};
+use diesel_jobs_core::history::KindRate;
 use diesel_jobs_core::storage::{ScheduleRecord, Severity};
 use diesel_jobs_core::{DeadLetters, JobState};
 
 use super::failures::{self, Group};
+use super::ranges::{Range, Tab, charts};
 use super::{Visit, render};
 use crate::changes::{self, Change};
-use crate::chart::{Chart, Data, Form, Series, Unit};
+use crate::chart::Chart;
 use crate::doctor_report::DoctorReport;
 use crate::failure::{Failure, Page};
 use crate::format;
@@ -20,22 +20,7 @@ use crate::rights::Action;
 use crate::sample::Sample;
 use crate::shell::{Place, Shell};
 
-/// A time that charts show: its name in the address and on the page, its length and the length of a step.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Range {
-    name: &'static str,
-    range: Duration,
-    step: Duration,
-}
-
 const HOUR: Duration = Duration::from_secs(3600);
-
-const RANGES: [Range; 3] = [
-    Range { name: "1h", range: Duration::from_secs(3600), step: Duration::from_secs(60) },
-    Range { name: "24h", range: Duration::from_secs(24 * 3600), step: Duration::from_secs(15 * 60) },
-    Range { name: "7d", range: Duration::from_secs(7 * 24 * 3600), step: Duration::from_secs(3600) },
-];
-
 /// If the newest examination is older than this, the overview starts another one in the background.
 const EXAMINED_EVERY: Duration = Duration::from_secs(300);
 /// This many findings of the doctor are on the overview.
@@ -49,16 +34,6 @@ const FAILED_SHARE: f64 = 0.1;
 /// and if there were this many.
 const FEWEST_ATTEMPTS: u64 = 10;
 
-/// Reads the range of the address.
-fn range(pairs: &[(String, String)]) -> Result<Range, Failure> {
-    let mut range = RANGES[0];
-    for (name, value) in pairs {
-        let known = RANGES.into_iter().find(|range| range.name == value).filter(|_| name == "range");
-        range = known.ok_or_else(|| Failure::Malformed("Write ?range=1h, ?range=24h or ?range=7d.".to_owned()))?;
-    }
-    Ok(range)
-}
-
 #[derive(Template)]
 #[template(path = "overview.html")]
 struct OverviewPage {
@@ -66,7 +41,7 @@ struct OverviewPage {
     sample: Sample,
     dead: DeadLetters,
     doctor_report: Option<DoctorReport>,
-    ranges: Vec<(&'static str, String, bool)>,
+    ranges: Vec<Tab>,
     charts: Vec<Chart>,
     failing: Vec<Group>,
     others_failing: usize,
@@ -97,59 +72,12 @@ fn failing_kinds(rates: &[KindRate]) -> Vec<(String, String)> {
     shares.into_iter().map(|(kind, share)| (kind.to_owned(), format!("{:.0} %", share * 100.0))).collect()
 }
 
-/// The charts of what was done.
-fn charts(points: &[Point], step: Duration) -> Vec<Chart> {
-    let times: Vec<_> = points.iter().map(|point| point.at).collect();
-    let step = TimeDelta::from_std(step).unwrap_or(TimeDelta::minutes(1));
-    let a_minute = |point: &Point, number: u64| {
-        // A step that has just begun is shorter.
-        #[expect(clippy::cast_precision_loss, reason = "a chart shows no more than three digits")]
-        let number = number as f64;
-        Some(if point.seconds > 0.0 { number * 60.0 / point.seconds } else { 0.0 })
-    };
-    let series = |name, class, value: &dyn Fn(&Point) -> Option<f64>| Series {
-        name,
-        class,
-        values: points.iter().map(value).collect(),
-    };
-    let quantiles = |title, part: fn(&Summary) -> Option<Quantiles>| Data {
-        title,
-        unit: Unit::Seconds,
-        form: Form::Lines,
-        times: &times,
-        step,
-        series: vec![
-            series("median", "c1", &|point| part(&point.work).map(|times| times.p50)),
-            series("95 %", "c2", &|point| part(&point.work).map(|times| times.p95)),
-        ],
-    };
-    let done = Data {
-        title: "Attempts per minute",
-        unit: Unit::Jobs,
-        form: Form::Bars,
-        times: &times,
-        step,
-        series: vec![
-            series("completed", "c1", &|point| a_minute(point, point.work.completed)),
-            series("failed", "c3", &|point| a_minute(point, point.work.retried + point.work.discarded)),
-        ],
-    };
-    let failed = Data {
-        title: "Failed attempts",
-        unit: Unit::Percent,
-        form: Form::Lines,
-        times: &times,
-        step,
-        series: vec![series("failed", "c3", &|point| point.work.failed_share().map(|share| share * 100.0))],
-    };
-    [done, failed, quantiles("Wait time", |work| work.wait), quantiles("Run time", |work| work.run)]
-        .iter()
-        .map(Chart::new)
-        .collect()
-}
-
 pub(crate) async fn overview(visit: Visit) -> Page {
-    let range = range(&visit.pairs())?;
+    let pairs = visit.pairs();
+    if pairs.iter().any(|(name, _)| name != "range") {
+        return Err(Failure::Malformed("Write ?range=1h, ?range=24h or ?range=7d.".to_owned()));
+    }
+    let range = Range::read(&pairs)?;
     visit.site.doctor_reports.begin(visit.site.shared_operator(), EXAMINED_EVERY);
     let shell = visit.shell(Place::Overview, "Overview").await?.live("/", &visit.query);
     let operator = visit.site.operator();
@@ -164,9 +92,9 @@ pub(crate) async fn overview(visit: Visit) -> Page {
     let failing_kinds = failing_kinds(&operator.outcomes(HOUR).await?);
     let sample = Sample::new(stats, settings, &workers);
     visit.site.remember(&sample);
-    let ranges = RANGES.map(|other| (other.name, shell.one("/", "range", other.name), other == range)).into();
+    let ranges = range.tabs(|name| shell.one("/", "range", name));
     let (doctor_report, _) = visit.site.doctor_reports.last();
-    let (failing, others_failing) = failures::newest(&visit.site, &shell).await?;
+    let (failing, others_failing) = failures::newest(&visit.site, &shell, None).await?;
     let charts = charts(&points, range.step);
     render(&OverviewPage {
         shell,

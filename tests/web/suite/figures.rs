@@ -61,7 +61,15 @@ async fn every_link_to_a_list_of_jobs_shows_jobs(db: Db) {
     let seeded = among_many_newer_jobs(&db).await;
     let client = Client::of(db.database());
     let mut followed = 0;
-    for path in ["", "/queues", "/kinds", "/failures", &format!("/jobs/{}", seeded.scheduled)] {
+    for path in [
+        "",
+        "/queues",
+        "/queues/one?name=mail",
+        "/kinds",
+        "/kinds/one?name=charge",
+        "/failures",
+        &format!("/jobs/{}", seeded.scheduled),
+    ] {
         for (text, address) in lists(&client.page(path).await) {
             let page = search(&client, &address).await;
             assert!(listed(&page) > 0, "{path}: {text:?} leads to {address}, which is empty: {}", page.text);

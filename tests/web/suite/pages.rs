@@ -16,7 +16,7 @@ async fn the_overview_counts_the_jobs_of_each_queue(db: Db) {
     for text in ["Overview", "billing", "mail", "reports", "Due", "No worker is alive"] {
         page.shows(text);
     }
-    assert!(page.values("a", "href").any(|href| href == "/admin/jobs/jobs?state=available&queue=billing"));
+    assert!(page.values("a", "href").any(|href| href == "/admin/jobs/queues/one?name=billing"));
 }
 
 async fn the_limits_name_full_keys_and_the_jobs_that_have_their_permits(db: Db) {

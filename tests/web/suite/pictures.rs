@@ -161,6 +161,8 @@ async fn pictures(db: Db) {
         ("job", format!("/jobs/{id}")),
         ("queues", "/queues".to_owned()),
         ("kinds", "/kinds".to_owned()),
+        ("queue", "/queues/one?name=mail".to_owned()),
+        ("kind", "/kinds/one?name=charge".to_owned()),
         ("limits", "/limits".to_owned()),
         ("workers", "/workers".to_owned()),
         ("schedules", "/schedules".to_owned()),

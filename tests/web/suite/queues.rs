@@ -36,7 +36,7 @@ async fn the_overview_names_paused_queues_and_those_without_a_worker(db: Db) {
     );
     // A paused queue without jobs stands among the queues, too.
     assert!(page.texts("tbody", "th").iter().any(|name| name.starts_with("empty")), "{}", page.text);
-    assert!(page.values("a", "href").any(|href| href == "/admin/jobs/queues?name=empty"));
+    assert!(page.values("a", "href").any(|href| href == "/admin/jobs/queues/one?name=empty"));
 
     let worker = Running::start(db.worker(registry()).queue("elsewhere", 1));
     until("a worker", async || operator.workers().await.unwrap().pop()).await;
@@ -58,6 +58,41 @@ async fn the_overview_names_paused_queues_and_those_without_a_worker(db: Db) {
     let set = set_by_operators(&client.page("").await);
     assert!(set[7].starts_with("kind charge paused"), "what stops jobs comes first: {set:?}");
     assert_eq!((set.len(), &*set[8]), (9, "and 2 more"));
+}
+
+async fn a_queue_and_a_kind_have_pages_of_their_own(db: Db) {
+    seed(&db).await;
+    let operator = &db.database().operator;
+    operator.pause_kind("charge", "eve", Some("the bank is closed")).await.unwrap();
+    let worker = Running::start(db.worker(registry()).queue("mail", 3));
+    until("a worker", async || operator.workers().await.unwrap().pop()).await;
+    let client = Client::of(db.database());
+    let page = client.page("/queues/one?name=mail").await;
+    for text in ["Queue mail", "Attempts per minute", "Wait time", "(3 slots)"] {
+        page.shows(text);
+    }
+    assert_eq!(page.texts("tbody", "th"), ["send_mail"]);
+    assert_eq!(page.texts("form.row-actions small", "button"), ["Pause", "Drain", "Slots", "Purge"]);
+    let page = client.page("/kinds/one?name=charge&range=24h").await;
+    for text in ["Kind charge", "by eve: the bank is closed", "the bank refused order 7"] {
+        page.shows(text);
+    }
+    page.hides("no figures of monday");
+    assert!(page.texts("form.row-actions small", "button").contains(&"Resume".to_owned()));
+    assert!(page.values("a", "href").any(|href| href == "/admin/jobs/queues/one?name=billing"));
+    assert!(page.values("a", "href").any(|href| href == "/admin/jobs/kinds/one?name=charge&range=7d"));
+    worker.stop().await;
+    for (path, status) in [
+        ("/queues/one?name=nothing", 404),
+        ("/queues/one", 400),
+        ("/kinds/one?name=charge&range=2h", 400),
+        ("/kinds/one?name=charge&colour=red", 400),
+        ("/kinds/one?name=%00", 400),
+    ] {
+        assert_eq!(client.get(path).await.status.as_u16(), status, "{path}");
+    }
+    // Nobody knows this kind, and it has no job: the page says so.
+    client.page("/kinds/one?name=%3Cb%3E").await.shows("There was no job when all jobs were counted.");
 }
 
 /// Jobs of dead workers end only if a live one frees them.
@@ -83,6 +118,7 @@ async fn a_drained_queue_says_that_no_worker_is_alive(db: Db) {
 }
 
 support::on_each_database! {
+    a_queue_and_a_kind_have_pages_of_their_own,
     the_overview_names_paused_queues_and_those_without_a_worker,
     a_drained_queue_says_that_no_worker_is_alive,
 }

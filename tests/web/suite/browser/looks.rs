@@ -16,6 +16,8 @@ fn pages(jobs: &Seeded) -> Vec<String> {
         "/jobs",
         "/queues",
         "/kinds",
+        "/queues/one?name=mail",
+        "/kinds/one?name=charge",
         "/limits",
         "/workers",
         "/schedules",

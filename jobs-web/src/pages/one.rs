@@ -1,0 +1,164 @@
+//! The page of one queue, and that of one kind: what waits and runs, what was done, what fails, and who serves it.
+
+use askama::Template;
+use diesel_jobs_core::history::WorkFilter;
+use diesel_jobs_core::storage::{JobFilter, Pause, QueueOverview};
+use diesel_jobs_core::{KindStats, WorkerRecord};
+
+use super::failures::{self, Group};
+use super::ranges::{Range, Tab, charts};
+use super::{Visit, render};
+use crate::changes;
+use crate::chart::Chart;
+use crate::failure::{Failure, Page};
+use crate::figure::Figure;
+use crate::format;
+use crate::rights::Action;
+use crate::sample::counted;
+use crate::shell::{Place, Shell};
+
+/// This many workers are named.
+const WORKERS: usize = 20;
+
+/// The jobs of a kind in a queue, as they were counted.
+struct Row {
+    /// The other one of queue and kind, and the address of its page.
+    name: String,
+    url: String,
+    stats: KindStats,
+    /// The filter of these jobs, in its textual form.
+    filter: String,
+}
+
+impl Row {
+    fn figure(&self, shell: &Shell, jobs: &i64, state: &str) -> Figure {
+        Figure::new(format::exactly(*jobs), shell.jobs("q", &self.filter, state))
+    }
+}
+
+#[derive(Template)]
+#[template(path = "one.html")]
+struct OnePage {
+    shell: Shell,
+    /// `Queue` or `Kind`, and what the rows are named after.
+    what: &'static str,
+    of: &'static str,
+    name: String,
+    /// Only queues have it.
+    queue: Option<QueueOverview>,
+    paused: Option<Pause>,
+    rows: Vec<Row>,
+    counted: String,
+    ranges: Vec<Tab>,
+    charts: Vec<Chart>,
+    failing: Vec<Group>,
+    others_failing: usize,
+    /// The live workers that serve it, each with its slots.
+    workers: Vec<(WorkerRecord, String)>,
+    more_workers: usize,
+    schedules: Vec<String>,
+}
+
+/// The name and the range of the address.
+fn read(visit: &Visit) -> Result<(String, Range), Failure> {
+    let pairs = visit.pairs();
+    if let Some((other, _)) = pairs.iter().find(|(name, _)| name != "name" && name != "range") {
+        return Err(Failure::Malformed(format!("There is no filter {other:?}. Write ?name=, and range= if you like.")));
+    }
+    let name = pairs.iter().rfind(|(name, _)| name == "name").map(|(_, value)| value.clone());
+    let name = name.filter(|name| !name.is_empty());
+    Ok((name.ok_or_else(|| Failure::Malformed("Write ?name= with a name.".to_owned()))?, Range::read(&pairs)?))
+}
+
+pub(crate) async fn queue(visit: Visit) -> Page {
+    let (name, range) = read(&visit)?;
+    let operator = visit.site.operator();
+    let found = operator.queue_overview().await?.into_iter().find(|queue| queue.name == name);
+    let queue =
+        found.ok_or_else(|| Failure::NotFound(format!("No job, live worker or setting has the queue {name:?}.")))?;
+    let shell = visit.shell(Place::Queues, &format!("Queue {name}")).await?.live("/queues/one", &visit.query);
+    let workers = operator.workers().await?.into_iter().filter(|worker| worker.alive && worker.serves(&name));
+    let slots = |worker: WorkerRecord| {
+        let slots = worker.slots_of(&name, queue.slots);
+        (worker, slots.map_or_else(String::new, |slots| format::counted(slots as usize, "slot", "slots")))
+    };
+    let workers = workers.map(slots).collect();
+    let filter = WorkFilter { queue: Some(name.clone()), kind: None };
+    one(&visit, shell, range, filter, (Some(queue), workers)).await
+}
+
+pub(crate) async fn kind(visit: Visit) -> Page {
+    let (name, range) = read(&visit)?;
+    let shell = visit.shell(Place::Kinds, &format!("Kind {name}")).await?.live("/kinds/one", &visit.query);
+    let workers = visit
+        .site
+        .operator()
+        .workers()
+        .await?
+        .into_iter()
+        .filter(|worker| worker.alive && worker.kinds.as_ref().is_some_and(|kinds| kinds.contains(&name)));
+    let workers = workers.map(|worker| (worker, String::new())).collect();
+    let filter = WorkFilter { queue: None, kind: Some(name) };
+    one(&visit, shell, range, filter, (None, workers)).await
+}
+
+async fn one(
+    visit: &Visit,
+    shell: Shell,
+    range: Range,
+    filter: WorkFilter,
+    (queue, mut workers): (Option<QueueOverview>, Vec<(WorkerRecord, String)>),
+) -> Page {
+    let (site, operator) = (&visit.site, visit.site.operator());
+    let stats = operator.stats().await?;
+    let rows = stats.kinds.into_iter().filter(|stats| match (&filter.queue, &filter.kind) {
+        (Some(queue), _) => stats.queue == *queue,
+        (_, kind) => kind.as_ref() == Some(&stats.kind),
+    });
+    let rows: Vec<Row> = rows
+        .map(|stats| {
+            let of = JobFilter { queues: vec![stats.queue.clone()], ..JobFilter::of_kind(stats.kind.clone()) };
+            let (path, name) =
+                if filter.queue.is_some() { ("/kinds/one", &stats.kind) } else { ("/queues/one", &stats.queue) };
+            Row { name: name.clone(), url: shell.one(path, "name", name), filter: of.to_string(), stats }
+        })
+        .collect();
+    let points = operator.series(range.range, range.step, &filter).await?;
+    let (mut failing, mut others_failing, mut schedules, mut paused) = (Vec::new(), 0, Vec::new(), None);
+    if let Some(kind) = &filter.kind {
+        (failing, others_failing) = failures::newest(site, &shell, Some(kind)).await?;
+        let of_kind = changes::schedules(site).await?;
+        schedules =
+            of_kind.iter().filter(|schedule| schedule.kind == *kind).map(|schedule| schedule.name.clone()).collect();
+        paused = operator
+            .kinds()
+            .await?
+            .into_iter()
+            .find(|setting| setting.name == *kind)
+            .and_then(|setting| setting.paused);
+    }
+    let paused = queue.as_ref().map_or(paused, |queue| queue.paused.clone());
+    let (what, of, path) =
+        if queue.is_some() { ("Queue", "Kind", "/queues/one") } else { ("Kind", "Queue", "/kinds/one") };
+    let name = filter.queue.or(filter.kind).unwrap_or_default();
+    let ranges = range.tabs(|range| shell.base.with(path, [("name", name.as_str()), ("range", range)]));
+    let more_workers = workers.len().saturating_sub(WORKERS);
+    workers.truncate(WORKERS);
+    render(&OnePage {
+        what,
+        of,
+        queue,
+        paused,
+        rows,
+        counted: counted(&stats.counted),
+        ranges,
+        charts: charts(&points, range.step),
+        failing,
+        others_failing,
+        workers,
+        more_workers,
+        schedules,
+        name,
+        shell,
+    })
+}
