@@ -77,7 +77,7 @@ pub use claim::{Claim, Waiting, Wanted};
 pub use doctor::{Doctor, Finding, Objectives, Program, Severity, WaitingJobs};
 pub use explain::{Explain, HeldBy, MOST_AHEAD, MOST_SHOWN, MOST_TENANTS, RowLock, Surroundings, Tokens};
 pub use failures::{
-    ENTRIES_EXAMINED, FAILURES_EXAMINED, FailureGroup, FailureRow, Failures, Grouped, MESSAGE_PREFIX, group_failures,
+    ENTRIES_EXAMINED, FAILURES_EXAMINED, FailedJob, FailureGroup, FailureRow, Failures, MESSAGE_PREFIX, group_failures,
 };
 pub use filter::{ArgIs, JobFilter, MAX_FILTER_IDS, Span, index};
 pub use filter_conditions::{CONDITIONS, Condition};

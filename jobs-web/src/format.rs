@@ -114,9 +114,10 @@ pub(crate) fn exactly(jobs: impl Number) -> Amount {
     Amount { jobs: jobs.number(), is_exact: true }
 }
 
-/// A number of those that were examined. Without `is_exact`, there may be more.
+/// A number of those that were examined. Without `is_exact`, there may be more. None is not `0+`.
 pub(crate) fn examined(number: impl Number, is_exact: bool) -> Amount {
-    Amount { jobs: number.number(), is_exact }
+    let jobs = number.number();
+    Amount { jobs, is_exact: is_exact || jobs == 0 }
 }
 
 pub(crate) fn depth(depth: Depth) -> Amount {

@@ -97,6 +97,7 @@ async fn measure(cli: &Cli, store: &Store) -> Result<Vec<Figure>> {
         .context("counting all jobs, as one of the workers does")?;
     eprintln!("counted all jobs in {:.1} s: {:?}", begun.elapsed().as_secs_f64(), counted.rows);
     let targets = Targets::find(&store.database).await?;
+    pages::follow(store).await?;
     let mut figures = pages::measure(store, &targets, cli.runs, &cli.only).await?;
     figures.extend(commands::measure(store, &targets, cli.runs, &cli.only).await?);
     if cli.json {

@@ -50,9 +50,9 @@ pub struct FailureGroup {
     pub last_hour: u64,
     /// How many jobs.
     pub jobs: u64,
-    /// How many of these jobs are discarded now.
+    /// How many jobs are discarded now, and have no newer failure than one of these.
     pub discarded: u64,
-    /// How many of these jobs wait for another attempt now.
+    /// How many jobs wait for another attempt now, and have no newer failure than one of these.
     pub retrying: u64,
     /// The oldest of the failures.
     pub first_at: DateTime<Utc>,
@@ -62,6 +62,21 @@ pub struct FailureGroup {
     pub message: String,
     /// The job of the newest one.
     pub sample: JobId,
+    /// The queue of that job.
+    pub queue: String,
+}
+
+/// The job of a failure as a storage reads it.
+#[derive(Clone, Debug)]
+pub struct FailedJob {
+    /// Its kind.
+    pub kind: String,
+    /// Its queue.
+    pub queue: String,
+    /// Its state.
+    pub state: JobState,
+    /// The id of its newest entry.
+    pub newest: i64,
 }
 
 /// A failure as a storage reads it.
@@ -71,8 +86,8 @@ pub struct FailureRow {
     pub id: i64,
     /// Its job.
     pub job: JobId,
-    /// The kind and the state of the job. `None` if the job does not exist any more.
-    pub of: Option<(String, JobState)>,
+    /// What is known of the job. `None` if it does not exist any more.
+    pub of: Option<FailedJob>,
     /// Its fingerprint.
     pub fingerprint: Option<i64>,
     /// The beginning of its message, if it has no fingerprint.
@@ -82,7 +97,7 @@ pub struct FailureRow {
 }
 
 /// A group, and the id of its newest failure, whose message is still to be read.
-pub type Grouped = (FailureGroup, i64);
+pub(super) type Grouped = (FailureGroup, i64);
 
 /// Groups failures, which come newest first. The last hour begins at `hour_ago`. Returns the largest groups. Failures
 /// of jobs that do not exist any more are left out.
@@ -90,7 +105,7 @@ pub fn group_failures(rows: Vec<FailureRow>, hour_ago: DateTime<Utc>, limit: usi
     let mut places: HashMap<(String, Option<i64>, String), usize> = HashMap::new();
     let mut groups: Vec<(Grouped, HashSet<JobId>)> = Vec::new();
     for row in rows {
-        let Some((kind, state)) = row.of else { continue };
+        let Some(FailedJob { kind, queue, state, newest }) = row.of else { continue };
         let text = row.message.as_deref().map(normalised).unwrap_or_default();
         let place = *places.entry((kind.clone(), row.fingerprint, text)).or_insert_with(|| {
             let group = FailureGroup {
@@ -105,6 +120,7 @@ pub fn group_failures(rows: Vec<FailureRow>, hour_ago: DateTime<Utc>, limit: usi
                 last_at: row.at,
                 message: String::new(),
                 sample: row.job,
+                queue,
             };
             groups.push(((group, row.id), HashSet::new()));
             groups.len() - 1
@@ -114,8 +130,10 @@ pub fn group_failures(rows: Vec<FailureRow>, hour_ago: DateTime<Utc>, limit: usi
         group.last_hour += u64::from(row.at >= hour_ago);
         group.first_at = group.first_at.min(row.at);
         group.last_at = group.last_at.max(row.at);
-        if jobs.insert(row.job) {
-            group.jobs += 1;
+        group.jobs += u64::from(jobs.insert(row.job));
+        // The filter for the jobs of a group looks at the newest entry of each, and an operator who has discarded a job
+        // has made one.
+        if row.id == newest {
             group.discarded += u64::from(state == JobState::Discarded);
             group.retrying += u64::from(state.is_waiting());
         }
@@ -147,21 +165,26 @@ mod tests {
 
     #[test]
     fn failures_with_the_same_text_apart_from_numbers_are_one_group() {
-        let row = |id: i64, job: i64, kind: &str, message: &str| FailureRow {
+        let row = |(id, newest): (i64, i64), job: i64, kind: &str, message: &str| FailureRow {
             id,
             job: JobId(job),
-            of: Some((kind.to_owned(), if job == 1 { JobState::Discarded } else { JobState::Retrying })),
+            of: Some(FailedJob {
+                kind: kind.to_owned(),
+                queue: format!("of {job}"),
+                state: if job == 1 { JobState::Discarded } else { JobState::Retrying },
+                newest,
+            }),
             fingerprint: None,
             message: Some(message.to_owned()),
             at: DateTime::from_timestamp(id, 0).unwrap(),
         };
         let rows = vec![
-            row(5, 2, "a", "user 8 of 0af3-77: gone"),
-            row(4, 1, "a", "user 7 of 1b-9: gone"),
-            row(3, 1, "a", "user 7 of 1b-9: gone"),
-            row(2, 3, "b", "user 7 of 1b-9: gone"),
-            row(1, 3, "a", "other"),
-            FailureRow { of: None, ..row(0, 9, "a", "other") },
+            row((5, 5), 2, "a", "user 8 of 0af3-77: gone"),
+            row((4, 4), 1, "a", "user 7 of 1b-9: gone"),
+            row((3, 4), 1, "a", "user 7 of 1b-9: gone"),
+            row((2, 9), 3, "b", "user 7 of 1b-9: gone"),
+            row((1, 9), 3, "a", "other"),
+            FailureRow { of: None, ..row((0, 0), 9, "a", "other") },
         ];
         let groups = group_failures(rows, DateTime::from_timestamp(4, 0).unwrap(), 2);
         let ((group, newest), second) = (&groups[0], &groups[1].0);
@@ -171,7 +194,9 @@ mod tests {
         );
         assert_eq!((*newest, group.sample, group.first_at.timestamp(), group.last_at.timestamp()), (5, JobId(2), 3, 5));
         assert_eq!((second.kind.as_str(), second.failures), ("b", 1));
+        assert_eq!((group.queue.as_str(), second.queue.as_str()), ("of 2", "of 3"));
         assert_eq!((group.last_hour, second.last_hour), (2, 0));
+        assert_eq!((second.jobs, second.retrying), (1, 0), "the job has a newer entry");
         assert_eq!(groups.len(), 2);
     }
 }

@@ -42,7 +42,7 @@ pub(super) struct Group {
 
 impl Group {
     fn of(site: &Site, shell: &Shell, found: &Failures, group: FailureGroup) -> Self {
-        let subject = Subject { id: group.sample, kind: &group.kind, queue: "" };
+        let subject = Subject { id: group.sample, kind: &group.kind, queue: &group.queue };
         let message = first_line(&site.redactor.shown(subject, Part::Failure, &group.message));
         let hour_ago = shell.now - TimeDelta::hours(1);
         Self {

@@ -6,12 +6,12 @@ use std::collections::HashMap;
 use chrono::{DateTime, TimeDelta, Utc};
 use diesel::dsl::sql;
 use diesel::prelude::*;
-use diesel::sql_types::{Nullable, Text};
+use diesel::sql_types::{BigInt, Nullable, Text};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::storage::{
-    ENTRIES_EXAMINED, FAILURES_EXAMINED, FailureRow, Failures, MESSAGE_PREFIX, group_failures,
+    ENTRIES_EXAMINED, FAILURES_EXAMINED, FailedJob, FailureRow, Failures, MESSAGE_PREFIX, group_failures,
 };
-use diesel_jobs_core::{FailureKind, JobId, JobState};
+use diesel_jobs_core::{FailureKind, JobId};
 
 use super::by_id::{by_id, wanted};
 use super::inspect::parsed;
@@ -44,10 +44,17 @@ pub(crate) async fn failures(conn: &mut AsyncPgConnection, limit: usize) -> Quer
     let mut ids: Vec<i64> = errors.iter().map(|error| error.1).collect();
     ids.sort_unstable();
     ids.dedup();
-    let one = job::table.filter(job::id.eq(wanted())).select((job::id, job::kind, job::state));
-    let jobs: Vec<(i64, String, String)> = by_id(&ids, one).load(conn).await?;
-    let jobs: HashMap<i64, (String, JobState)> =
-        jobs.into_iter().map(|(id, kind, state)| (id, (kind, parsed(&state)))).collect();
+    let newest =
+        "(select e.id from jobs.job_error e where e.job_id = job.id order by e.job_id desc, e.id desc limit 1)";
+    let newest = sql::<Nullable<BigInt>>(newest);
+    let one = job::table.filter(job::id.eq(wanted())).select((job::id, job::kind, job::queue, job::state, newest));
+    let jobs: Vec<(i64, String, String, String, Option<i64>)> = by_id(&ids, one).load(conn).await?;
+    let jobs: HashMap<i64, FailedJob> = jobs
+        .into_iter()
+        .map(|(id, kind, queue, state, newest)| {
+            (id, FailedJob { kind, queue, state: parsed(&state), newest: newest.unwrap_or_default() })
+        })
+        .collect();
     let row = |(id, job, fingerprint, message, at): ErrorRow| FailureRow {
         id,
         job: JobId(job),

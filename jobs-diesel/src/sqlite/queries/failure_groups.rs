@@ -5,11 +5,11 @@ use std::collections::hash_map::Entry;
 
 use chrono::{TimeDelta, Utc};
 use diesel::SqliteConnection;
-use diesel::dsl::sql;
+use diesel::dsl::{max, sql};
 use diesel::prelude::*;
 use diesel::sql_types::{Nullable, Text};
 use diesel_jobs_core::storage::{
-    ENTRIES_EXAMINED, FAILURES_EXAMINED, FailureRow, Failures, MESSAGE_PREFIX, group_failures,
+    ENTRIES_EXAMINED, FAILURES_EXAMINED, FailedJob, FailureRow, Failures, MESSAGE_PREFIX, group_failures,
 };
 use diesel_jobs_core::{FailureKind, JobId};
 
@@ -43,8 +43,12 @@ pub(crate) fn failures(conn: &mut SqliteConnection, limit: usize) -> QueryResult
     let mut rows = Vec::with_capacity(errors.len());
     for (id, of_job, fingerprint, message, at) in errors.into_iter().take(FAILURES_EXAMINED) {
         if let Entry::Vacant(unknown) = of.entry(of_job) {
-            let found = job::table.find(of_job).select((job::kind, job::state)).first::<(String, State)>(conn);
-            unknown.insert(found.optional()?.map(|(kind, state)| (kind, state.0)));
+            let columns = (job::kind, job::queue, job::state);
+            let found = job::table.find(of_job).select(columns).first::<(String, String, State)>(conn);
+            let entries = jobs_job_error::table.filter(jobs_job_error::job_id.eq(of_job));
+            let newest = entries.select(max(jobs_job_error::id)).first::<Option<i64>>(conn)?.unwrap_or_default();
+            let known = |(kind, queue, State(state))| FailedJob { kind, queue, state, newest };
+            unknown.insert(found.optional()?.map(known));
         }
         let of = of.get(&of_job).cloned().flatten();
         rows.push(FailureRow { id, job: JobId(of_job), of, fingerprint, message, at: at.0 });
