@@ -15,7 +15,7 @@ use diesel_jobs_core::storage::{
 use futures_util::StreamExt as _;
 
 use super::queries::doctor::{
-    CHECKS, CHECKS_FROM_15, NOTIFICATIONS, examine, schema_objects::schema_objects, waiting::waiting,
+    CHECKS, CHECKS_FROM_15, NOTIFICATIONS, SEQUENCES, examine, schema_objects::schema_objects, waiting::waiting,
     zones::other_rules,
 };
 use super::queries::{installation, session};
@@ -122,6 +122,17 @@ impl Doctor for PgStorage {
         }
         findings.sort_by_key(|finding| finding.severity);
         Ok(findings)
+    }
+}
+
+impl PgStorage {
+    /// Logs which sequences are behind. `doctor` says why if that cannot be seen.
+    pub(super) async fn warn_of_sequences(&self) -> StorageResult<()> {
+        let objectives = Objectives::default();
+        for Finding { what, repair, .. } in run!(self, "sequences", conn => examine(conn, &SEQUENCES, objectives))? {
+            tracing::warn!(target: "diesel_jobs", "{what}. To repair it: {repair}");
+        }
+        Ok(())
     }
 }
 

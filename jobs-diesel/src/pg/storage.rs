@@ -143,6 +143,8 @@ impl Storage for PgStorage {
     async fn register(&self, info: &WorkerInfo) -> StorageResult<()> {
         self.tell_lease(info.lease);
         run!(self, "register", conn => worker::register(conn, info))?;
+        // A worker starts without this answer, too.
+        let _ = self.warn_of_sequences().await;
         // Two transactions: each locks rows in one order, so two programs cannot deadlock.
         let forget = || ForgetDiscardRulesQuery::new(&info.kinds, &info.discard_rules);
         run!(self, "forget_discard_rules", conn => RunQueryDsl::execute(forget(), conn)).map(drop)?;

@@ -39,3 +39,4 @@ mod top;
 mod transferring;
 mod unknown_queues;
 mod until_empty;
+mod upgrading;

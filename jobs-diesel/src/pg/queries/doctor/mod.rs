@@ -19,6 +19,7 @@ mod pruner;
 mod publications;
 mod rights;
 pub(crate) mod schema_objects;
+mod sequences;
 mod set_apart;
 mod settings;
 mod transactions;
@@ -27,6 +28,7 @@ mod wraparound;
 pub(crate) mod zones;
 
 pub(crate) use self::notifications::NOTIFICATIONS;
+pub(crate) use self::sequences::CHECK as SEQUENCES;
 use diesel::prelude::*;
 use diesel::sql_query;
 use diesel::sql_types::Text;
@@ -47,6 +49,7 @@ pub(crate) const CHECKS: &[Check] = &[
     rights::CHECK,
     indexes::CHECK,
     publications::CHECK,
+    SEQUENCES,
     set_apart::CHECK,
     leases::CHECK,
     oldest_held::CHECK,
