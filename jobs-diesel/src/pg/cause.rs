@@ -2,6 +2,8 @@
 
 use tokio_postgres::error::SqlState;
 
+use super::tls::OF_AUTHORITY;
+
 /// tokio-postgres says only "error connecting to server". This adds the reasons from the error's sources, and for some
 /// errors what to do.
 pub(super) fn with_cause(error: &tokio_postgres::Error) -> String {
@@ -18,6 +20,12 @@ pub(super) fn with_cause(error: &tokio_postgres::Error) -> String {
         Some(&SqlState::INVALID_CATALOG_NAME) => "; create it first, for example with `createdb`",
         _ if text.contains("UnknownIssuer") => {
             "; name the authority that signed the server's certificate: sslrootcert=/path/to/ca.pem"
+        }
+        _ if text.contains("UnsupportedCertVersion") => {
+            "; the server's certificate is of X.509 version 1, which cannot be checked: issue it again with a subjectAltName"
+        }
+        _ if text.contains(OF_AUTHORITY) => {
+            "; the server's certificate is that of an authority (CA:TRUE), and not one of sslrootcert: issue one for the server"
         }
         _ => "",
     };

@@ -6,10 +6,11 @@ use std::sync::{Arc, OnceLock};
 use diesel_jobs_core::StorageError;
 use diesel_jobs_core::storage::StorageResult;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{WantsClientCert, WebPkiServerVerifier};
+use rustls::client::{WantsClientCert, WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
 use rustls::version::{TLS12, TLS13};
 use rustls::{
     CertificateError, ClientConfig, ConfigBuilder, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
@@ -44,11 +45,13 @@ pub(crate) struct Tls {
     pub(crate) identity: Option<Identity>,
     pub(crate) only_tls12: bool,
     pub(crate) only_tls13: bool,
+    /// The password proves to whom the connection leads, with the help of the server's certificate.
+    pub(crate) binds: bool,
 }
 
 impl Tls {
     pub(crate) fn connector(&self) -> StorageResult<MakeRustlsConnect> {
-        let Self { verify, roots, identity, only_tls12, only_tls13 } = self;
+        let Self { verify, roots, identity, only_tls12, only_tls13, binds } = self;
         let roots = roots.as_deref();
         let versions: &[_] = match (only_tls12, only_tls13) {
             (true, _) => &[&TLS12],
@@ -59,18 +62,13 @@ impl Tls {
         let builder = ClientConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(versions)
             .map_err(|error| StorageError::Config(format!("TLS: {error}")))?;
-        let builder = match verify {
-            Verify::Nothing => {
-                builder.dangerous().with_custom_certificate_verifier(Arc::new(Lenient { provider, chain: None }))
-            }
-            Verify::Chain => {
-                let chain = WebPkiServerVerifier::builder_with_provider(trusted(roots)?, provider.clone())
-                    .build()
-                    .map_err(|error| StorageError::Config(format!("TLS: {error}")))?;
-                builder.dangerous().with_custom_certificate_verifier(Arc::new(Lenient { provider, chain: Some(chain) }))
-            }
-            Verify::ChainAndName => builder.with_root_certificates(trusted(roots)?),
+        let chain = match verify {
+            Verify::Nothing => None,
+            Verify::Chain | Verify::ChainAndName => Some(Chain::to(trusted(roots)?, &provider)?),
         };
+        let checks_name = *verify == Verify::ChainAndName;
+        let verifier = Verifier { provider, chain, checks_name, binds: *binds };
+        let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
         Ok(MakeRustlsConnect::new(match identity {
             Some(identity) => identity.add_to(builder)?,
             None => builder.with_no_client_auth(),
@@ -106,36 +104,83 @@ fn refused(parameter: &str, path: &str, problem: impl Display) -> StorageError {
     StorageError::Config(format!("the database URL has {parameter}={path}: {problem}"))
 }
 
+/// The certificates that are trusted.
+#[derive(Clone)]
+struct Trusted {
+    store: Arc<RootCertStore>,
+    /// Those of a file.
+    certificates: Vec<CertificateDer<'static>>,
+}
+
 /// The roots of a PEM file, or the system's.
-fn trusted(path: Option<&str>) -> StorageResult<Arc<RootCertStore>> {
+fn trusted(path: Option<&str>) -> StorageResult<Trusted> {
     /// They are many, and only an update of the system changes them.
-    static OF_SYSTEM: OnceLock<Arc<RootCertStore>> = OnceLock::new();
+    static OF_SYSTEM: OnceLock<Trusted> = OnceLock::new();
     let mut store = RootCertStore::empty();
     let Some(path) = path.filter(|path| *path != "system") else {
         let read = || {
             store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-            Arc::new(store)
+            Trusted { store: Arc::new(store), certificates: Vec::new() }
         };
         return Ok(OF_SYSTEM.get_or_init(read).clone());
     };
+    let mut certificates = Vec::new();
     for certificate in CertificateDer::pem_slice_iter(&content("sslrootcert", path)?) {
         let certificate = certificate.map_err(|problem| refused("sslrootcert", path, problem))?;
-        store.add(certificate).map_err(|problem| refused("sslrootcert", path, problem))?;
+        store.add(certificate.clone()).map_err(|problem| refused("sslrootcert", path, problem))?;
+        certificates.push(certificate);
     }
     if store.is_empty() {
         return Err(refused("sslrootcert", path, "the file holds no certificate"));
     }
-    Ok(Arc::new(store))
+    Ok(Trusted { store: Arc::new(store), certificates })
 }
 
-/// Checks less than rustls does: the chain without the name, or nothing. Signatures are always checked.
+/// Checks that a certificate leads to a trusted one, or is one.
 #[derive(Debug)]
-struct Lenient {
-    provider: Arc<CryptoProvider>,
-    chain: Option<Arc<WebPkiServerVerifier>>,
+struct Chain {
+    webpki: Arc<WebPkiServerVerifier>,
+    trusted: Vec<CertificateDer<'static>>,
 }
 
-impl ServerCertVerifier for Lenient {
+impl Chain {
+    fn to(trusted: Trusted, provider: &Arc<CryptoProvider>) -> StorageResult<Self> {
+        let webpki = WebPkiServerVerifier::builder_with_provider(trusted.store, provider.clone())
+            .build()
+            .map_err(|error| StorageError::Config(format!("TLS: {error}")))?;
+        Ok(Self { webpki, trusted: trusted.certificates })
+    }
+
+    /// Tools make self-signed certificates as those of an authority, which webpki does not accept from a server. It
+    /// says so after it has checked the period in which the certificate is valid.
+    fn is_trusted_itself(&self, end_entity: &CertificateDer<'_>, problem: &CertificateError) -> bool {
+        matches!(problem, CertificateError::Other(other) if other.to_string() == OF_AUTHORITY)
+            && self.trusted.iter().any(|trusted| trusted == end_entity)
+    }
+}
+
+/// How webpki refuses the certificate of an authority as that of a server.
+pub(super) const OF_AUTHORITY: &str = "CaUsedAsEndEntity";
+
+/// Checks what the URL asks for, and in any case the server's signature. But webpki reads only certificates of version
+/// 3, and libpq accepts others. If no chain is checked and the password is not bound to the certificate, a signature
+/// says nothing about the server, so it is not checked with a certificate that webpki cannot read.
+#[derive(Debug)]
+struct Verifier {
+    provider: Arc<CryptoProvider>,
+    /// `None`: it is not checked.
+    chain: Option<Chain>,
+    checks_name: bool,
+    binds: bool,
+}
+
+impl Verifier {
+    fn is_ignored(&self, cert: &CertificateDer<'_>) -> bool {
+        self.chain.is_none() && !self.binds && ParsedCertificate::try_from(cert).is_err()
+    }
+}
+
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -145,10 +190,17 @@ impl ServerCertVerifier for Lenient {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let Some(chain) = &self.chain else { return Ok(ServerCertVerified::assertion()) };
-        match chain.verify_server_cert(end_entity, intermediates, name, ocsp, now) {
+        let mut verdict = chain.webpki.verify_server_cert(end_entity, intermediates, name, ocsp, now);
+        if let Err(Error::InvalidCertificate(problem)) = &verdict
+            && chain.is_trusted_itself(end_entity, problem)
+        {
+            let named = verify_server_name(&ParsedCertificate::try_from(end_entity)?, name);
+            verdict = named.map(|()| ServerCertVerified::assertion());
+        }
+        match verdict {
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-            )) => Ok(ServerCertVerified::assertion()),
+            )) if !self.checks_name => Ok(ServerCertVerified::assertion()),
             verdict => verdict,
         }
     }
@@ -159,6 +211,9 @@ impl ServerCertVerifier for Lenient {
         cert: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
+        if self.is_ignored(cert) {
+            return Ok(HandshakeSignatureValid::assertion());
+        }
         verify_tls12_signature(message, cert, signature, &self.provider.signature_verification_algorithms)
     }
 
@@ -168,6 +223,9 @@ impl ServerCertVerifier for Lenient {
         cert: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
+        if self.is_ignored(cert) {
+            return Ok(HandshakeSignatureValid::assertion());
+        }
         verify_tls13_signature(message, cert, signature, &self.provider.signature_verification_algorithms)
     }
 

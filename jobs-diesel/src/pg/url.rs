@@ -14,7 +14,7 @@ use std::str::FromStr;
 use diesel_jobs_core::StorageError;
 use diesel_jobs_core::storage::StorageResult;
 use tokio_postgres::Config;
-use tokio_postgres::config::Host;
+use tokio_postgres::config::{ChannelBinding, Host};
 
 use self::parameters::Parameters;
 use self::role::Role;
@@ -63,7 +63,8 @@ impl Url {
             config.host_path(SOCKETS.into_iter().find(|path| Path::new(path).is_dir()).unwrap_or(SOCKETS[0]));
         }
         config.ssl_mode(parameters.tls.encryption());
-        let tls = parameters.tls.read().map_err(|problem| refused(problem.to_owned()))?;
+        let binds = config.get_channel_binding() == ChannelBinding::Require;
+        let tls = parameters.tls.read(binds).map_err(|problem| refused(problem.to_owned()))?;
         let several = config.get_hosts().len().max(config.get_hostaddrs().len()) > 1;
         // The first host may have become a standby. A worker must find the other one without being told.
         let role = parameters.role.unwrap_or(if several { Role::Primary } else { Role::Any });

@@ -65,6 +65,7 @@ mod resting_rescues;
 mod retention;
 mod row_values;
 mod rows;
+mod server_certificates;
 mod sessions;
 mod settings;
 mod several_queues;

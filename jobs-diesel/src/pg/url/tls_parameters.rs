@@ -92,9 +92,9 @@ impl TlsParameters {
         }
     }
 
-    /// How connections are encrypted. `None`: nothing is encrypted. The error says what does not fit together. Whether
-    /// the files can be read is not known yet.
-    pub(super) fn read(self) -> Result<Option<Tls>, &'static str> {
+    /// How connections are encrypted. `binds`: the URL has `channel_binding=require`. `None`: nothing is encrypted. The
+    /// error says what does not fit together. Whether the files can be read is not known yet.
+    pub(super) fn read(self, binds: bool) -> Result<Option<Tls>, &'static str> {
         let Self { mode, roots, certificate, key, sends_certificate, only_tls12, only_tls13 } = self;
         if only_tls12 && only_tls13 {
             return Err("ssl_min_protocol_version=TLSv1.3 and ssl_max_protocol_version=TLSv1.2; no version is left");
@@ -116,6 +116,6 @@ impl TlsParameters {
             SslMode::Require | SslMode::VerifyCa => Verify::Chain,
             SslMode::VerifyFull => Verify::ChainAndName,
         };
-        Ok(Some(Tls { verify, roots, identity, only_tls12, only_tls13 }))
+        Ok(Some(Tls { verify, roots, identity, only_tls12, only_tls13, binds }))
     }
 }
