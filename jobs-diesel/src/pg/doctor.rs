@@ -194,15 +194,14 @@ async fn listens(storage: &PgStorage, sender: &mut AsyncPgConnection) -> Result<
             "connect to the server itself, or set pool_mode = session",
         )));
     }
-    let channel = format!("jobs_doctor_{:016x}", rand::random::<u64>());
-    diesel::sql_query(format!("listen {channel}")).execute(&mut listener).await?;
-    diesel::select(pg_notify(&channel, "here")).execute(sender).await?;
-    let received = {
-        let mut notifications = std::pin::pin!(listener.notifications_stream());
-        tokio::time::timeout(storage.stopwatch().limit(NOTIFICATION), notifications.next()).await
-    };
+    // The name is always the same, so that `pg_stat_statements` has one entry for all. Others may examine at this time.
+    diesel::sql_query("listen jobs_doctor").execute(&mut listener).await?;
+    let payload = format!("{:016x}", rand::random::<u64>());
+    diesel::select(pg_notify("jobs_doctor", &payload)).execute(sender).await?;
+    let ours = listener.notifications_stream().any(async |said| said.is_ok_and(|said| said.payload == payload));
+    let received = tokio::time::timeout(storage.stopwatch().limit(NOTIFICATION), ours).await;
     Ok(match received {
-        Ok(Some(Ok(_))) => None,
+        Ok(true) => None,
         _ => Some(Finding::warning(
             "listen",
             format!(

@@ -1,10 +1,13 @@
 //! `pg_stat_statements` has one entry for each statement of ours, however many jobs run. The server keeps a limited
 //! number of entries, so an entry per job would push out those of the application.
 
+use std::time::Duration;
+
 use diesel::PgConnection;
 use diesel::connection::SimpleConnection as _;
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
 use diesel_jobs::handler::{BatchContext, BatchHandled, HandleBatchIn, HandleBlockingBatchIn};
+use diesel_jobs::operator::Objectives;
 use diesel_jobs::prelude::*;
 use diesel_jobs::worker::Registry;
 use diesel_jobs::{JobBuilder, job};
@@ -93,11 +96,11 @@ fn blocking_kind() -> Kind {
     }
 }
 
-/// The entries of this database that differ only in numbers or quoted texts: how many, and one of them.
+/// The entries of this database that differ only in numbers, quoted texts or random names: how many, and one of them.
 const ALIKE: &str = r"select concat(count(*), ' entries: ', min(query)) as text
     from pg_stat_statements s join pg_database d on d.oid = s.dbid
     where d.datname = current_database()
-    group by regexp_replace(regexp_replace(query, '''[^'']*''', '?', 'g'), '[0-9]+', '?', 'g')
+    group by regexp_replace(regexp_replace(regexp_replace(query, '''[^'']*''', '?', 'g'), '[0-9a-f]{8,}', '?', 'g'), '[0-9]+', '?', 'g')
     having count(*) > 1";
 
 async fn a_statement_has_one_entry_for_all_jobs(db: Db, kind: Kind) {
@@ -117,6 +120,22 @@ async fn a_statement_has_one_entry_for_all_jobs(db: Db, kind: Kind) {
         where d.datname = current_database() and query ilike '%application_name%'";
     assert!(db.number(counted).await > 0, "the statement that names the job was not counted: nothing was tested");
 }
+
+/// With other objectives each time.
+async fn a_statement_of_the_doctor_has_one_entry(db: Db) {
+    db.execute("create extension pg_stat_statements").await;
+    for minutes in 1..4 {
+        let [oldest_due, transaction] = [60, 90].map(|seconds| Duration::from_secs(seconds * minutes));
+        db.database().operator.examine(Objectives { oldest_due, transaction }, None).await.unwrap();
+    }
+    let alike = db.conn().await.texts(ALIKE).await;
+    assert!(alike.is_empty(), "{}", alike.join("\n"));
+    let listens = "select sum(calls)::bigint as number from pg_stat_statements s join pg_database d on d.oid = s.dbid
+        where d.datname = current_database() and query ilike 'listen jobs_doctor%'";
+    assert_eq!(db.number(listens).await, 3);
+}
+
+support::on_postgres! { a_statement_of_the_doctor_has_one_entry }
 
 on_each_connection! {
     a_statement_has_one_entry_for_all_jobs,
