@@ -8,6 +8,7 @@ use std::time::Duration;
 use cluster::{Own, Server, Stop};
 use diesel::PgConnection;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _};
+use diesel_jobs::metrics::{Event, Recorder};
 use diesel_jobs::worker::{Credentials, DatabaseBuilder};
 use diesel_jobs::{Database, Enqueue as _, JobContext, JobState, State, StorageError, Worker, WorkerError, job};
 use support::{LIMIT, Probe, Running, registry, until, within};
@@ -162,6 +163,45 @@ async fn a_worker_that_is_refused_for_long_returns_why() {
     world.know("app", "two");
     until("a heartbeat", async || patient.handle().is_healthy().then_some(())).await;
     patient.stop().await;
+}
+
+/// How the transactions of handlers ended that did not begin.
+#[derive(Clone, Default)]
+struct NotBegun(Arc<Mutex<Vec<String>>>);
+
+impl Recorder for NotBegun {
+    fn record(&self, event: &Event<'_>) {
+        if let Event::StorageOperation { operation: "transact", error: Some(error), .. } = event {
+            self.0.lock().unwrap().push((*error).to_owned());
+        }
+    }
+}
+
+/// libpq passes on no code of the error.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_that_only_libpq_gets_is_known_as_one() {
+    let mut world = World::new().await;
+    let database = world.asked().open().await.unwrap();
+    let (probe, mut events) = Probe::new();
+    let not_begun = NotBegun::default();
+    let worker = Worker::builder(database.storage.clone())
+        .registry(registry![PaidAsync, PaidBlocking])
+        .state(probe)
+        .recorder(Arc::new(not_begun.clone()))
+        .poll_interval(Duration::from_millis(50));
+    let worker = Running::start(worker);
+    PaidAsync {}.enqueue(&mut world.admin).await.unwrap();
+    events.expect("ran").await;
+    // The open connections continue to work, and libpq has none yet.
+    world.admin.batch_execute("alter role app password 'two'").await.unwrap();
+    let id = PaidBlocking {}.enqueue(&mut world.admin).await.unwrap().id();
+    until("a refusal", async || not_begun.0.lock().unwrap().first().cloned()).await;
+    world.know("app", "two");
+    events.expect("ran").await;
+    assert_eq!(database.wait(id, LIMIT).await.unwrap().state, JobState::Completed);
+    let not_begun = not_begun.0.lock().unwrap().clone();
+    assert!(not_begun.iter().all(|error| error == "credentials"), "{not_begun:?}");
+    worker.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,7 +7,7 @@ use std::time::Instant;
 use diesel::ConnectionError;
 use diesel::connection::{AnsiTransactionManager, SimpleConnection as _, TransactionManager as _};
 use diesel::prelude::*;
-use diesel::r2d2::{self, ManageConnection, Pool, R2D2Connection as _};
+use diesel::r2d2::{self, ManageConnection, Pool, PoolError, R2D2Connection as _};
 use diesel::result::Error as DieselError;
 use diesel_jobs_core::__private::{NoResult, crash_point, crash_soon, spawn_handler};
 use diesel_jobs_core::storage::{BlockingBody, Transacted, finishes};
@@ -19,6 +19,7 @@ use super::{Rollback, connections, transacted};
 use crate::commit_decision::CommitDecision;
 use crate::meaning::is_closed;
 use crate::pg::connect::Connector;
+use crate::pg::not_connected::NotConnected;
 use crate::pg::queries::complete_in;
 use crate::pg::queries::finish::FinishQuery;
 use crate::pg::queries::finish_batch::Inside;
@@ -116,11 +117,11 @@ pub(super) async fn transact(
         for _ in 0..connections(pool.max_size() as usize) {
             let mut conn = match pool.get() {
                 Ok(conn) => conn,
-                Err(error) => return Transacted::NotBegun(unavailable(error)),
+                Err(error) => return Err(error),
             };
             // The attempt may have been aborted while it waited for a connection.
             if decision.is_aborted() {
-                return Transacted::Aborted;
+                return Ok(Transacted::Aborted);
             }
             let rotation = connector.rotation();
             match run(&mut conn, &begin, connector.sessions(), &jobs, &body, &decision) {
@@ -129,11 +130,11 @@ pub(super) async fn transact(
                 {
                     conn.abandon();
                 }
-                ended => return transacted(ended, |stale| rotation.is_stale(&mut conn, stale)),
+                ended => return Ok(transacted(ended, |stale| rotation.is_stale(&mut conn, stale))),
             }
         }
         let problem = "the server closed every connection before a transaction could begin";
-        Transacted::NotBegun(unavailable(std::io::Error::new(std::io::ErrorKind::ConnectionReset, problem)))
+        Ok(Transacted::NotBegun(unavailable(std::io::Error::new(std::io::ErrorKind::ConnectionReset, problem))))
     };
     let mut attempt = spawn_handler(attempt);
     let ended = tokio::select! {
@@ -146,13 +147,30 @@ pub(super) async fn transact(
             attempt.await
         }
     };
-    ended.unwrap_or_else(|error| {
-        let problem = StorageError::Unavailable(error.to_string().into());
-        match error {
-            NoResult::NotRun => Transacted::NotBegun(problem),
-            NoResult::Panicked(_) => Transacted::Unknown(problem),
+    match ended {
+        Ok(Ok(ended)) => ended,
+        Ok(Err(error)) => Transacted::NotBegun(no_connection(storage, error, &abort).await),
+        Err(error) => {
+            let problem = StorageError::Unavailable(error.to_string().into());
+            match error {
+                NoResult::NotRun => Transacted::NotBegun(problem),
+                NoResult::Panicked(_) => Transacted::Unknown(problem),
+            }
         }
-    })
+    }
+}
+
+/// Why no connection could be opened. libpq passes on no code that says whether the credentials were refused, and
+/// servers translate their messages. So the other client tries it, too.
+async fn no_connection(storage: &PgStorage, error: PoolError, abort: &CancellationToken) -> StorageError {
+    let tried = tokio::select! {
+        tried = storage.connector.connect() => tried.err(),
+        () = abort.cancelled() => None,
+    };
+    match tried {
+        Some(NotConnected::Credentials(text)) => StorageError::Credentials(text.into()),
+        _ => unavailable(error),
+    }
 }
 
 fn run(
