@@ -7,21 +7,49 @@ use diesel_jobs_core::JobError;
 use super::is_deadlock;
 use crate::error::EnqueueError;
 
-/// Parts of the server's messages in English. Nothing else shows that a lock was not available. The first two also
-/// recognize an error that only repeats the message.
-const TEXTS: [(&str, &str); 4] = [
-    ("could not serialize access", SERIALIZATION),
-    ("deadlock detected", DEADLOCK),
-    ("could not obtain lock on", LOCK),
-    ("canceling statement due to lock timeout", LOCK),
+/// Parts of the server's messages in English, which also recognize an error that only repeats the message.
+const TEXTS: [(&str, &str); 2] = [("could not serialize access", SERIALIZATION), ("deadlock detected", DEADLOCK)];
+
+/// Parts of the messages that a lock could not be obtained, and that it was not within the `lock_timeout`, in English
+/// and in the languages of PostgreSQL 15. Nothing else shows it. No other message has these parts.
+const LOCKS: [&str; 27] = [
+    "could not obtain lock on",
+    "canceling statement due to lock timeout",
+    "konnte Sperre für ",
+    "Zeitüberschreitung einer Sperre",
+    "no se pudo bloquear un candado en la ",
+    "el tiempo de espera de candados",
+    "n'a pas pu obtenir un verrou sur la relation",
+    "délai écoulé pour l'obtention des verrous",
+    "lock di riga nella relazione",
+    "lock della relazione",
+    "a causa di timeout di lock",
+    "ロックを取得できませんでした",
+    "ロックのタイムアウトのため",
+    "დაბლოკვის შეცდომა",
+    "ბლოკის მიღების შეცდომა",
+    "ბლოკის მოლოდინის ვადის",
+    "릴레이션의 잠금 정보를 구할 수 없음",
+    "잠금 대기 시간 초과",
+    "не удалось получить блокировку ",
+    "из-за тайм-аута блокировки",
+    "kunde inte låsa rad i relationen",
+    "kunde inte ta lås på relationen",
+    "på grund av lås-timeout",
+    "не вдалося отримати блокування ",
+    "через тайм-аут блокування",
+    "上获得锁",
+    "由于锁超时",
 ];
 const SERIALIZATION: &str = "a serialization failure (40001)";
 const DEADLOCK: &str = "a deadlock (40P01)";
-const LOCK: &str = "a lock that was not available (55P03)";
+pub(crate) const LOCK: &str = "a lock that was not available (55P03)";
 
 /// The conflict that a message of the server describes.
 fn conflict_in(text: &str) -> Option<&'static str> {
-    TEXTS.iter().find(|(part, _)| text.contains(part)).map(|(_, what)| *what)
+    let is_lock = || LOCKS.iter().any(|part| text.contains(part));
+    let known = TEXTS.iter().find(|(part, _)| text.contains(part)).map(|(_, what)| *what);
+    known.or_else(|| is_lock().then_some(LOCK))
 }
 
 /// The conflict that made one of our own statements fail. `None` if the error is not a conflict.
@@ -71,6 +99,19 @@ mod tests {
         let translated = refused(DatabaseErrorKind::SerializationFailure, "konnte Zugriff nicht serialisieren");
         assert_eq!(of_handler(&JobError::new(EnqueueError::from(translated))), Some(SERIALIZATION));
         assert_eq!(of_handler(&JobError::new(refused(DatabaseErrorKind::UniqueViolation, "duplicate key"))), None);
+    }
+
+    #[test]
+    fn a_lock_that_is_not_available_is_known_in_other_languages() {
+        for text in [
+            "не удалось получить блокировку строки в таблице \"x\"",
+            "annulation de la requête à cause du délai écoulé pour l'obtention des verrous",
+            "无法在关系 \"x\" 上获得锁",
+        ] {
+            assert_eq!(of_statement(&refused(DatabaseErrorKind::Unknown, text)), Some(LOCK), "{text}");
+        }
+        let other = refused(DatabaseErrorKind::Unknown, "relation « verrous » n'existe pas");
+        assert_eq!(of_statement(&other), None);
     }
 
     #[test]

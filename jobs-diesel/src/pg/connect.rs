@@ -143,7 +143,7 @@ impl Connector {
     pub(crate) async fn connect(&self) -> Result<AsyncPgConnection, NotConnected> {
         let target = self.target().await?;
         let mut conn = match self.open(&self.with_settings(&target)).await {
-            Err(problem) if settings::are_refused(&problem.to_string()) => self.open(&target).await?,
+            Err(NotConnected::Settings(_)) => self.open(&target).await?,
             answer => answer?,
         };
         let learnt = async {
@@ -151,18 +151,24 @@ impl Connector {
                 Some(limit) => {
                     // Both are sent in one round trip.
                     let (conn, speak) = (&conn, language::of_own_session());
-                    let ((), must_set) = try_join(
+                    let ((), learnt) = try_join(
                         async move { (&mut { conn }).batch_execute(&speak).await },
-                        settings::must_set(conn, limit),
+                        settings::learn(conn, limit),
                     )
                     .await?;
-                    self.explicit.learn(must_set);
+                    self.explicit.learn(learnt.must_set);
+                    self.rotation.translated().learn(learnt.is_translated);
                 }
                 None if self.sessions.are_kept() => {
                     let prepare = language::of_kept_session() + &complete_in::prepare();
                     self.sessions.are_prepared(conn.batch_execute(&prepare).await)?;
                 }
-                None => {}
+                // Other clients use the session, too, so its language stays.
+                None if self.rotation.translated().holds() => {}
+                None => {
+                    let asked = diesel_async::RunQueryDsl::get_result(language::is_translated(), &mut conn).await?;
+                    self.rotation.translated().learn(asked);
+                }
             }
             QueryResult::Ok(())
         };
@@ -204,7 +210,7 @@ impl Connector {
     pub(crate) async fn connect_to_listen(&self) -> Result<AsyncPgConnection, NotConnected> {
         let target = self.target().await?;
         match self.open_plain(&self.with_settings(&target)).await {
-            Err(problem) if settings::are_refused(&problem.to_string()) => self.open_plain(&target).await,
+            Err(NotConnected::Settings(_)) => self.open_plain(&target).await,
             answer => answer,
         }
     }
@@ -217,13 +223,18 @@ impl Connector {
         let hosts = hosts::addresses(hosts, hosts::share(limit, 1, target.timeout)).await;
         let rounds = target.role.rounds();
         let share = hosts::share(limit, hosts.len() * rounds.len(), target.timeout);
-        let (mut problems, mut is_refused) = (Vec::new(), false);
+        // Makes the error of the problems of all hosts.
+        let (mut problems, mut refused) = (Vec::new(), NotConnected::because as fn(String) -> NotConnected);
         for role in rounds {
             for host in &hosts {
                 let problem = match tokio::time::timeout(share, establish(host, encryption(target)?, *role)).await {
                     Ok(Ok(conn)) => return Ok(conn),
                     Ok(Err(NotConnected::Credentials(problem))) => {
-                        is_refused = true;
+                        refused = NotConnected::Credentials;
+                        problem
+                    }
+                    Ok(Err(NotConnected::Settings(problem))) => {
+                        refused = NotConnected::Settings;
                         problem
                     }
                     Ok(Err(NotConnected::Other(ConnectionError::BadConnection(problem)))) => problem,
@@ -235,8 +246,7 @@ impl Connector {
         }
         // The addresses of one name often have the same problem.
         problems.dedup();
-        let problems = problems.join("; ");
-        Err(if is_refused { NotConnected::Credentials(problems) } else { NotConnected::because(problems) })
+        Err(refused(problems.join("; ")))
     }
 
     /// How the last connection was encrypted.

@@ -1,10 +1,13 @@
-//! The language of the server's messages. Only a message shows that a lock was not available, because Diesel does not
-//! pass on the SQLSTATE. So a worker's sessions get untranslated messages, if their role may set that: a superuser, or
-//! from PostgreSQL 15 on a role with the privilege `set` on the parameter `lc_messages`.
+//! The language of the server's messages. Only a message shows that a session is stale, or that a lock was not
+//! available, because Diesel passes on neither the SQLSTATE nor the routine. So a worker's sessions get untranslated
+//! messages, if their role may set that: a superuser, or from PostgreSQL 15 on a role with the privilege `set` on the
+//! parameter `lc_messages`. Where it may not, [`Stale::Unread`](super::stale::Stale::Unread) says what follows.
 
+use diesel::dsl;
+use diesel::expression::SqlLiteral;
 use diesel::prelude::*;
-use diesel::sql_types::Text;
-use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection as _};
+use diesel::sql_types::{Bool, Text};
+use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::storage::Finding;
 
 /// The statement that makes this session's messages untranslated, under a condition. It changes nothing if the role may
@@ -31,38 +34,38 @@ pub(crate) fn of_kept_session() -> String {
     untranslated("true")
 }
 
+/// Whether this session's messages are translated. The setting alone does not show it: the server's environment may
+/// name a language, too. The server describes the language `internal`, whose oid is fixed, as its messages do.
+pub(super) const IS_TRANSLATED: &str =
+    "pg_catalog.pg_describe_object('pg_catalog.pg_language'::regclass, 12, 0) <> 'language internal'";
+
+/// The same as a statement.
+pub(super) fn is_translated() -> dsl::select<SqlLiteral<Bool>> {
+    diesel::select(dsl::sql(IS_TRANSLATED))
+}
+
 #[derive(QueryableByName)]
 struct Spoken {
-    #[diesel(sql_type = Text)]
-    message: String,
     #[diesel(sql_type = Text)]
     setting: String,
     #[diesel(sql_type = Text)]
     repair: String,
 }
 
-/// Reports a session of the worker whose messages are translated nevertheless. The setting alone does not show it: the
-/// server's environment may name a language, too. The error is caught, so that it is not in the server's log.
+/// Reports a session of the worker whose messages are translated nevertheless.
 pub(crate) async fn examine(conn: &mut AsyncPgConnection) -> QueryResult<Option<Finding>> {
-    let spoken = conn.transaction(async |conn| {
-        conn.batch_execute(
-            "do $$ begin perform 1 / 0; exception when division_by_zero then
-                perform set_config('jobs.message', sqlerrm, true); end $$",
-        )
-        .await?;
-        let spoken = diesel::sql_query(
-            "select current_setting('jobs.message') as message, current_setting('lc_messages') as setting,
-                format('alter role %I set lc_messages = ''C''', current_user) as repair",
-        );
-        RunQueryDsl::get_result::<Spoken>(spoken, conn).await
-    });
-    let Spoken { message, setting, repair } = spoken.await?;
-    Ok((message != "division by zero").then(|| {
+    let spoken = diesel::sql_query(format!(
+        "select current_setting('lc_messages') as setting, format('alter role %I set lc_messages = ''C''', current_user) as repair
+         where {IS_TRANSLATED}"
+    ));
+    let spoken: Option<Spoken> = RunQueryDsl::get_result(spoken, conn).await.optional()?;
+    Ok(spoken.map(|Spoken { setting, repair }| {
         Finding::warning(
             "language",
             format!(
-                "the server translates its messages (lc_messages is {setting}), and this role may not change that: a handler that \
-                 meets a lock which is not available loses an attempt"
+                "the server translates its messages (lc_messages is {setting}), and this role may not change that: a worker cannot \
+                 read which errors say that its sessions are out of date, so at most once a minute it opens new ones after another \
+                 error, and calls the handler once more"
             ),
             repair,
         )

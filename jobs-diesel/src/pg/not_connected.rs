@@ -5,6 +5,7 @@ use diesel_jobs_core::StorageError;
 use tokio_postgres::error::SqlState;
 
 use super::cause::with_cause;
+use super::settings;
 
 /// Why a connection could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -12,6 +13,9 @@ pub(crate) enum NotConnected {
     /// The server refused the user or the password.
     #[error("{0}")]
     Credentials(String),
+    /// A pooler or the server perhaps refused the settings of the connection.
+    #[error("{0}")]
+    Settings(String),
     /// Anything else.
     #[error(transparent)]
     Other(#[from] ConnectionError),
@@ -29,6 +33,7 @@ impl NotConnected {
             Some(&SqlState::INVALID_PASSWORD | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION) => {
                 Self::Credentials(text)
             }
+            Some(code) if settings::may_be_refused(code) => Self::Settings(text),
             _ => Self::because(text),
         }
     }
@@ -38,6 +43,7 @@ impl From<NotConnected> for StorageError {
     fn from(problem: NotConnected) -> Self {
         match problem {
             NotConnected::Credentials(text) => Self::Credentials(text.into()),
+            NotConnected::Settings(text) => Self::Unavailable(Box::new(ConnectionError::BadConnection(text))),
             NotConnected::Other(error) => Self::Unavailable(Box::new(error)),
         }
     }

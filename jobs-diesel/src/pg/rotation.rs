@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::settings::Fact;
 use super::stale::Stale;
 
 /// The age that no connection of a pool exceeds, unless it is in use. Each has its own, between four fifths of this and
@@ -72,6 +73,8 @@ impl<C> DerefMut for Pooled<C> {
 pub(crate) struct Rotation {
     lifetime: Duration,
     state: Arc<State>,
+    /// The server's messages are translated, so they do not say what is stale.
+    translated: Fact,
 }
 
 struct State {
@@ -85,7 +88,12 @@ struct State {
 impl Rotation {
     pub(crate) fn new(lifetime: Duration) -> Self {
         let (generation, no_suspicion, swept) = (AtomicU64::new(0), Mutex::default(), Mutex::new((0, Instant::now())));
-        Self { lifetime, state: Arc::new(State { generation, no_suspicion, swept }) }
+        Self { lifetime, state: Arc::new(State { generation, no_suspicion, swept }), translated: Fact::default() }
+    }
+
+    /// Whether the server's messages are translated.
+    pub(super) fn translated(&self) -> &Fact {
+        &self.translated
     }
 
     #[cfg(feature = "postgres-sync")]
@@ -113,10 +121,13 @@ impl Rotation {
     /// one, because this one and all older ones have gone stale. A new session cannot be stale, so this comes to an
     /// end.
     pub(super) fn is_stale<C>(&self, pooled: &mut Pooled<C>, stale: Option<Stale>) -> bool {
-        let Some(stale) = stale else { return false };
+        let Some(stale) = stale.filter(|stale| *stale != Stale::Unread || self.translated.holds()) else {
+            return false;
+        };
+        let perhaps = matches!(stale, Stale::Perhaps | Stale::Unread);
         if pooled.is_new {
             match stale {
-                Stale::Perhaps => *self.no_suspicion() = Some(Instant::now()),
+                Stale::Perhaps | Stale::Unread => *self.no_suspicion() = Some(Instant::now()),
                 // Where it leads, others may lead elsewhere.
                 Stale::Standby | Stale::Outdated => pooled.is_unusable = true,
             }
@@ -124,7 +135,7 @@ impl Rotation {
         }
         let is_of_earlier = pooled.generation != self.generation();
         let is_fruitless = || self.no_suspicion().is_some_and(|since| since.elapsed() < NO_SUSPICION);
-        if stale == Stale::Perhaps && !is_of_earlier && is_fruitless() {
+        if perhaps && !is_of_earlier && is_fruitless() {
             return false;
         }
         pooled.is_unusable = true;
@@ -189,6 +200,19 @@ mod tests {
         assert!(rotation.keeps(&new, Instant::now()));
         assert!(rotation.is_stale(&mut second, Some(Stale::Perhaps)), "it was open before");
         assert!(rotation.is_stale(&mut new, Some(Stale::Outdated)));
+    }
+
+    #[test]
+    fn an_error_that_is_not_read_is_a_suspicion_only_where_messages_are_translated() {
+        let rotation = Rotation::new(LIFETIME);
+        let mut one = used(&rotation);
+        assert!(!rotation.is_stale(&mut one, Some(Stale::Unread)));
+        rotation.translated().learn(true);
+        assert!(rotation.is_stale(&mut one, Some(Stale::Unread)));
+        let mut new = rotation.opened((), rotation.generation());
+        assert!(!rotation.is_stale(&mut new, Some(Stale::Unread)));
+        new.used();
+        assert!(!rotation.is_stale(&mut new, Some(Stale::Unread)), "a new session had such an error");
     }
 
     #[test]

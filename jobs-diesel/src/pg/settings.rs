@@ -14,6 +14,9 @@ use std::time::Duration;
 use diesel::sql_types::{Bool, Double};
 use diesel::{QueryResult, QueryableByName};
 use diesel_async::{AnsiTransactionManager, AsyncPgConnection, TransactionManager as _};
+use tokio_postgres::error::SqlState;
+
+use super::language;
 
 /// The lease that is assumed until a worker registers.
 const ASSUMED_LEASE: Duration = Duration::from_secs(30);
@@ -115,12 +118,31 @@ pub(crate) fn pinned(limit: Duration) -> String {
     )
 }
 
-/// Whether a pooler or the server refused the settings of a connection. PgBouncer names the "startup parameter", and
-/// RDS Proxy names "command-line options". A server names a setting that it or its system does not have.
+/// Whether a pooler or the server perhaps refused the settings of a connection: PgBouncer with the first of these
+/// codes, RDS Proxy with the second, and a server if it or its system does not have a setting or its value.
+pub(crate) fn may_be_refused(code: &SqlState) -> bool {
+    [
+        SqlState::PROTOCOL_VIOLATION,
+        SqlState::FEATURE_NOT_SUPPORTED,
+        SqlState::UNDEFINED_OBJECT,
+        SqlState::INVALID_PARAMETER_VALUE,
+    ]
+    .contains(code)
+}
+
+/// The same for libpq, which passes on no code. Poolers do not translate their messages: PgBouncer names the "startup
+/// parameter", and RDS Proxy names "command-line options". A server names the setting in every language.
+#[cfg(feature = "postgres-sync")]
 pub(crate) fn are_refused(problem: &str) -> bool {
-    ["startup parameter", "command-line options", "unrecognized configuration parameter", "invalid value for parameter"]
-        .iter()
-        .any(|part| problem.contains(part))
+    [
+        "startup parameter",
+        "command-line options",
+        "tcp_keepalives_",
+        "tcp_user_timeout",
+        "client_connection_check_interval",
+    ]
+    .iter()
+    .any(|part| problem.contains(part))
 }
 
 #[derive(QueryableByName)]
@@ -133,20 +155,32 @@ struct Defaults {
     /// In seconds; 0 means no limit.
     #[diesel(sql_type = Double)]
     statement_timeout: f64,
+    #[diesel(sql_type = Bool)]
+    is_translated: bool,
 }
 
-/// Whether the worker's transactions must set what they need, because this session has other defaults.
-pub(crate) async fn must_set(mut conn: &AsyncPgConnection, limit: Duration) -> QueryResult<bool> {
-    let query = diesel::sql_query(
+/// What a new session of the worker shows.
+pub(crate) struct Learnt {
+    /// The worker's transactions must set what they need, because this session has other defaults.
+    pub(crate) must_set: bool,
+    /// Its messages are translated.
+    pub(crate) is_translated: bool,
+}
+
+pub(crate) async fn learn(mut conn: &AsyncPgConnection, limit: Duration) -> QueryResult<Learnt> {
+    let query = diesel::sql_query(format!(
         "select current_setting('plan_cache_mode') = 'force_generic_plan' as ours,
                 current_setting('default_transaction_isolation') = 'read committed'
                     and current_setting('default_transaction_read_only') = 'off'
                     and current_setting('lock_timeout') = '0' as plain,
-                extract(epoch from current_setting('statement_timeout')::interval)::float8 as statement_timeout",
-    );
+                extract(epoch from current_setting('statement_timeout')::interval)::float8 as statement_timeout,
+                {} as is_translated",
+        language::IS_TRANSLATED
+    ));
     let defaults: Defaults = diesel_async::RunQueryDsl::get_result(query, &mut conn).await?;
     let is_short = defaults.statement_timeout > 0.0 && defaults.statement_timeout < limit.as_secs_f64();
-    Ok(!defaults.ours && (!defaults.plain || is_short))
+    let must_set = !defaults.ours && (!defaults.plain || is_short);
+    Ok(Learnt { must_set, is_translated: defaults.is_translated })
 }
 
 /// A fact about the sessions of one storage, learnt from the first connection.
@@ -207,8 +241,15 @@ mod tests {
 
     #[test]
     fn a_refusal_of_settings_is_told_from_others() {
-        assert!(are_refused("db error: FATAL: unsupported startup parameter: options"));
-        assert!(are_refused("FATAL: unrecognized configuration parameter \"client_connection_check_interval\""));
+        assert!(may_be_refused(&SqlState::PROTOCOL_VIOLATION) && may_be_refused(&SqlState::UNDEFINED_OBJECT));
+        assert!(!may_be_refused(&SqlState::INVALID_PASSWORD) && !may_be_refused(&SqlState::INVALID_CATALOG_NAME));
+    }
+
+    #[cfg(feature = "postgres-sync")]
+    #[test]
+    fn a_refusal_that_libpq_passes_on_is_told_in_every_language() {
+        assert!(are_refused("FATAL: unsupported startup parameter: options"));
+        assert!(are_refused("FATAL:  unbekannter Konfigurationsparameter »client_connection_check_interval«"));
         assert!(!are_refused("FATAL: password authentication failed for user \"x\""));
     }
 }

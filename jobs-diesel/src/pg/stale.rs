@@ -1,6 +1,7 @@
 //! Which errors say that a session has gone stale: it was opened before something changed, and a new session would not
 //! have the error. Diesel has an error kind only for one of them. The others are recognized by the server's messages in
-//! the C locale.
+//! the C locale, and elsewhere by a new session, which has the error as well or has not. There an error of a handler
+//! that hides Diesel's error says nothing.
 
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
 use diesel_jobs_core::JobError;
@@ -15,6 +16,9 @@ pub(super) enum Stale {
     /// It does not find, or may not use, what a new session perhaps would: the `search_path` may have been altered, or
     /// the role. The mistake may also be the application's.
     Perhaps,
+    /// Its message is none of those below. It may be one of them where messages are translated, and then counts as
+    /// `Perhaps`.
+    Unread,
 }
 
 /// Parts of the server's messages, and a second part that must follow. The first match counts.
@@ -51,7 +55,9 @@ fn stale_in(text: &str) -> Option<Stale> {
 pub(super) fn of_statement(error: &DieselError) -> Option<Stale> {
     match error {
         DieselError::DatabaseError(DatabaseErrorKind::ReadOnlyTransaction, _) => Some(Stale::Standby),
-        DieselError::DatabaseError(_, info) => stale_in(info.message()),
+        DieselError::DatabaseError(kind, info) => {
+            stale_in(info.message()).or((*kind == DatabaseErrorKind::Unknown).then_some(Stale::Unread))
+        }
         _ => None,
     }
 }
@@ -102,7 +108,9 @@ mod tests {
         assert_eq!(of("cache lookup failed for type 16386"), Some(Stale::Outdated));
         assert_eq!(of("type with OID 16386 does not exist"), Some(Stale::Outdated));
         assert_eq!(of("relation \"thing\" does not exist"), Some(Stale::Perhaps));
-        assert_eq!(of("duplicate key value violates unique constraint \"column does\""), None);
+        let duplicate = "duplicate key value violates unique constraint \"column does\"";
+        assert_eq!(of_statement(&said(DatabaseErrorKind::UniqueViolation, duplicate)), None);
+        assert_eq!(of("Relation »thing« existiert nicht"), Some(Stale::Unread));
         let standby = said(DatabaseErrorKind::ReadOnlyTransaction, "INSERT kann nicht ausgeführt werden");
         assert_eq!(of_statement(&standby), Some(Stale::Standby));
         assert_eq!(of_transaction(&JobError::new(standby)), None, "it began as one that writes");

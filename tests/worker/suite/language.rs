@@ -11,7 +11,7 @@ use diesel_jobs::worker::Registry;
 use diesel_jobs::{EnqueueError, JobBuilder, JobState, job};
 use support::{Db, registry};
 
-use crate::conflicts;
+use crate::{conflicts, stale_sessions};
 
 /// Makes the tests' server translate its messages in this database. It has `LANGUAGE=de` in its environment.
 async fn translate(db: &Db) {
@@ -166,9 +166,30 @@ conflicts! {
     on_pg_connection, blocking_kind, translated:
         a_deadlock_costs_no_attempt, a_lock_that_is_not_available_costs_no_attempt;
     of_an_ordinary_role_on_async_pg_connection, async_kind, translated_for_good:
-        a_deadlock_costs_no_attempt, a_serialization_failure_at_the_commit_is_run_again;
+        a_deadlock_costs_no_attempt, a_lock_that_is_not_available_costs_no_attempt, a_serialization_failure_at_the_commit_is_run_again;
     of_an_ordinary_role_on_pg_connection, blocking_kind, translated_for_good:
-        a_deadlock_costs_no_attempt, a_serialization_failure_at_the_commit_is_run_again;
+        a_deadlock_costs_no_attempt, a_lock_that_is_not_available_costs_no_attempt, a_serialization_failure_at_the_commit_is_run_again;
+}
+
+/// Runs these tests of stale sessions with each type of connection, as a role that may not change the language.
+macro_rules! stale {
+    ($($module:ident, $kind:ident: $($claim:ident),+;)+) => {$(
+        mod $module {
+            $(#[test] fn $claim() {
+                support::run(support::Db::postgres(), async |db| {
+                    let kind = super::stale_sessions::$kind().of("jobs_test_ordinary");
+                    super::stale_sessions::$claim(super::translated_for_good(db).await, kind).await
+                });
+            })+
+        }
+    )+};
+}
+
+stale! {
+    stale_on_async_pg_connection, async_kind:
+        a_plan_whose_result_type_changed_costs_no_attempt, a_type_that_was_made_anew_costs_no_attempt, settings_that_were_altered_cost_no_attempt;
+    stale_on_pg_connection, plain_kind:
+        a_plan_whose_result_type_changed_costs_no_attempt, a_type_that_was_made_anew_costs_no_attempt, settings_that_were_altered_cost_no_attempt;
 }
 
 #[test]

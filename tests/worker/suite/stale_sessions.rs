@@ -98,6 +98,26 @@ fn stale_blocking(
     Ok(conn.batch_execute(&sql).map_err(say)?)
 }
 
+/// The same, and its error is Diesel's.
+#[job(max_attempts = 1)]
+fn stale_plain(
+    conn: &mut PgConnection,
+    sql: String,
+    waits: bool,
+    ctx: &JobContext,
+    State(probe): State<Probe>,
+) -> Result<(), diesel::result::Error> {
+    use diesel::RunQueryDsl as _;
+
+    probe.say(ctx, "run");
+    if waits {
+        probe.pass_blocking();
+    }
+    let _: String = thing::table.select(thing::note).first(conn)?;
+    diesel::insert_into(felt::table).values(felt::mood.eq(Calm)).execute(conn)?;
+    conn.batch_execute(&sql)
+}
+
 #[job(max_attempts = 1)]
 async fn stale_row(thing: Ref<Thing>, waits: bool, ctx: &JobContext, State(probe): State<Probe>) {
     probe.say(ctx, format!("{} of {}", thing.note, thing.id));
@@ -106,25 +126,42 @@ async fn stale_row(thing: Ref<Thing>, waits: bool, ctx: &JobContext, State(probe
     }
 }
 
-struct Kind {
+pub(super) struct Kind {
     registry: Registry,
     job: fn(&str, bool) -> JobBuilder,
+    /// The worker's role.
+    role: &'static str,
 }
 
-fn async_kind() -> Kind {
-    Kind { registry: registry![StaleAsync], job: |sql, waits| StaleAsync { sql: sql.to_owned(), waits }.into() }
+impl Kind {
+    fn new(registry: Registry, job: fn(&str, bool) -> JobBuilder) -> Self {
+        Self { registry, job, role: "tester" }
+    }
+
+    /// The same, of a worker with this role.
+    pub(super) fn of(self, role: &'static str) -> Self {
+        Self { role, ..self }
+    }
+}
+
+pub(super) fn async_kind() -> Kind {
+    Kind::new(registry![StaleAsync], |sql, waits| StaleAsync { sql: sql.to_owned(), waits }.into())
 }
 
 fn blocking_kind() -> Kind {
-    Kind { registry: registry![StaleBlocking], job: |sql, waits| StaleBlocking { sql: sql.to_owned(), waits }.into() }
+    Kind::new(registry![StaleBlocking], |sql, waits| StaleBlocking { sql: sql.to_owned(), waits }.into())
+}
+
+pub(super) fn plain_kind() -> Kind {
+    Kind::new(registry![StalePlain], |sql, waits| StalePlain { sql: sql.to_owned(), waits }.into())
 }
 
 /// A worker that has used [`SESSIONS`] sessions.
-async fn used(db: &Db, registry: Registry, job: fn(&str, bool) -> JobBuilder, sql: &str) -> (Running, Events) {
+async fn used(db: &Db, Kind { registry, job, role }: Kind, sql: &str) -> (Running, Events) {
     let (probe, mut events) = Probe::new();
     // The URL of the tests sets a search path, which would override that of the database.
-    let url = db.url().split('?').next().unwrap();
-    let storage = Database::open(url, 8).await.unwrap().storage;
+    let url = db.url().split('?').next().unwrap().replacen("tester@", &format!("{role}@"), 1);
+    let storage = Database::open(&url, 8).await.unwrap().storage;
     let worker = Worker::builder(storage).registry(registry).poll_interval(Duration::from_millis(50)).slots(8);
     let worker = Running::start(worker.state(probe));
     for _ in 0..SESSIONS {
@@ -149,37 +186,38 @@ async fn await_completed(db: &Db, jobs: usize) {
 /// After each change as many jobs run as sessions were used, all at the same time.
 async fn changes_cost_no_attempt(db: Db, kind: Kind, changes: &[&str], sql: &str) {
     db.execute(TABLES).await;
-    let (worker, events) = used(&db, kind.registry, kind.job, sql).await;
+    let job = kind.job;
+    let (worker, events) = used(&db, kind, sql).await;
     events.open(1000);
     for (earlier, change) in changes.iter().enumerate() {
         db.execute(change).await;
         for _ in 0..SESSIONS {
-            db.enqueue((kind.job)(sql, true)).await;
+            db.enqueue(job(sql, true)).await;
         }
         await_completed(&db, (earlier + 2) * SESSIONS).await;
     }
     worker.stop().await;
 }
 
-async fn a_plan_whose_result_type_changed_costs_no_attempt(db: Db, kind: Kind) {
+pub(super) async fn a_plan_whose_result_type_changed_costs_no_attempt(db: Db, kind: Kind) {
     let changes =
         ["alter table thing alter column note type varchar(200)", "alter table thing alter column note type text"];
     changes_cost_no_attempt(db, kind, &changes, NOTHING).await;
 }
 
-async fn a_type_that_was_made_anew_costs_no_attempt(db: Db, kind: Kind) {
+pub(super) async fn a_type_that_was_made_anew_costs_no_attempt(db: Db, kind: Kind) {
     let change = "alter table felt drop column mood; drop type mood; create type mood as enum ('wild', 'calm');
         alter table felt add column mood mood";
     changes_cost_no_attempt(db, kind, &[change, change], NOTHING).await;
 }
 
 /// Only sessions that are opened after the change have the new setting.
-async fn settings_that_were_altered_cost_no_attempt(db: Db, kind: Kind) {
+pub(super) async fn settings_that_were_altered_cost_no_attempt(db: Db, kind: Kind) {
     let alter = |setting: &str| {
         format!("do $$ begin execute format('alter database %I set {setting}', current_database()); end $$")
     };
     let moved = format!(
-        "create schema app; alter table thing set schema app; alter table felt set schema app; alter type mood set schema app; {}",
+        "create schema app; grant usage on schema app to public; alter table thing set schema app; alter table felt set schema app; alter type mood set schema app; {}",
         alter("search_path = app, public")
     );
     let setting = alter("app.tenant = 7");
@@ -196,11 +234,12 @@ async fn a_setting_of_the_application_that_is_new_costs_no_attempt(db: Db, kind:
 
 async fn prepared_statements_that_a_handler_dropped_cost_no_attempt(db: Db, kind: Kind) {
     db.execute(TABLES).await;
-    let (worker, events) = used(&db, kind.registry, kind.job, NOTHING).await;
+    let job = kind.job;
+    let (worker, events) = used(&db, kind, NOTHING).await;
     events.open(1000);
     for (earlier, sql) in ["deallocate all", NOTHING].into_iter().enumerate() {
         for _ in 0..SESSIONS {
-            db.enqueue((kind.job)(sql, true)).await;
+            db.enqueue(job(sql, true)).await;
         }
         await_completed(&db, (earlier + 2) * SESSIONS).await;
     }
@@ -210,12 +249,13 @@ async fn prepared_statements_that_a_handler_dropped_cost_no_attempt(db: Db, kind
 /// What does not exist in new sessions either is an error of the application. It does not make every attempt run twice.
 async fn a_table_that_is_missing_for_all_consumes_attempts(db: Db, kind: Kind) {
     db.execute(TABLES).await;
-    let (worker, mut events) = used(&db, kind.registry, kind.job, NOTHING).await;
+    let job = kind.job;
+    let (worker, mut events) = used(&db, kind, NOTHING).await;
     events.open(1000);
     const JOBS: usize = 20;
     let mut ids = Vec::new();
     for _ in 0..JOBS {
-        ids.push(db.enqueue((kind.job)("insert into nowhere values (1)", false)).await);
+        ids.push(db.enqueue(job("insert into nowhere values (1)", false)).await);
     }
     for id in ids {
         let record = db.await_state(id, JobState::Discarded).await;

@@ -15,6 +15,7 @@ use diesel_jobs_core::storage::StoredSchedule;
 use super::super::enqueue_connection::insert_many;
 use super::scan::NOT_FROZEN;
 use crate::flags::ScheduleFlagsKnown;
+use crate::meaning::conflict;
 use crate::pg::schema::schedule;
 
 pub(crate) async fn tick(
@@ -43,7 +44,7 @@ pub(crate) async fn tick(
 
 /// A lock that was not available is no outage of the database, and the server does not say which lock it was.
 fn explained(error: Error) -> Error {
-    if !error.to_string().contains("lock timeout") {
+    if conflict::of_statement(&error) != Some(conflict::LOCK) {
         return error;
     }
     let reason = "an open transaction has the unique key of its job, or has locked a table, for more than a second; `worker doctor` names the \
