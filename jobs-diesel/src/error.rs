@@ -154,6 +154,23 @@ pub enum MigrateError {
          with `create database .. encoding 'UTF8' template template0`, and move your data to it with pg_dump and pg_restore"
     )]
     Encoding(String),
+    /// The database has a schema `jobs` of somebody else. Nothing was changed.
+    #[error(
+        "this database has a schema `jobs` already, in which the tables of `diesel-jobs` are not: rename it (`alter schema jobs rename to ..`), \
+         or migrate another database, because `diesel-jobs` needs this name"
+    )]
+    SchemaTaken,
+    /// The role may not create the schema `jobs`. Nothing was changed.
+    #[error(
+        "the role {role} may not create the schema `jobs` in the database {database}: run `grant create on database {database} to {role}` as the \
+         owner of the database, or migrate as the owner"
+    )]
+    MayNotCreate {
+        /// The role, as SQL writes it.
+        role: String,
+        /// The database, as SQL writes it.
+        database: String,
+    },
     /// A migration failed and was rolled back.
     #[error("migration {version:04}_{name}: {error}")]
     Failed {
@@ -207,6 +224,8 @@ impl From<MigrateError> for DieselError {
             MigrateError::Database(error) => error,
             MigrateError::Newer { .. }
             | MigrateError::Encoding(_)
+            | MigrateError::SchemaTaken
+            | MigrateError::MayNotCreate { .. }
             | MigrateError::Failed { .. }
             | MigrateError::Busy { .. }
             | MigrateError::NameTaken { .. } => Self::QueryBuilderError(Box::new(error)),
@@ -219,9 +238,11 @@ impl From<MigrateError> for StorageError {
         match error {
             MigrateError::Newer { .. } => Self::Schema(error.to_string()),
             MigrateError::Encoding(_) => Self::Config(error.to_string()),
-            MigrateError::Failed { .. } | MigrateError::Busy { .. } | MigrateError::NameTaken { .. } => {
-                Self::Refused(Box::new(error))
-            }
+            MigrateError::SchemaTaken
+            | MigrateError::MayNotCreate { .. }
+            | MigrateError::Failed { .. }
+            | MigrateError::Busy { .. }
+            | MigrateError::NameTaken { .. } => Self::Refused(Box::new(error)),
             MigrateError::Database(error) => storage_error(error),
         }
     }

@@ -66,13 +66,18 @@ fn check_encoding(encoding: String) -> Result<(), MigrateError> {
     if encoding == UTF8 { Ok(()) } else { Err(MigrateError::Encoding(encoding)) }
 }
 
-/// The tables in which this role sees no row, because row level security is on and no policy is for the role.
+/// The tables in which this role sees no row, because row level security is on: no policy lets the role read a row, or
+/// one that restricts the others lets it read none. A policy that is always false is written so.
 const HIDDEN: &str = "select 'jobs.' || c.relname as name
     from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    cross join lateral (
+        select bool_or(not is_false) filter (where polpermissive) as shows, bool_or(is_false) filter (where not polpermissive) as hides
+        from pg_policy p cross join lateral (select pg_get_expr(p.polqual, p.polrelid) is not distinct from 'false' as is_false) as condition
+        where p.polrelid = c.oid and p.polcmd in ('*', 'r')
+          and exists (select from unnest(p.polroles) as polrole where polrole = 0 or pg_has_role(polrole, 'usage'))
+    ) as policies
     where n.nspname = 'jobs' and c.relkind in ('r', 'p') and row_security_active(c.oid)
-      and not exists (
-          select from pg_policy p left join pg_roles r on r.oid = any(p.polroles)
-          where p.polrelid = c.oid and p.polpermissive and (0 = any(p.polroles) or pg_has_role(r.oid, 'usage')))
+      and (shows is not true or hides is true)
     order by name";
 
 #[derive(QueryableByName)]
@@ -101,6 +106,34 @@ fn check_version(number: &str, version: &str) -> StorageResult<()> {
             "this server is PostgreSQL {version}, and `diesel-jobs` needs PostgreSQL 14 or newer: upgrade the server"
         ))),
         _ => Ok(()),
+    }
+}
+
+/// Where the schema is created.
+const PLACE: &str = "select to_regnamespace('jobs') is not null as is_taken, \
+    has_database_privilege(current_database(), 'create') as may_create, \
+    quote_ident(current_user) as role, quote_ident(current_database()) as database";
+
+#[derive(QueryableByName)]
+struct Place {
+    #[diesel(sql_type = Bool)]
+    is_taken: bool,
+    #[diesel(sql_type = Bool)]
+    may_create: bool,
+    #[diesel(sql_type = Text)]
+    role: String,
+    #[diesel(sql_type = Text)]
+    database: String,
+}
+
+impl Place {
+    /// Says what to do if the first version cannot create its schema.
+    fn check(self) -> Result<(), MigrateError> {
+        match self {
+            Self { is_taken: true, .. } => Err(MigrateError::SchemaTaken),
+            Self { may_create: false, role, database, .. } => Err(MigrateError::MayNotCreate { role, database }),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -67,6 +67,26 @@ on_each_database! {
 }
 
 #[test]
+fn a_schema_that_is_taken_is_not_migrated() {
+    let db = Db::postgres();
+    db.execute("create schema jobs; create table jobs.posting (id bigint)");
+    db.run(&["migrate"]).exited(1).complained(&["has a schema `jobs` already", "alter schema jobs rename to"]);
+    db.execute("alter schema jobs rename to careers");
+    db.run(&["migrate"]).succeeded();
+}
+
+#[test]
+fn a_role_that_may_not_create_the_schema_is_told_what_it_lacks() {
+    let db = Db::postgres();
+    // A role that each server has.
+    let url = format!("{}{}options=-c%20role%3Dpg_monitor", db.url, if db.url.contains('?') { '&' } else { '?' });
+    let refused = worker("fixture-worker").args(["migrate"]).env("DATABASE_URL", url).run().exited(1);
+    let (_, name) = db.server();
+    let grant = format!("grant create on database {name} to pg_monitor");
+    refused.complained(&["the role pg_monitor may not create the schema `jobs`", &grant]);
+}
+
+#[test]
 fn sql_needs_no_database_when_the_url_names_one() {
     let sql = |url: &str| worker("fixture-worker").args(["migrate", "sql"]).env("DATABASE_URL", url).run().succeeded();
     assert!(sql("postgres://me@127.0.0.1:1/app").stdout.contains("create schema jobs;"));

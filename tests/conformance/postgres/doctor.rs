@@ -126,6 +126,28 @@ fn an_old_transaction_is_named_and_ended() {
     });
 }
 
+/// What a dump does not contain.
+#[test]
+fn missing_statistics_are_named_and_repaired_while_jobs_wait() {
+    run::<Postgres, _>(async |f: Postgres| {
+        for (table, insert) in [
+            ("ready", "insert into jobs.ready (kind, queue, args) values ('a', 'q', '{}')"),
+            ("held", "select jobs.enqueue('a', concurrency => 1)"),
+        ] {
+            // As a restore from a dump leaves a table that was empty.
+            let forget = format!(
+                "truncate jobs.{table};
+                 delete from pg_statistic where starelid = 'jobs.{table}'::regclass;
+                 update pg_class set reltuples = -1 where oid = 'jobs.{table}'::regclass"
+            );
+            owner(&f).await.batch_execute(&forget).await.unwrap();
+            none(f.database(), "statistics").await;
+            owner(&f).await.batch_execute(insert).await.unwrap();
+            repair(&f, "statistics").await;
+        }
+    });
+}
+
 #[test]
 fn a_bloated_index_of_the_claim_is_named_and_rebuilt() {
     run::<Postgres, _>(async |f: Postgres| {

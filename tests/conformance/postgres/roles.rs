@@ -211,7 +211,32 @@ fn check_schema_reports_that_row_level_security_hides_the_jobs() {
             owner.batch_execute(&policy(&roles.enqueuer)).await.unwrap();
             let refusal = db.storage.check_schema().await.unwrap_err().to_string();
             assert!(refusal.contains(&format!("hides all rows of jobs.{table} from this role")), "{refusal}");
+            let policies = [
+                format!("create policy p_false on jobs.{table} to public using (false)"),
+                format!("create policy p_insert on jobs.{table} for insert to public with check (true)"),
+            ];
+            for policy in policies {
+                owner.batch_execute(&policy).await.unwrap();
+                let refusal = db.storage.check_schema().await.unwrap_err().to_string();
+                assert!(
+                    refusal.contains(&format!("hides all rows of jobs.{table} from this role")),
+                    "{policy}: {refusal}"
+                );
+            }
             owner.batch_execute(&policy(&roles.worker)).await.unwrap();
+            db.storage.check_schema().await.unwrap();
+            let restrict = |condition: &str| {
+                format!("create policy p_restrict on jobs.{table} as restrictive to public using ({condition})")
+            };
+            owner.batch_execute(&restrict("true")).await.unwrap();
+            db.storage.check_schema().await.unwrap();
+            owner
+                .batch_execute(&format!("drop policy p_restrict on jobs.{table}; {}", restrict("false")))
+                .await
+                .unwrap();
+            let refusal = db.storage.check_schema().await.unwrap_err().to_string();
+            assert!(refusal.contains(&format!("hides all rows of jobs.{table} from this role")), "{refusal}");
+            owner.batch_execute(&format!("drop policy p_restrict on jobs.{table}")).await.unwrap();
             db.storage.check_schema().await.unwrap();
             roles.f().database().storage.check_schema().await.unwrap();
         }

@@ -1,11 +1,12 @@
 //! Applies the missing versions, each in a transaction of its own.
 
 use diesel::pg::Pg;
+use diesel::sql_query;
 use diesel_async::AsyncConnection;
 use futures_util::future::BoxFuture;
 
 use super::indexes::{self, Index, State};
-use super::{applied, applied_sync, failed, locks};
+use super::{PLACE, Place, applied, applied_sync, failed, locks};
 use crate::error::MigrateError;
 use crate::ledger::missing;
 use crate::migrations::Migration;
@@ -49,6 +50,10 @@ async fn step<C: AsyncConnection<Backend = Pg>>(
         let Some(migration) = missing(known, &applied(conn).await?)?.into_iter().next() else {
             return Ok(Step::NoneMissing);
         };
+        if migration.version == 1 {
+            let place: Place = diesel_async::RunQueryDsl::get_result(sql_query(PLACE), conn).await?;
+            place.check()?;
+        }
         for index in indexes::of(migration) {
             let mut state = indexes::look(conn, &index).await?;
             if state == State::Invalid && !theirs {
@@ -96,6 +101,10 @@ where
         let Some(migration) = missing(known, &applied_sync(conn)?)?.into_iter().next() else {
             return Ok(Step::NoneMissing);
         };
+        if migration.version == 1 {
+            let place: Place = diesel::RunQueryDsl::get_result(sql_query(PLACE), conn)?;
+            place.check()?;
+        }
         for index in indexes::of(migration) {
             let mut state = indexes::look_sync(conn, &index)?;
             if state == State::Invalid && !theirs {

@@ -22,6 +22,7 @@ pub(crate) mod schema_objects;
 mod sequences;
 mod set_apart;
 mod settings;
+mod statistics;
 mod transactions;
 pub(crate) mod waiting;
 mod wraparound;
@@ -61,6 +62,7 @@ pub(crate) const CHECKS: &[Check] = &[
     wraparound::CHECK,
     connections::CHECK,
     claim_index::CHECK,
+    statistics::CHECK,
     crashes::CHECK,
     heartbeats::CHECK,
     pruner::CHECK,
