@@ -104,8 +104,8 @@ pub(crate) fn grace_period_over(in_flight: usize) {
     warn!(target: "diesel_jobs", { worker.in_flight = in_flight }, "the grace period is over: unfinished jobs are released");
 }
 
-pub(crate) fn credentials_refused(problem: &StorageError) {
-    error!(target: "diesel_jobs", { error = %problem }, "no operation succeeds, and the worker ends: {problem}");
+pub(crate) fn credentials_refused(problem: &str) {
+    error!(target: "diesel_jobs", { error = problem }, "no operation succeeds, and the worker ends: {problem}");
 }
 
 pub(crate) fn not_deregistered(jobs: usize) {

@@ -18,6 +18,9 @@ use super::{database, listen, settings, unknown_queues, unknown_variables, worke
 /// A bound of what the worker needs after the grace period, if the database answers slowly.
 const LAST_STEPS: Duration = Duration::from_secs(30);
 
+/// The time for the last line of a process that ends although its worker has not stopped.
+const LAST_LINE: Duration = Duration::from_secs(2);
+
 /// Runs until a signal, or until no job is due. If the database cannot be reached at the start, the process ends at
 /// once, so that a wrong URL is noticed. A supervisor then restarts it. A running worker survives such outages.
 pub(super) async fn run(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError> {
@@ -71,6 +74,7 @@ pub(super) async fn run(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError> 
 
 /// Stops the worker at a signal. This has a thread and a runtime of its own. So a worker whose handlers block every
 /// thread of the main runtime still says in the database that it stops, and then ends. That is no crash of its jobs.
+/// Each step comes before its log line: a program may have a subscriber of its own, which waits until the line is read.
 fn stop_on_signals(worker: WorkerHandle) -> Result<(), CliError> {
     let failed = |error| CliError::failed(format!("listening for signals: {error}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
@@ -82,9 +86,9 @@ fn stop_on_signals(worker: WorkerHandle) -> Result<(), CliError> {
         let mut asked = 0;
         tokio::select! {
             signal = signals.next() => {
-                tracing::info!(target: "diesel_jobs", { signal }, "asked to stop; a second signal stops at once");
                 worker.shutdown();
                 asked = 1;
+                tracing::info!(target: "diesel_jobs", { signal }, "asked to stop; a second signal stops at once");
             }
             // An operator has asked for it, or the run ends by itself.
             () = worker.until_draining() => {}
@@ -98,6 +102,7 @@ fn stop_on_signals(worker: WorkerHandle) -> Result<(), CliError> {
                         tracing::info!(target: "diesel_jobs", { signal }, "stopping already; a second signal stops at once")
                     }
                     _ => {
+                        worker.shutdown_now();
                         tracing::warn!(target: "diesel_jobs", { signal }, "asked again: stopping now; a third signal ends the process")
                     }
                 }
@@ -113,6 +118,7 @@ fn stop_on_signals(worker: WorkerHandle) -> Result<(), CliError> {
             }
         };
         let _ = tokio::time::timeout(LAST_STEPS, last_steps).await;
+        exit_soon();
         let jobs = worker.in_flight();
         tracing::error!(target: "diesel_jobs", { jobs },
             "the worker has not stopped, and the process ends: other workers release its jobs ({jobs}) when its lease is over");
@@ -120,4 +126,16 @@ fn stop_on_signals(worker: WorkerHandle) -> Result<(), CliError> {
     };
     let thread = std::thread::Builder::new().name("jobs-signals".to_owned());
     thread.spawn(move || runtime.block_on(listen)).map_err(failed).map(drop)
+}
+
+/// Ends the process a moment later, so that its last line cannot keep it alive if nobody reads the log.
+fn exit_soon() {
+    let thread = std::thread::Builder::new().name("jobs-exit".to_owned()).spawn(|| {
+        std::thread::sleep(LAST_LINE);
+        std::process::exit(Exit::Failed as i32);
+    });
+    // Without threads, an end without a last line is better than none.
+    if thread.is_err() {
+        std::process::exit(Exit::Failed as i32);
+    }
 }

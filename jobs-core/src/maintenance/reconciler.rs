@@ -95,9 +95,9 @@ async fn release_unknown(shared: &Shared, worker: WorkerId) -> StorageResult<()>
         return Ok(());
     }
     crash_point("unknown-leases");
-    telemetry::released_unknown_leases(worker, unknown.len());
     let releases: Vec<Finish> = unknown.into_iter().map(Finish::release).collect();
     shared.storage.finish(&releases, PassOn::Nothing).await?;
+    telemetry::released_unknown_leases(worker, releases.len());
     shared.wake.notify_one();
     shared.rescan_requested.notify_one();
     Ok(())

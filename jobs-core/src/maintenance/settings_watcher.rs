@@ -60,11 +60,11 @@ pub(crate) fn follow(shared: &Shared, new: Overrides) -> Vec<JobContext> {
     let is_known = |kind: &&String| shared.registry.get(kind).is_some();
     let queues = changes(&old.paused_queues, &new.paused_queues, is_served);
     let kinds = changes(&old.paused_kinds, &new.paused_kinds, is_known);
+    let slots = shared.queues.set_slots(&new.slots);
+    shared.queues.pause(&new.paused_queues, &new.paused_kinds);
     telemetry::pauses_changed("queue", &queues.paused, &queues.resumed);
     telemetry::pauses_changed("kind", &kinds.paused, &kinds.resumed);
-    let slots = shared.queues.set_slots(&new.slots);
     slots.iter().for_each(|(queue, slots)| telemetry::slots_changed(queue, *slots));
-    shared.queues.pause(&new.paused_queues, &new.paused_kinds);
     if !queues.resumed.is_empty() || !kinds.resumed.is_empty() {
         shared.rescan_requested.notify_one();
     }

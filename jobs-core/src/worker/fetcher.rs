@@ -257,8 +257,8 @@ impl Fetcher {
         self.hinted |= hinted;
         // An operator has set the slots to 0, or handlers that do not return occupy them.
         if has_no_slot && self.shared.leases.count() == 0 {
-            telemetry::no_slot_left();
             self.shared.phases.draining().cancel();
+            telemetry::no_slot_left();
         }
     }
 

@@ -147,11 +147,11 @@ async fn keep_alive(shared: &Arc<Shared>, main: &Handle, line: &mut Line) {
                 shared.heartbeat_state.failed();
                 shared.health.heartbeat(false);
                 shared.idleness.end();
-                warning.report(&problem);
                 if !shared.heartbeat_state.alive_within(shared.settings.lease) {
                     // Another worker may have the jobs now, so their handlers are asked to stop.
                     shared.leases.lose(id);
                 }
+                warning.report(&problem);
                 tokio::time::sleep(again).await;
             }
         }
@@ -163,8 +163,9 @@ async fn keep_alive(shared: &Arc<Shared>, main: &Handle, line: &mut Line) {
 fn end_if_refused(shared: &Shared) {
     let problem = shared.refusals.lasting_for(shared.settings.refused_for);
     if let Some(problem) = problem.filter(|_| !shared.phases.draining().is_cancelled()) {
-        telemetry::credentials_refused(&problem);
+        let text = problem.to_string();
         shared.end_with(problem.into());
+        telemetry::credentials_refused(&text);
     }
 }
 
@@ -176,8 +177,8 @@ fn do_as_asked(shared: &Shared, asked: Option<Asked>) {
         Some(Asked::Stop) => (shared.phases.draining(), Asked::Stop),
     };
     if !phase.is_cancelled() {
-        telemetry::asked(asked);
         phase.cancel();
+        telemetry::asked(asked);
     }
 }
 
@@ -205,8 +206,8 @@ async fn start_over(shared: &Arc<Shared>, main: &Handle, old: WorkerId) {
                 return;
             }
             Ok(Err(problem)) => {
-                warning.report(&problem);
                 end_if_refused(shared);
+                warning.report(&problem);
             }
             // The main runtime shuts down, and so does the worker.
             Err(_) => {}

@@ -59,8 +59,9 @@ pub(super) async fn drain(shared: &Shared, fetcher: JoinHandle<()>) -> Instant {
         () = tokio::time::sleep(shared.settings.grace) => {}
     }
     crash_point("grace-over");
-    telemetry::grace_period_over(shared.leases.count());
+    let left = shared.leases.count();
     shared.ask_to_stop();
+    telemetry::grace_period_over(left);
     if tokio::time::timeout(STOP_TIME, &mut drained).await.is_ok() {
         return Instant::now() + FLUSH;
     }
@@ -68,14 +69,14 @@ pub(super) async fn drain(shared: &Shared, fetcher: JoinHandle<()>) -> Instant {
     let last = Instant::now() + LAST_FINISHES;
     if tokio::time::timeout(STOP_TIME, &mut drained).await.is_err() {
         // Handlers that never yield to the runtime cannot end their attempts. The process is about to end.
-        for (ctx, _) in shared.leases.running().iter().filter(|(ctx, _)| !ctx.has_ended()) {
-            telemetry::handler_left(ctx.claimed());
-        }
+        let mut left = shared.leases.running();
+        left.retain(|(ctx, _)| !ctx.has_ended());
         let _ = tokio::time::timeout_at(last, async {
             release_all(shared).await;
             drained.await;
         })
         .await;
+        left.iter().for_each(|(ctx, _)| telemetry::handler_left(ctx.claimed()));
     }
     last
 }
