@@ -262,6 +262,11 @@ impl Command {
         }
     }
 
+    /// Whether the command is a service, which runs until it is stopped.
+    pub(super) fn runs_long(&self) -> bool {
+        matches!(self, Self::Run(_) | Self::Dashboard { .. })
+    }
+
     /// Whether the command connects to the database.
     pub(super) fn needs_database(&self) -> bool {
         match self {

@@ -2,8 +2,6 @@
 
 mod plain;
 
-use std::io;
-
 use clap::ValueEnum;
 use tracing::{Level, Metadata, Subscriber};
 use tracing_subscriber::filter::Targets;
@@ -13,6 +11,7 @@ use tracing_subscriber::{EnvFilter, Layer, fmt};
 
 use self::plain::Plain;
 use super::exit::CliError;
+use super::standard_error::StandardError;
 
 /// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -39,7 +38,7 @@ pub(super) fn install(
     default: &str,
 ) -> Result<(), CliError> {
     let base = tracing_subscriber::registry().with(filter(directives.unwrap_or(default))?).with(HideParameters);
-    let lines = fmt::layer().with_writer(io::stderr);
+    let lines = fmt::layer().with_writer(|| StandardError);
     // An error means that the program has installed its own subscriber before. That one stays.
     let _ = match format {
         LogFormat::Pretty if colours => base.with(lines).try_init(),

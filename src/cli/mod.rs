@@ -73,6 +73,7 @@ mod sequences;
 mod settings;
 mod show;
 mod signals;
+mod standard_error;
 mod stats;
 mod tail;
 #[cfg(feature = "top")]
@@ -156,6 +157,7 @@ where
 }
 
 fn start(version: Option<&str>, setup: Option<Setup>) -> ExitCode {
+    let _flush = standard_error::FlushOnDrop;
     let env: Environment<'_> = &|name| std::env::var_os(name);
     let cli = match command_line::read() {
         Ok(cli) => cli,
@@ -171,6 +173,10 @@ fn start(version: Option<&str>, setup: Option<Setup>) -> ExitCode {
         Ok(chosen) => chosen,
         Err(error) => return fail(&format!("error: {error}"), error.exit),
     };
+    if cli.command.as_ref().is_none_or(Command::runs_long) {
+        // The `main` of `worker!`, which knows the version, has installed no hook for panics before.
+        standard_error::queue_lines(version.is_some());
+    }
     let app = App { chosen, env_file: file.map(|file| file.path), json: cli.global.json, env, setup };
     let url = app.url_if_known().unwrap_or_default().to_owned();
     match dispatch(cli, app) {
@@ -182,6 +188,7 @@ fn start(version: Option<&str>, setup: Option<Setup>) -> ExitCode {
 /// Logs like a `worker run` whose output goes to a file. For programs that measure the worker.
 #[doc(hidden)]
 pub fn log_as_worker() {
+    standard_error::queue_lines(false);
     // This cannot fail: `info` is a valid level.
     let _ = logging::install(logging::LogFormat::Pretty, false, None, "info");
 }
@@ -204,7 +211,12 @@ fn dispatch(cli: Cli, app: App<'_>) -> Result<Exit, CliError> {
     let format = settings::log_format(&cli.global, app.env)?;
     let colours = io::stderr().is_terminal();
     logging::install(format, colours, settings::log_directives(app.env)?.as_deref(), level)?;
-    say_database(&command, &app)?;
+    if command.needs_database() {
+        let chosen = app.chosen()?;
+        if !app.json && !command.reports_database_itself() {
+            output::complain(&format!("using {chosen}"));
+        }
+    }
 
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -214,18 +226,6 @@ fn dispatch(cli: Cli, app: App<'_>) -> Result<Exit, CliError> {
     // Does not wait for tasks: a handler that never returns must not keep a stopped worker alive.
     runtime.shutdown_background();
     answer
-}
-
-/// Prints which database the command is about to use. With `--json` it prints nothing.
-fn say_database(command: &Command, app: &App<'_>) -> Result<(), CliError> {
-    if !command.needs_database() {
-        return Ok(());
-    }
-    let chosen = app.chosen()?;
-    if !app.json && !command.reports_database_itself() {
-        output::complain(&format!("using {chosen}"));
-    }
-    Ok(())
 }
 
 async fn execute(command: Command, app: App<'_>) -> Result<Exit, CliError> {

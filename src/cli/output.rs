@@ -7,6 +7,8 @@ use diesel_jobs_core::Depth;
 use serde::Serialize;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
+use super::standard_error::StandardError;
+
 /// Prints one answer: `value` as one line of JSON, or the text of `human`. A closed pipe (`| head`) is not an error.
 pub(super) fn print(json: bool, value: &impl Serialize, human: impl FnOnce() -> String) -> io::Result<()> {
     let text = if json {
@@ -31,7 +33,7 @@ pub(super) fn print_text(text: &str) -> io::Result<()> {
 /// Prints one line to standard error. If that fails, the error is ignored, because there is no other place to report
 /// it.
 pub(super) fn complain(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = StandardError.write_all(format!("{text}\n").as_bytes());
 }
 
 /// How a column is aligned.

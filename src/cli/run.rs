@@ -13,7 +13,7 @@ use super::app::App;
 use super::exit::{CliError, Exit};
 use super::run_args::RunArgs;
 use super::signals::Signals;
-use super::{database, listen, settings, unknown_queues, unknown_variables, worker};
+use super::{database, listen, settings, standard_error, unknown_queues, unknown_variables, worker};
 
 /// A bound of what the worker needs after the grace period, if the database answers slowly.
 const LAST_STEPS: Duration = Duration::from_secs(30);
@@ -122,6 +122,7 @@ fn stop_on_signals(worker: WorkerHandle) -> Result<(), CliError> {
         let jobs = worker.in_flight();
         tracing::error!(target: "diesel_jobs", { jobs },
             "the worker has not stopped, and the process ends: other workers release its jobs ({jobs}) when its lease is over");
+        standard_error::flush();
         std::process::exit(Exit::Failed as i32);
     };
     let thread = std::thread::Builder::new().name("jobs-signals".to_owned());

@@ -1,10 +1,16 @@
 //! The answers to requests.
 
+use std::time::Duration;
+
 use diesel_jobs_core::{HealthCheck, MetricsText};
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 
 use super::Answers;
+use crate::cli::standard_error;
+
+/// How long a line of the log may wait for its reader.
+const UNREAD_FOR: Duration = Duration::from_secs(60);
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 const NOT_FOUND: &str = "not found; there are /livez, /readyz, /startupz and /metrics\n";
@@ -36,7 +42,21 @@ pub(super) fn answer<B>(request: &Request<B>, answers: &Answers) -> Response<Str
 
 /// Before the worker exists, there is nothing that a restart would repair.
 fn live(answers: &Answers) -> Vec<HealthCheck> {
-    answers.worker.get().map(|worker| worker.liveness()).into_iter().collect()
+    match answers.worker.get() {
+        Some(worker) => vec![worker.liveness(), log(standard_error::unread_for())],
+        None => Vec::new(),
+    }
+}
+
+/// The worker runs without its log, but a restart may bring back what reads it.
+fn log(unread_for: Option<Duration>) -> HealthCheck {
+    match unread_for.filter(|unread| *unread >= UNREAD_FOR) {
+        None => HealthCheck::new("log", true, "standard error is read"),
+        Some(unread) => {
+            let detail = format!("standard error was not read for {unread:.1?}, and log lines are lost");
+            HealthCheck::new("log", false, detail)
+        }
+    }
 }
 
 fn ready(answers: &Answers) -> Vec<HealthCheck> {
@@ -87,6 +107,16 @@ mod tests {
         let status = |path| asked(Method::GET, path).status().as_u16();
         assert_eq!((status("/livez"), status("/startupz"), status("/readyz")), (200, 503, 503));
         assert_eq!(status("/metrics"), 200);
+    }
+
+    #[test]
+    fn a_log_that_nobody_reads_for_a_minute_fails_the_probe() {
+        let passed = |unread_for| log(unread_for).passed;
+        assert!(passed(None) && passed(Some(Duration::from_secs(59))));
+        let failed = checked(&[log(Some(Duration::from_millis(61_500)))], false);
+        assert_eq!(failed.status(), StatusCode::SERVICE_UNAVAILABLE);
+        let text = "[-] log: standard error was not read for 61.5s, and log lines are lost\nfailed\n";
+        assert_eq!(failed.body(), text);
     }
 
     #[test]

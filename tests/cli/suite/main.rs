@@ -38,5 +38,6 @@ mod tail;
 mod top;
 mod transferring;
 mod unknown_queues;
+mod unread_log;
 mod until_empty;
 mod upgrading;

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, PipeReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -135,6 +135,15 @@ impl Prepared {
         running.ended()
     }
 
+    /// Starts it with a standard error that is not read until the result is.
+    pub(crate) fn start_unread(mut self) -> (Running, PipeReader) {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let child = self.0.stdin(Stdio::null()).stdout(Stdio::null()).stderr(writer).spawn().unwrap();
+        let (_, lines) = channel();
+        let printed = Arc::<Mutex<String>>::default();
+        (Running { child, lines, seen: String::new(), printed, reader: None }, reader)
+    }
+
     fn spawn(mut self) -> Running {
         let mut child = self.0.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (sender, lines) = channel();
@@ -230,7 +239,9 @@ impl Running {
             assert!(Instant::now() < deadline, "still running after {LIMIT:?}; it said:\n{}", self.drained());
             std::thread::sleep(Duration::from_millis(10));
         };
-        self.reader.take().unwrap().join().unwrap().unwrap();
+        if let Some(reader) = self.reader.take() {
+            reader.join().unwrap().unwrap();
+        }
         let stdout = std::mem::take(&mut *self.printed.lock().unwrap());
         // The channel closes after this, because the process held the other end of standard error.
         while let Ok(line) = self.lines.recv_timeout(LIMIT) {
