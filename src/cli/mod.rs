@@ -75,6 +75,8 @@ mod show;
 mod signals;
 mod standard_error;
 mod stats;
+#[cfg(unix)]
+mod systemd;
 mod tail;
 #[cfg(feature = "top")]
 mod top;

@@ -1,8 +1,6 @@
 //! `run`: the worker, from the checks at its start to the end of its shutdown.
 
 mod summary;
-#[cfg(unix)]
-mod systemd;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +11,8 @@ use super::app::App;
 use super::exit::{CliError, Exit};
 use super::run_args::RunArgs;
 use super::signals::Signals;
+#[cfg(unix)]
+use super::systemd;
 use super::{database, listen, settings, standard_error, unknown_queues, unknown_variables, worker};
 
 /// A bound of what the worker needs after the grace period, if the database answers slowly.
@@ -48,7 +48,7 @@ pub(super) async fn run(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError> 
     let handle = worker.handle();
     #[cfg(unix)]
     if let Some(notifier) = systemd::Notifier::of(app.env) {
-        notifier.follow(handle.clone());
+        notifier.follow(handle.clone(), handle.grace_period().saturating_add(LAST_STEPS));
     }
     if let Some(probes) = probes {
         probes.are_about(handle.clone());

@@ -17,6 +17,8 @@ use self::args::DashboardArgs;
 use super::app::App;
 use super::exit::{CliError, Exit};
 use super::signals::Signals;
+#[cfg(unix)]
+use super::systemd;
 use super::{database, output, settings};
 
 /// The variable with the token.
@@ -61,7 +63,7 @@ pub(super) async fn dashboard(app: &App<'_>, args: DashboardArgs) -> Result<Exit
         let actor = request.extensions.get::<admission::Actor>().map(|actor| actor.0.clone());
         std::future::ready(actor.map_or_else(Rights::none, rights))
     });
-    serve(args.listen, &args.base, dashboard.router(), Admission::new(token, actor)).await
+    serve(app, args.listen, &args.base, dashboard.router(), Admission::new(token, actor)).await
 }
 
 /// Reads the token.
@@ -75,7 +77,13 @@ fn token(app: &App<'_>) -> Result<Option<String>, CliError> {
 }
 
 /// Serves until a signal. Requests in progress are not awaited, because event streams never end.
-async fn serve(listen: SocketAddr, base: &str, pages: Router, admission: Admission) -> Result<Exit, CliError> {
+async fn serve(
+    app: &App<'_>,
+    listen: SocketAddr,
+    base: &str,
+    pages: Router,
+    admission: Admission,
+) -> Result<Exit, CliError> {
     let mut signals = Signals::install()?;
     let listener = TcpListener::bind(listen).await.map_err(|error| unable(listen, &error))?;
     let at = listener.local_addr().map_err(|error| unable(listen, &error))?;
@@ -84,13 +92,21 @@ async fn serve(listen: SocketAddr, base: &str, pages: Router, admission: Admissi
     let router =
         if path == "/" { pages } else { Router::new().nest_service(&path, pages.clone()).fallback_service(pages) };
     let router = router.layer(from_fn_with_state(Arc::new(admission), admit));
-    output::complain(&format!(
-        "the dashboard is at http://{at}{}; Ctrl-C ends it",
-        if path == "/" { "/" } else { &path }
-    ));
+    let place = format!("http://{at}{path}");
+    output::complain(&format!("the dashboard is at {place}; Ctrl-C ends it"));
+    #[cfg(unix)]
+    let unit = systemd::Notifier::of(app.env).map(Arc::new);
+    #[cfg(unix)]
+    if let Some(unit) = unit.clone() {
+        tokio::spawn(async move { unit.follow_dashboard(&place).await });
+    }
     tokio::select! {
         served = axum::serve(listener, router) => served.map_err(|error| CliError::failed(format!("serving: {error}")))?,
-        signal = signals.next() => output::complain(&format!("{signal} received: the dashboard ends")),
+        signal = signals.next() => {
+            #[cfg(unix)]
+            unit.iter().for_each(|unit| unit.dashboard_stops());
+            output::complain(&format!("{signal} received: the dashboard ends"));
+        }
     }
     Ok(Exit::Fine)
 }

@@ -75,6 +75,22 @@ on_each_database! {
         assert_eq!(unit.all().matches("READY=1").count(), 1);
     }
 
+    fn a_unit_learns_that_its_dashboard_is_ready_alive_and_stopping(db) {
+        let db = db.migrated();
+        let scratch = Scratch::new();
+        let path = scratch.path().join("notify");
+        let mut unit = Unit::bound(UnixDatagram::bind(&path).unwrap());
+        let args = ["dashboard", "--listen", "127.0.0.1:0"];
+        let dashboard = supervised(&db, path.to_str().unwrap(), &args).env("WATCHDOG_USEC", "400000").start();
+        let ready = unit.expect("READY=1");
+        assert!(ready.contains("STATUS=serving http://127.0.0.1:"), "{ready}");
+        unit.expect("WATCHDOG=1");
+        unit.expect("WATCHDOG=1");
+        dashboard.signal("TERM");
+        unit.expect("STOPPING=1");
+        dashboard.ended().succeeded();
+    }
+
     fn a_worker_that_does_not_start_is_never_ready(db) {
         let scratch = Scratch::new();
         let path = scratch.path().join("notify");

@@ -1,5 +1,6 @@
-//! What the worker says to systemd, if a unit of `Type=notify` has started it: that it is ready, that it is alive, and
-//! that it stops. This has a thread and a runtime of its own, so that handlers that block do not delay it.
+//! What a worker and a dashboard say to systemd, if a unit of `Type=notify` has started them: that they are ready, that
+//! they are alive, and that they stop. For a worker this has a thread and a runtime of its own, so that handlers that
+//! block do not delay it.
 //!
 //! The protocol is one datagram with a few lines (`man sd_notify`), so it needs no library.
 
@@ -9,8 +10,7 @@ use std::time::Duration;
 
 use diesel_jobs_core::{HealthCheck, WorkerHandle};
 
-use super::LAST_STEPS;
-use crate::cli::settings::Environment;
+use super::settings::Environment;
 
 /// The time between two reports without a watchdog.
 const STATUS_EVERY: Duration = Duration::from_secs(30);
@@ -39,12 +39,13 @@ impl Notifier {
         Some(Self { socket, address, watchdog, has_failed: AtomicBool::new(false) })
     }
 
-    /// Reports on this worker from now on, until the process ends.
-    pub(super) fn follow(self, worker: WorkerHandle) {
+    /// Reports on this worker from now on, until the process ends. That is within this time after the worker begins to
+    /// stop.
+    pub(super) fn follow(self, worker: WorkerHandle, ends_within: Duration) {
         self.send("STATUS=connected to the database, and starting");
         let begun = tokio::runtime::Builder::new_current_thread().enable_time().build().and_then(|runtime| {
             let thread = std::thread::Builder::new().name("jobs-systemd".to_owned());
-            thread.spawn(move || runtime.block_on(self.report(&worker)))
+            thread.spawn(move || runtime.block_on(self.report(&worker, ends_within)))
         });
         // That is no reason to run no jobs.
         if let Err(problem) = begun {
@@ -52,7 +53,25 @@ impl Notifier {
         }
     }
 
-    async fn report(&self, worker: &WorkerHandle) {
+    /// Says that a dashboard is ready. Then gives signs of life from the calling task: they end if its runtime does not
+    /// run tasks any more, and then it does not answer requests either. Does not end.
+    #[cfg(feature = "dashboard")]
+    pub(super) async fn follow_dashboard(&self, place: &str) {
+        self.send(&format!("READY=1\nSTATUS=serving {place}"));
+        let Some(watchdog) = self.watchdog else { return std::future::pending().await };
+        loop {
+            self.send("WATCHDOG=1");
+            tokio::time::sleep(watchdog / 2).await;
+        }
+    }
+
+    /// Says that a dashboard stops.
+    #[cfg(feature = "dashboard")]
+    pub(super) fn dashboard_stops(&self) {
+        self.send("STOPPING=1");
+    }
+
+    async fn report(&self, worker: &WorkerHandle, ends_within: Duration) {
         let every = self.watchdog.map_or(STATUS_EVERY, |watchdog| watchdog / 2);
         worker.until_started().await;
         self.send("READY=1");
@@ -66,7 +85,7 @@ impl Notifier {
             () = running => {}
             () = worker.until_draining() => {}
         }
-        self.send(&stopping(worker.grace_period()));
+        self.send(&stopping(ends_within));
         loop {
             self.send(&sign_of_life(&worker.liveness(), &status(worker), self.watchdog.is_some()));
             tokio::time::sleep(every).await;
@@ -114,8 +133,8 @@ fn status(worker: &WorkerHandle) -> String {
 }
 
 /// The unit waits for the grace period even if its own time for the stop is shorter.
-fn stopping(grace: Duration) -> String {
-    format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={}", grace.saturating_add(LAST_STEPS + MARGIN).as_micros())
+fn stopping(ends_within: Duration) -> String {
+    format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={}", ends_within.saturating_add(MARGIN).as_micros())
 }
 
 #[cfg(test)]
@@ -161,6 +180,6 @@ mod tests {
 
     #[test]
     fn the_grace_period_extends_the_time_of_the_unit() {
-        assert_eq!(stopping(Duration::from_secs(40)), "STOPPING=1\nEXTEND_TIMEOUT_USEC=75000000");
+        assert_eq!(stopping(Duration::from_secs(70)), "STOPPING=1\nEXTEND_TIMEOUT_USEC=75000000");
     }
 }
