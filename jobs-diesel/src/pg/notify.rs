@@ -24,6 +24,8 @@ type Problem = Box<dyn std::error::Error + Send + Sync>;
 enum End {
     /// The connection was listening and has been closed.
     Connection,
+    /// The connection was listening and has reached its [age](super::rotation).
+    Age,
     /// `LISTEN` does not work behind this pooler.
     Pooled,
 }
@@ -68,6 +70,7 @@ pub(crate) async fn listen(storage: &PgStorage, queues: &[String], wakes: Wakes<
                     storage.outage.begin();
                     pause = FIRST_PAUSE;
                 }
+                Ok(End::Age) => pause = FIRST_PAUSE,
                 Ok(End::Pooled) => {
                     tracing::info!(
                         target: "diesel_jobs",
@@ -97,7 +100,10 @@ async fn listen_once(
     wakes: Wakes<'_>,
     deaf: Deaf<'_>,
 ) -> Result<End, Problem> {
+    let rotation = storage.own_connector.rotation();
+    let generation = rotation.generation();
     let mut conn: AsyncPgConnection = storage.own_connector.connect_to_listen().await?;
+    let opened = rotation.opened((), generation);
     if tokio::time::timeout(storage.stopwatch().limit(STATEMENT_LIMIT), is_pooled(storage, &mut conn)).await?? {
         return Ok(End::Pooled);
     }
@@ -109,14 +115,20 @@ async fn listen_once(
     wakes.jobs.notify_one();
     wakes.admission.notify_one();
     let mut notifications = std::pin::pin!(conn.notifications_stream());
-    while let Some(Ok(notification)) = notifications.next().await {
+    let mut over = std::pin::pin!(rotation.until_over(&opened));
+    loop {
+        let notification = tokio::select! {
+            biased;
+            notification = notifications.next() => notification,
+            () = &mut over => return Ok(End::Age),
+        };
+        let Some(Ok(notification)) = notification else { return Ok(End::Connection) };
         if notification.payload.is_empty() {
             wakes.admission.notify_one();
         } else if served.contain(&notification.payload) {
             wakes.jobs.notify_one();
         }
     }
-    Ok(End::Connection)
 }
 
 /// Whether two transactions of this connection may reach different sessions. Then a `listen` would not work: other

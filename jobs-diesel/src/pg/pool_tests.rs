@@ -1,12 +1,17 @@
 //! Tests which connections the pools of a storage use, and how they are opened.
 
+use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use diesel::QueryDsl as _;
-use diesel::sql_types::{BigInt, Integer};
+use diesel::sql_types::{BigInt, Integer, Nullable};
 use diesel_async::{AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _};
-use diesel_jobs_core::storage::StorageResult;
+use diesel_jobs_core::WorkerId;
+use diesel_jobs_core::storage::{Storage as _, StorageResult};
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 use super::connect::Connector;
 use super::tests::{database, url};
@@ -78,6 +83,44 @@ async fn idle_connections_that_have_reached_their_age_are_closed() {
         tokio::task::yield_now().await;
     }
     admin.batch_execute(&format!("drop database {name}")).await.unwrap();
+}
+
+/// The server process of the newest session that has sent such a statement.
+async fn newest(conn: &mut AsyncPgConnection, name: &str, query: &str) -> Option<i32> {
+    let sessions = format!("pg_stat_activity where datname = '{name}' and query like '{query}'");
+    let pid = format!("(select pid from {sessions} order by backend_start desc limit 1)");
+    diesel::select(diesel::dsl::sql::<Nullable<Integer>>(&pid)).get_result(conn).await.unwrap()
+}
+
+#[tokio::test]
+async fn the_listener_and_the_heartbeat_reach_their_age_too() {
+    let (mut admin, name, _) = database().await;
+    let connector = Connector::from_url(&url(&name)).unwrap().timed_by(Stopwatch::StandsStill);
+    let storage = PgStorage::on(connector.living_for(Duration::from_nanos(1)), 1).unwrap();
+    let (wake, admission, stop) = (Arc::new(Notify::new()), Arc::new(Notify::new()), CancellationToken::new());
+    let queues = ["default".to_owned()];
+    let listening = storage.listen(&queues, wake.clone(), admission.clone(), stop.clone());
+    let changes = async {
+        let mut seen = HashSet::new();
+        while seen.len() < 3 {
+            // One poll after each of them finds what was notified in between.
+            wake.notified().await;
+            admission.notified().await;
+            seen.extend(newest(&mut admin, &name, "listen %").await);
+        }
+        stop.cancel();
+    };
+    tokio::join!(listening, changes);
+
+    let mut heartbeat = storage.open_heartbeat(WorkerId::generate()).await.unwrap();
+    let mut seen = HashSet::new();
+    for _ in 0..2 {
+        assert_eq!(heartbeat.beat(false, Duration::from_secs(3600)).await.unwrap(), None, "it is not registered");
+        seen.extend(newest(&mut admin, &name, "%").await);
+    }
+    assert_eq!(seen.len(), 2, "{seen:?}");
+    drop((heartbeat, storage));
+    admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();
 }
 
 async fn note(storage: &PgStorage) -> StorageResult<String> {

@@ -1,5 +1,5 @@
-//! When a connection of a pool is used no longer. All pools of one storage ask here, before they hand a connection out
-//! again.
+//! When a connection is used no longer. All pools of one storage ask here, before they hand a connection out again, and
+//! so do the heartbeat and the listener, which have connections of their own.
 //!
 //! - It has reached its age. So the memory of its server process is freed, and connections spread over servers again.
 //! - Its session, or an older or equally old one, has gone stale ([`Stale`]). A change that makes one session stale
@@ -114,7 +114,12 @@ impl Rotation {
 
     /// Whether a connection may be handed out again.
     pub(super) fn keeps<C>(&self, pooled: &Pooled<C>, now: Instant) -> bool {
-        !pooled.is_unusable && pooled.generation == self.generation() && now < pooled.closes_at
+        self.is_current(pooled) && now < pooled.closes_at
+    }
+
+    /// Whether a connection has not gone stale, however old it is.
+    pub(super) fn is_current<C>(&self, pooled: &Pooled<C>) -> bool {
+        !pooled.is_unusable && pooled.generation == self.generation()
     }
 
     /// Decides what follows from an error on a connection. Returns whether the work should be done again on another
@@ -147,6 +152,13 @@ impl Rotation {
 
     fn no_suspicion(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
         self.state.no_suspicion.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until this connection may not be used again, up to a sweep longer.
+    pub(super) async fn until_over<C>(&self, pooled: &Pooled<C>) {
+        while self.keeps(pooled, Instant::now()) {
+            tokio::time::sleep(SWEEP.min(self.lifetime)).await;
+        }
     }
 
     /// Whether the idle connections must be looked through now: a generation has ended, or the last time is long ago.

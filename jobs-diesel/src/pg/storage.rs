@@ -161,9 +161,7 @@ impl Storage for PgStorage {
     }
 
     async fn open_heartbeat(&self, worker: WorkerId) -> StorageResult<Box<dyn Heartbeat>> {
-        let conn = self.own_connector.connect().await?;
-        let (is_explicit, outage) = (self.own_connector.explicit().holds(), self.outage.clone());
-        Ok(Box::new(PgHeartbeat { conn, worker, is_explicit, outage, stopwatch: self.stopwatch() }))
+        Ok(Box::new(PgHeartbeat::open(self.own_connector.clone(), worker, self.outage.clone()).await?))
     }
 
     fn provides(&self, connection: TypeId) -> bool {
