@@ -10,6 +10,12 @@ use crate::handler::Handler;
 /// makes no step for this time and one poll interval, it is stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(60);
 
+/// Whether a handler that has run for this long may be why the claim loop makes no step. It usually begins *after* the
+/// last step, because that step has started it. But it begins before the next step must have come.
+fn may_block(running: Duration, since_step: Duration, limit: Duration) -> bool {
+    running >= since_step.saturating_sub(limit)
+}
+
 /// The result of one check of a worker's health.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -58,7 +64,8 @@ impl WorkerHandle {
             return check(true, "the worker drains and claims nothing more".to_owned());
         }
         let since = shared.health.since_tick();
-        if since <= shared.settings.poll.saturating_add(STUCK_AFTER) {
+        let limit = shared.settings.poll.saturating_add(STUCK_AFTER);
+        if since <= limit {
             return check(true, format!("the last step was {since:.1?} ago"));
         }
         let on_the_runtime = |kind: &str| {
@@ -66,7 +73,7 @@ impl WorkerHandle {
             !matches!(handler, Some(Handler::Blocking(_) | Handler::BlockingTransactional(_)))
         };
         let running = shared.leases.running();
-        match running.iter().find(|(ctx, running)| *running >= since && on_the_runtime(ctx.kind())) {
+        match running.iter().find(|(ctx, running)| may_block(*running, since, limit) && on_the_runtime(ctx.kind())) {
             Some((ctx, _)) => check(
                 true,
                 format!("the last step was {since:.1?} ago; the handler `{}` may block the runtime", ctx.kind()),
@@ -172,5 +179,20 @@ impl WorkerHandle {
     pub fn queues(&self) -> Vec<QueueLoad> {
         let loads = self.shared().queues.loads().into_iter();
         loads.map(|(queue, [slots, running, prefetched])| QueueLoad { queue, slots, running, prefetched }).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handler_that_the_last_step_has_started_may_be_why_there_is_no_next_one() {
+        let seconds = Duration::from_secs;
+        let (since, limit) = (seconds(77), seconds(61));
+        assert!(may_block(since - Duration::from_millis(1), since, limit));
+        assert!(may_block(seconds(80), since, limit), "it runs for longer");
+        assert!(may_block(seconds(70), since, limit), "it began while the loop waited for a statement");
+        assert!(!may_block(seconds(15), since, limit), "the loop was stuck before");
     }
 }
