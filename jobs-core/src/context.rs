@@ -36,6 +36,8 @@ struct Inner {
     completed_in: AtomicBool,
     /// When the answer to the claim arrived here.
     taken: Instant,
+    /// Whether the attempt has begun, or was withdrawn before.
+    begun: OnceLock<bool>,
     /// When the handler was called.
     started: OnceLock<Instant>,
     /// The attempt has ended. Its end may not be written yet.
@@ -110,6 +112,7 @@ impl JobContext {
             now,
             completed_in: false.into(),
             taken,
+            begun: OnceLock::new(),
             started: OnceLock::new(),
             ended: false.into(),
             long: false.into(),

@@ -39,6 +39,23 @@ async fn is_refused(db: &impl Inspect, lease: Lease, stands: &ClaimedJob) {
     assert!(finish(db, stands, DONE).await, "the lease that is still held may finish");
 }
 
+pub(crate) async fn a_heartbeat_knows_and_releases_valid_leases_only<F: Port>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    let old = claimed(&f, worker, job()).await;
+    assert!(finish(db, &old, retry_in(Duration::ZERO)).await);
+    let new = claim(db, worker, 1).await.remove(0);
+    let mut heartbeat = db.storage().open_heartbeat(worker).await.unwrap();
+    let Lease { job, number, .. } = new.lease;
+    assert_eq!(heartbeat.leases().await.unwrap(), [(job, number)]);
+    let of_another = Lease { worker: WorkerId::generate(), ..new.lease };
+    assert!(heartbeat.release(&[old.lease, of_another]).await.unwrap().is_empty());
+    assert_eq!(heartbeat.release(&[new.lease]).await.unwrap(), [job]);
+    let (record, _) = show(db, job).await.unwrap();
+    assert_eq!((record.state, record.attempt, record.crashes), (JobState::Available, 1, 0), "no attempt is consumed");
+    assert_eq!(heartbeat.leases().await.unwrap(), []);
+}
+
 pub(crate) async fn an_older_lease_is_refused<F: Port>(f: F) {
     let db = f.database();
     let worker = worker(db).await;

@@ -379,6 +379,7 @@ conformance! {
         rules_that_are_stored_already_are_only_read,
     }
     fencing {
+        a_heartbeat_knows_and_releases_valid_leases_only,
         an_older_lease_is_refused,
         another_workers_lease_is_refused,
         the_same_worker_at_the_same_attempt_after_a_snooze_is_refused,
@@ -597,6 +598,7 @@ on!(in_memory: crate::memory::Memory {
         endless_delays_are_only_long,
     }
     fencing {
+        a_heartbeat_knows_and_releases_valid_leases_only,
         an_older_lease_is_refused,
         another_workers_lease_is_refused,
         the_same_worker_at_the_same_attempt_after_a_snooze_is_refused,

@@ -1,4 +1,4 @@
-//! How long the job of a context waited, and how long its handler has run.
+//! Whether the attempt of a context has begun, how long its job waited, and how long its handler has run.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -9,6 +9,22 @@ use super::JobContext;
 use crate::expiry::is_expired;
 
 impl JobContext {
+    /// Whether the caller may go on with this attempt. After that it cannot be withdrawn. Returns `false` if it was
+    /// withdrawn: then somebody else releases the job.
+    pub(crate) fn begin(&self) -> bool {
+        *self.0.begun.get_or_init(|| true)
+    }
+
+    /// Withdraws the attempt, unless it has begun. The caller must release the job.
+    pub(crate) fn withdraw(&self) -> bool {
+        self.0.begun.set(false).is_ok()
+    }
+
+    /// How long ago the job arrived here.
+    pub(crate) fn held_for(&self) -> Duration {
+        self.0.taken.elapsed()
+    }
+
     /// Records that the handler is called now.
     pub(crate) fn start(&self, now: Instant) {
         // It is set only once, because each lease has its own context.
@@ -18,7 +34,7 @@ impl JobContext {
     /// Whether the job must not start any more. The database's time is that of the claim, and what has passed here
     /// since.
     pub(crate) fn is_expired(&self) -> bool {
-        let since = TimeDelta::from_std(self.0.taken.elapsed()).unwrap_or_default();
+        let since = TimeDelta::from_std(self.held_for()).unwrap_or_default();
         self.0.job.start_by.is_some() && is_expired(&self.0.job, self.claimed_at() + since)
     }
 

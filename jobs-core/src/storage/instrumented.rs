@@ -20,7 +20,7 @@ use super::{
 use crate::history::HistoryBatch;
 use crate::installation::Installation;
 use crate::job_id::JobId;
-use crate::lease::{ClaimedJob, WorkerId};
+use crate::lease::{ClaimedJob, Lease, WorkerId};
 use crate::new_job::NewJob;
 use crate::outcome::{Finish, Retention};
 use crate::overrides::Overrides;
@@ -232,5 +232,13 @@ impl Heartbeat for InstrumentedHeartbeat {
     async fn beat(&mut self, drains: bool, lease: Duration) -> StorageResult<Option<Beat>> {
         // A heartbeat goes through a connection that is open, so it says nothing about the credentials.
         timed(&self.recorders, "beat", self.heartbeat.beat(drains, lease)).await
+    }
+
+    async fn leases(&mut self) -> StorageResult<Vec<(JobId, i32)>> {
+        timed(&self.recorders, "leases", self.heartbeat.leases()).await
+    }
+
+    async fn release(&mut self, leases: &[Lease]) -> StorageResult<Vec<JobId>> {
+        timed(&self.recorders, "finish", self.heartbeat.release(leases)).await
     }
 }

@@ -9,7 +9,8 @@ use super::StorageResult;
 use crate::asked::Asked;
 use crate::declared_schedule::Declarations;
 use crate::discarded::DiscardRule;
-use crate::lease::WorkerId;
+use crate::job_id::JobId;
+use crate::lease::{Lease, WorkerId};
 
 /// A worker process. It is registered at its start and kept alive by heartbeats.
 #[derive(Clone, Debug)]
@@ -67,4 +68,11 @@ pub trait Heartbeat: Send {
     /// [releases](super::RescuePolicy::decide) its jobs. Returns `None` if it was declared dead: then all its leases
     /// are lost.
     async fn beat(&mut self, drains: bool, lease: Duration) -> StorageResult<Option<Beat>>;
+
+    /// Returns the valid leases of this worker: job and lease number.
+    async fn leases(&mut self) -> StorageResult<Vec<(JobId, i32)>>;
+
+    /// Releases the jobs of these leases, as [`Storage::finish`](super::Storage::finish) does, while the worker's
+    /// runtime is blocked. Returns the jobs that it has released.
+    async fn release(&mut self, leases: &[Lease]) -> StorageResult<Vec<JobId>>;
 }

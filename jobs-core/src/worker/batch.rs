@@ -73,7 +73,7 @@ pub(super) async fn gathered(
         jobs.extend(gathering.end());
         // The wait may be longer than the time within which workers must follow a pause.
         if jobs.first().is_some_and(|ctx| slot.queue().is_paused(ctx)) {
-            for ctx in jobs.drain(..) {
+            for ctx in jobs.drain(..).filter(JobContext::begin) {
                 executor.report(ctx, Conclusion::Finish(Transition::Release), "start", Duration::ZERO).await;
             }
         }

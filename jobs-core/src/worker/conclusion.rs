@@ -16,6 +16,8 @@ pub(super) enum Conclusion {
     Committed(Transition),
     /// The lease is lost, so nothing may be written.
     Lost,
+    /// The attempt was withdrawn before it began. Who has withdrawn it releases the job.
+    Withdrawn,
     /// The transition must be written.
     Finish(Transition),
     /// The transition must be written if the job is still running. The job has ended already if the handler's own

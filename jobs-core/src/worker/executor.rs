@@ -78,6 +78,9 @@ impl Executor {
 
     /// Returns the job's registration, or the conclusion of a job that must not start.
     pub(super) fn may_start(&self, ctx: &JobContext) -> Result<&Registration, Conclusion> {
+        if !ctx.begin() {
+            return Err(Conclusion::Withdrawn);
+        }
         if ctx.is_cancelled() {
             // The attempt was asked to stop before it started: its lease is lost, or the worker shuts down.
             let lost = ctx.stop().is_lost();
@@ -146,6 +149,7 @@ impl Executor {
                 self.shared.find_cancelled(&[&ctx]).await;
                 self.shared.lost(&ctx, refused);
             }
+            Conclusion::Withdrawn => {}
             Conclusion::Finish(transition) => self.reporter.finish(ctx, transition, ran).await,
             Conclusion::Settle(transition) => self.reporter.settle(ctx, transition, ran).await,
         }

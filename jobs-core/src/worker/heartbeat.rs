@@ -3,8 +3,12 @@
 //! keeps the notifications that a listener does not read, for all its databases, until it has no room for more and
 //! refuses every commit that sends one.
 //!
+//! It also [releases](stalled) the jobs that wait in this process because a handler blocks the runtime.
+//!
 //! A worker that begins to drain sends a heartbeat at once, because that heartbeat tells the database so. If the worker
 //! is killed before it has ended, its jobs are released.
+
+mod stalled;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,11 +18,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::heartbeat_state::Beat;
 use super::idleness::Call;
+use super::report::Reporter;
 use super::shared::Shared;
 use crate::asked::Asked;
 use crate::lease::WorkerId;
 use crate::storage::{self, Heartbeat, StorageResult};
 use crate::telemetry::{self, RateLimitedWarning};
+use stalled::Stalled;
 
 /// The time for the heartbeat after the end of the worker.
 const LAST_BEAT: Duration = Duration::from_secs(5);
@@ -35,17 +41,22 @@ impl Drop for HeartbeatThread {
 }
 
 /// Starts the thread. The worker is registered already, so its first beat is due after a quarter of a lease.
-pub(super) fn start(shared: &Arc<Shared>, queues: Vec<String>) -> std::io::Result<HeartbeatThread> {
+pub(super) fn start(
+    shared: &Arc<Shared>,
+    queues: Vec<String>,
+    reporter: &Reporter,
+) -> std::io::Result<HeartbeatThread> {
     let stop = CancellationToken::new();
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let (shared, stopped, main) = (shared.clone(), stop.clone(), Handle::current());
+    let mut stalled = Stalled::new(reporter.downgrade(), main.clone());
     shared.heartbeat_state.beat();
     std::thread::Builder::new().name("jobs-heartbeat".to_owned()).spawn(move || {
         runtime.block_on(async {
             let mut line = Line::default();
             tokio::select! {
                 () = stopped.cancelled() => {}
-                () = keep_alive(&shared, &main, &mut line) => {}
+                () = keep_alive(&shared, &main, &mut line, &mut stalled) => {}
                 () = listen(&shared, &queues) => {}
             }
             line.say_last(&shared).await;
@@ -74,18 +85,22 @@ struct Line {
 impl Line {
     /// Sends a heartbeat, which says how long this worker counts as alive.
     async fn beat(&mut self, shared: &Shared, id: WorkerId, drains: bool) -> StorageResult<Option<storage::Beat>> {
-        self.rests = shared.idleness.rests();
-        if self.open.as_ref().is_none_or(|(of, _)| *of != id) {
-            self.open = None;
-        }
-        let (_, heartbeat) = match &mut self.open {
-            Some(open) => open,
-            None => self.open.insert((id, shared.storage.open_heartbeat(id).await?)),
-        };
-        let lease = if self.rests { shared.settings.resting_lease() } else { shared.settings.lease };
+        let rests = shared.idleness.rests();
+        self.rests = rests;
+        let heartbeat = self.connection(shared).await?;
+        let lease = if rests { shared.settings.resting_lease() } else { shared.settings.lease };
         let beat = heartbeat.beat(drains, lease).await?;
         self.drains = drains.then_some(id);
         Ok(beat)
+    }
+
+    async fn connection(&mut self, shared: &Shared) -> StorageResult<&mut Box<dyn Heartbeat>> {
+        let id = *shared.id.borrow();
+        let open = match self.open.take().filter(|(of, _)| *of == id) {
+            Some(open) => open,
+            None => (id, shared.storage.open_heartbeat(id).await?),
+        };
+        Ok(&mut self.open.insert(open).1)
     }
 
     /// Waits until the next heartbeat is due: after this wait, or when the worker begins to drain.
@@ -108,7 +123,7 @@ impl Line {
     }
 }
 
-async fn keep_alive(shared: &Arc<Shared>, main: &Handle, line: &mut Line) {
+async fn keep_alive(shared: &Arc<Shared>, main: &Handle, line: &mut Line, stalled: &mut Stalled) {
     let warning = RateLimitedWarning::new("heartbeat");
     let every = shared.settings.heartbeat_interval();
     // The time until the next try after a failure. It is much shorter than the time between two heartbeats, so that a
@@ -136,7 +151,24 @@ async fn keep_alive(shared: &Arc<Shared>, main: &Handle, line: &mut Line) {
                         false => tokio::time::sleep(every).await,
                     }
                 };
-                line.until_due(due, shared.phases.draining()).await;
+                let mut due = std::pin::pin!(due);
+                loop {
+                    let until_due = line.until_due(due.as_mut(), shared.phases.draining());
+                    tokio::select! {
+                        () = until_due => break,
+                        () = stalled.until_blocked() => {
+                            // The heartbeat must not be late because of it. A statement may then be under way.
+                            let is_in_time = tokio::select! {
+                                () = stalled.release(shared, line) => true,
+                                () = due.as_mut() => false,
+                            };
+                            if !is_in_time {
+                                line.open = None;
+                                break;
+                            }
+                        }
+                    }
+                }
             }
             Ok(None) => {
                 line.open = None;

@@ -38,6 +38,13 @@ impl Held {
         let of_worker = self.leases.values().filter(|ctx| ctx.lease().worker == worker && !ctx.is_completed_in());
         of_worker.map(|ctx| ctx.stop().lose()).count()
     }
+
+    fn invalidate(&mut self, lease: &Lease) {
+        if self.invalid.len() == MOST_INVALID {
+            self.invalid.clear();
+        }
+        self.invalid.insert(*lease);
+    }
 }
 
 impl Leases {
@@ -82,12 +89,18 @@ impl Leases {
     pub(crate) fn invalidate(&self, lease: &Lease) {
         let mut held = self.lock();
         held.leases.remove(lease);
-        if held.invalid.len() == MOST_INVALID {
-            held.invalid.clear();
-        }
-        held.invalid.insert(*lease);
+        held.invalidate(lease);
         drop(held);
         self.ended.notify_waiters();
+    }
+
+    /// Remembers those of these leases as invalid that are not held. So the answer to a claim that comes too late
+    /// begins none of them. Returns them.
+    pub(crate) fn invalidate_unknown(&self, mut leases: Vec<Lease>) -> Vec<Lease> {
+        let mut held = self.lock();
+        leases.retain(|lease| !held.leases.contains_key(lease));
+        leases.iter().for_each(|lease| held.invalidate(lease));
+        leases
     }
 
     /// The leases that are held now.
@@ -98,6 +111,13 @@ impl Leases {
     /// The attempts whose handlers are running, each with its time so far.
     pub(crate) fn running(&self) -> Vec<(JobContext, Duration)> {
         self.lock().leases.values().filter_map(|ctx| Some((ctx.clone(), ctx.running()?))).collect()
+    }
+
+    /// Withdraws the attempts that have waited here for this long and have not begun. The caller must release their
+    /// jobs.
+    pub(crate) fn withdraw(&self, waited: Duration) -> Vec<JobContext> {
+        let held = self.lock();
+        held.leases.values().filter(|ctx| ctx.held_for() >= waited && ctx.withdraw()).cloned().collect()
     }
 
     /// Those of these leases that are held and whose attempts have not completed their jobs themselves.
@@ -222,6 +242,28 @@ mod tests {
         assert_eq!(leases.declare_dead(worker), 1);
         assert!(begun[0].stop().is_lost());
         assert_eq!(leases.begin(vec![job(worker, 2), job(WorkerId::generate(), 2)]).len(), 1, "only the other id's");
+    }
+
+    #[test]
+    fn a_lease_that_was_given_up_before_it_was_known_is_not_begun() {
+        let (leases, worker) = (Leases::default(), WorkerId::generate());
+        leases.begin(vec![job(worker, 1)]);
+        let [known, unknown] = [1, 2].map(|number| job(worker, number).lease());
+        assert_eq!(leases.invalidate_unknown(vec![known, unknown]), [unknown]);
+        assert!(leases.begin(vec![job(worker, 2)]).is_empty(), "the answer has come too late");
+        assert_eq!(leases.held(), [known]);
+    }
+
+    #[test]
+    fn an_attempt_begins_or_is_withdrawn_and_never_both() {
+        let (leases, worker) = (Leases::default(), WorkerId::generate());
+        let begun = leases.begin(vec![job(worker, 1), job(worker, 2)]);
+        assert!(begun[0].begin());
+        assert!(leases.withdraw(Duration::from_secs(3600)).is_empty(), "they have just come");
+        let withdrawn = leases.withdraw(Duration::ZERO);
+        assert_eq!(withdrawn.iter().map(JobContext::lease).collect::<Vec<_>>(), [begun[1].lease()]);
+        assert!(begun[0].begin() && !begun[1].begin());
+        assert!(leases.withdraw(Duration::ZERO).is_empty(), "once");
     }
 
     #[test]

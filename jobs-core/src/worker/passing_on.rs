@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use super::report::Report;
 use super::shared::Shared;
-use crate::context::JobContext;
 use crate::crash_point::crash_point;
-use crate::outcome::{Finish, Transition};
+use crate::outcome::Finish;
 use crate::storage::{Claim, Finished, PassOn, StorageResult};
 
 /// A worker with more queues claims in the usual way: each finish would have to name all queues.
@@ -38,13 +37,7 @@ impl Shared {
             refused.extend(self.queues.overdue(Duration::ZERO));
         }
         self.queues.notify();
-        let release = |ctx: JobContext| Report {
-            ctx,
-            transition: Transition::Release,
-            ran: Duration::ZERO,
-            may_be_settled: false,
-        };
-        Ok((finished, refused.into_iter().map(release).collect(), number))
+        Ok((finished, refused.into_iter().map(Report::release).collect(), number))
     }
 
     /// What these finishes may claim. `None` if other jobs may wait, if no permit is passed on, or if the queues take

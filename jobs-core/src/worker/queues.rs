@@ -134,7 +134,7 @@ impl Queues {
         is_new
     }
 
-    /// Calls this for each queue that may have a prefetched job. It must not use these queues in another way.
+    /// Calls this for each queue that may have a prefetched job. It must not use the queues otherwise.
     pub(crate) fn for_each_that_may_start(&self, start: impl FnMut(&Arc<Queue>)) {
         if self.any_prefetched() {
             self.read().values().for_each(start);
@@ -236,8 +236,8 @@ impl Queues {
                 None => true,
             });
         }
-        refused.extend(new);
-        refused
+        // Somebody else releases those that were withdrawn meanwhile.
+        refused.into_iter().chain(new).filter(JobContext::begin).collect()
     }
 
     /// Whether any job is prefetched.
@@ -260,7 +260,7 @@ impl Queues {
         if !self.any_prefetched() {
             return Vec::new();
         }
-        self.read().values().flat_map(of_queue).collect()
+        self.read().values().flat_map(of_queue).filter(JobContext::begin).collect()
     }
 
     /// Sets the slots of each queue: those of `overrides`, else those that the worker was started with. Returns the

@@ -19,6 +19,13 @@ pub(super) struct Report {
     pub(super) may_be_settled: bool,
 }
 
+impl Report {
+    /// The release of a job that never ran.
+    pub(super) fn release(ctx: JobContext) -> Self {
+        Self { ctx, transition: Transition::Release, ran: Duration::ZERO, may_be_settled: false }
+    }
+}
+
 /// Sends reports to the completer.
 #[derive(Clone)]
 pub(crate) struct Reporter {
@@ -45,9 +52,28 @@ impl Reporter {
         self.send(Report { ctx, transition, ran, may_be_settled: true }).await;
     }
 
+    /// A reporter for the heartbeat's thread, for which the completer does not wait at its end.
+    pub(super) fn downgrade(&self) -> WeakReporter {
+        WeakReporter { queue: self.queue.downgrade() }
+    }
+
     async fn send(&self, report: Report) {
         // The completer outlives every executor. If it has ended nevertheless, the lease runs out and the job is
         // rescued.
         let _ = self.queue.send(report).await;
+    }
+}
+
+/// Sends reports to the completer as long as there is one.
+pub(super) struct WeakReporter {
+    queue: mpsc::WeakSender<Report>,
+}
+
+impl WeakReporter {
+    /// Adds the release of a job that never ran. Returns the job if too many finishes are waiting, or if the completer
+    /// has ended.
+    pub(super) fn release(&self, ctx: JobContext) -> Result<(), JobContext> {
+        let Some(queue) = self.queue.upgrade() else { return Err(ctx) };
+        queue.try_send(Report::release(ctx)).map_err(|refused| refused.into_inner().ctx)
     }
 }

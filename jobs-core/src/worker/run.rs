@@ -122,12 +122,13 @@ impl Worker {
         }
         crash_point("registered");
         let _stop = shutdown::StopOnDrop::new(&shared);
-        let heartbeat = heartbeat::start(&shared, info.queues.clone()).map_err(WorkerError::Thread)?;
+        let completer = Completer::start(&shared);
+        let heartbeat =
+            heartbeat::start(&shared, info.queues.clone(), &completer.reporter()).map_err(WorkerError::Thread)?;
         telemetry::worker_started(&info, &shared.settings.queues_text());
         telemetry::installation(&installation, shared.settings.environment.as_deref());
 
         let brief = matches!(until_empty, Some(Bounds { later: Later::Leave, .. }));
-        let completer = Completer::start(&shared);
         let maintenance = maintenance::start(&shared, installation.frozen, brief);
         tokio::spawn(settings_watcher::run(shared.clone(), completer.reporter()));
         let fetcher = tokio::spawn(fetcher::run(shared.clone(), completer.reporter(), until_empty));

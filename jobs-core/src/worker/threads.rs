@@ -54,7 +54,7 @@ impl Work {
     pub(super) fn of(executor: &Executor, ctx: JobContext) -> Result<Self, JobContext> {
         match executor.shared.registry.get(ctx.kind()) {
             Some(registration) if !ctx.is_cancelled() => match registration.handler {
-                Handler::Blocking(function) => {
+                Handler::Blocking(function) if ctx.begin() => {
                     let (registration, span) = (*registration, telemetry::job_span(ctx.claimed()));
                     Ok(Self { registration, function, ctx, span, state: AtomicU8::new(Self::RUNS) })
                 }

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use diesel_async::AsyncPgConnection;
 use diesel_jobs_core::storage::{Beat, Heartbeat, StorageResult};
-use diesel_jobs_core::{StorageError, WorkerId};
+use diesel_jobs_core::{Finish, JobId, Lease, StorageError, WorkerId};
 
 use super::connect::Connector;
 use super::outage::Outage;
-use super::queries::heartbeat;
+use super::queries::{finish_batch, heartbeat, leases};
 use super::rotation::Pooled;
 use super::{SERVER_LIMIT, STATEMENT_LIMIT, settings, unavailable};
 use crate::error::storage_error;
@@ -80,5 +80,18 @@ impl Heartbeat for PgHeartbeat {
         self.renew().await?;
         let worker = self.worker;
         send!(self, conn => heartbeat::heartbeat(conn, worker, drains, lease))
+    }
+
+    async fn leases(&mut self) -> StorageResult<Vec<(JobId, i32)>> {
+        self.renew().await?;
+        let worker = self.worker;
+        let valid = send!(self, conn => leases::leases(conn, worker, None))?;
+        Ok(valid.into_iter().map(|(id, number)| (JobId(id), number)).collect())
+    }
+
+    async fn release(&mut self, leases: &[Lease]) -> StorageResult<Vec<JobId>> {
+        self.renew().await?;
+        let releases: Vec<Finish> = leases.iter().copied().map(Finish::release).collect();
+        send!(self, conn => finish_batch::finish(conn, &releases))
     }
 }

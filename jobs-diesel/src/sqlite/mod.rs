@@ -22,6 +22,7 @@ mod connect;
 mod doctor;
 mod file_system;
 mod flow_control;
+mod heartbeat_connection;
 mod hint;
 mod history;
 mod insert_each;

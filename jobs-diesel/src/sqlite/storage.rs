@@ -11,17 +11,18 @@ use chrono::{DateTime, Utc};
 use diesel::SqliteConnection;
 use diesel_jobs_core::history::HistoryBatch;
 use diesel_jobs_core::storage::{
-    Admission, Beat, Chore, Claim, DeclaredSchedule, EndedWaiting, Finished, Heartbeat, Leases, Loaded, Loading,
-    Maintained, Overrides, PassOn, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule, StoredSchedules,
-    Transacted, Transaction, WaitEnd, Waiting, WorkerInfo,
+    Admission, Chore, Claim, DeclaredSchedule, EndedWaiting, Finished, Heartbeat, Leases, Loaded, Loading, Maintained,
+    Overrides, PassOn, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule, StoredSchedules, Transacted,
+    Transaction, WaitEnd, Waiting, WorkerInfo,
 };
 use diesel_jobs_core::{ClaimedJob, Finish, Installation, JobId, NewJob, ProgressReport, Retention, WorkerId};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use crate::sqlite::heartbeat_connection::SqliteHeartbeat;
 use crate::sqlite::queries::{
-    admission_failure, admit, claim, expire, failures, finish, full_limits, heartbeat, history, installation, leases,
-    next_due, on_discarded, overrides, progress, prune, rate, rescue, schedule, sweep, tick, waiting_queues, worker,
+    admission_failure, admit, claim, expire, failures, finish, full_limits, history, installation, leases, next_due,
+    on_discarded, overrides, progress, prune, rate, rescue, schedule, sweep, tick, waiting_queues, worker,
 };
 use crate::sqlite::shared_connection::SharedConnection;
 use crate::sqlite::{file_system, listen, load, migrate, operator, transact};
@@ -281,19 +282,5 @@ impl SqliteStorage {
         let (found, last) = self.reader.read(move |conn| sweep::sweep(conn, last)).await?;
         *place() = last;
         Ok(found)
-    }
-}
-
-/// Writes the heartbeats of one worker.
-struct SqliteHeartbeat {
-    worker: WorkerId,
-    writer: Arc<SharedConnection>,
-}
-
-#[async_trait]
-impl Heartbeat for SqliteHeartbeat {
-    async fn beat(&mut self, drains: bool, lease: Duration) -> StorageResult<Option<Beat>> {
-        let worker = self.worker;
-        self.writer.write_lazily(move |conn| heartbeat::heartbeat(conn, worker, drains, lease)).await
     }
 }

@@ -226,4 +226,13 @@ impl Heartbeat for MemoryHeartbeat {
         worker.drains |= drains;
         Ok(Some(Beat { at, frozen: false, asked: None }))
     }
+
+    async fn leases(&mut self) -> StorageResult<Vec<(JobId, i32)>> {
+        Ok(self.memory.leases(self.worker, None).await?.valid)
+    }
+
+    async fn release(&mut self, leases: &[Lease]) -> StorageResult<Vec<JobId>> {
+        let releases: Vec<Finish> = leases.iter().copied().map(Finish::release).collect();
+        Ok(self.memory.finish(&releases, PassOn::Nothing).await?.moved)
+    }
 }

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use diesel_jobs::{JobId, JobState};
+use diesel_jobs::{JobBuilder, JobId, JobState};
 use support::{Db, Process, until};
 use worker_app::Hog;
 
-/// The jobs. Both are claimed, and one of them runs.
+/// The jobs. One of them runs. The other one may be claimed, too, until the worker releases it.
 const JOBS: usize = 2;
 
 pub(crate) struct Blocked {
@@ -18,16 +18,25 @@ pub(crate) struct Blocked {
 impl Blocked {
     /// Starts the worker, and waits until its only thread is blocked.
     pub(crate) async fn start(db: &Db, args: &[&str]) -> (Process, Self) {
+        let blocked = Self::enqueue(db, JOBS, Vec::new()).await;
+        let worker = with_one_thread(db, args);
+        blocked.begun().await;
+        (worker, blocked)
+    }
+
+    /// Enqueues this many of the jobs, and others behind them.
+    pub(crate) async fn enqueue(db: &Db, number: usize, others: Vec<JobBuilder>) -> Self {
         let until_there = std::env::temp_dir().join(format!("hogs-{}", uuid::Uuid::now_v7()));
-        let hog = || Hog { until_there: until_there.display().to_string() };
-        let jobs = db.conn().await.enqueue_all((0..JOBS).map(|_| hog())).await;
-        // Tokio reads it. With two threads, the task that would block the second one may wait for the first.
-        let one = [("TOKIO_WORKER_THREADS", "1")];
-        let worker = Process::worker_with(env!("CARGO_BIN_EXE_worker-app"), db.url(), args, &one);
-        db.await_number(2, "select count(*) as number from jobs.job where state = 'running'").await;
-        let begun = Hog::begun(&until_there);
+        let hog = || JobBuilder::from(Hog { until_there: until_there.display().to_string() });
+        let mut jobs = db.conn().await.enqueue_all((0..number).map(|_| hog()).chain(others)).await;
+        jobs.truncate(number);
+        Self { jobs, until_there }
+    }
+
+    /// Waits until one of the handlers has begun.
+    pub(crate) async fn begun(&self) {
+        let begun = Hog::begun(&self.until_there);
         until("a handler to block the thread", async || begun.exists().then_some(())).await;
-        (worker, Self { jobs, until_there })
     }
 
     pub(crate) fn let_go(&self) {
@@ -45,6 +54,14 @@ impl Blocked {
             assert_eq!((job.state, job.attempt, job.crashes), (JobState::Completed, 1, 0));
         }
     }
+}
+
+/// Starts a worker whose runtime has one thread. With two threads, the task that would block the second one may wait
+/// for the first.
+pub(crate) fn with_one_thread(db: &Db, args: &[&str]) -> Process {
+    // Tokio reads it.
+    let one = [("TOKIO_WORKER_THREADS", "1")];
+    Process::worker_with(env!("CARGO_BIN_EXE_worker-app"), db.url(), args, &one)
 }
 
 impl Drop for Blocked {

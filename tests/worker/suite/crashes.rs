@@ -1,12 +1,12 @@
 //! Workers that die, that are suspended for too long, or that are only busy: real processes and real signals. The tests
 //! do not wait for the ends of leases, they move the times of heartbeats.
 
-use diesel_jobs::JobState;
 use diesel_jobs::handler::FailureKind;
+use diesel_jobs::{JobBuilder, JobState};
 use support::{Db, LIMIT, Process, until};
 use worker_app::{Crash, Idle, Linger};
 
-use crate::blocked_threads::Blocked;
+use crate::blocked_threads::{Blocked, with_one_thread};
 
 const LEASE: [&str; 2] = ["--lease", "10s"];
 
@@ -100,6 +100,44 @@ async fn handlers_that_block_every_thread_for_several_leases_keep_them(db: Db) {
     drop((busy, sweeper));
 }
 
+/// Both jobs have a slot. One of them blocks the only thread, so the task of the other one cannot begin.
+async fn a_job_that_cannot_begin_because_the_thread_is_blocked_runs_elsewhere(db: Db) {
+    let (busy, blocked) = Blocked::start(&db, &args(&[])).await;
+    let heir = start(&db, &[]);
+    until("both handlers to run", async || {
+        let (one, other) = (db.record(blocked.jobs[0]).await, db.record(blocked.jobs[1]).await);
+        let run = one.state == JobState::Running && other.state == JobState::Running;
+        (run && one.worker != other.worker).then_some(())
+    })
+    .await;
+    blocked.complete(&db).await;
+    for worker in [busy, heir] {
+        worker.signal("TERM");
+        assert_eq!(worker.ended(LIMIT).code, 0);
+    }
+}
+
+async fn prefetched_jobs_of_a_worker_whose_thread_is_blocked_run_elsewhere(db: Db) {
+    const FIRST: i64 = 100;
+    const BEHIND: i64 = 10;
+    let short = |jobs: i64| (0..jobs).map(|_| JobBuilder::from(Linger { millis: 0 })).collect::<Vec<_>>();
+    let completed = "select count(*) as number from jobs.job where state = 'completed' and attempt = 1 and crashes = 0";
+    let busy = with_one_thread(&db, &args(&["--slots", "1"]));
+    // They are short, so the worker claims more than its slot takes.
+    db.conn().await.enqueue_all(short(FIRST)).await;
+    db.await_number(FIRST, completed).await;
+    let blocked = Blocked::enqueue(&db, 1, short(BEHIND)).await;
+    blocked.begun().await;
+    let heir = start(&db, &[]);
+    db.await_number(FIRST + BEHIND, completed).await;
+    assert_eq!(db.record(blocked.jobs[0]).await.state, JobState::Running, "it has kept its lease");
+    blocked.complete(&db).await;
+    for worker in [busy, heir] {
+        worker.signal("TERM");
+        assert_eq!(worker.ended(LIMIT).code, 0);
+    }
+}
+
 /// Starts a worker whose job crashes it, and waits for its end.
 async fn crashes(db: &Db) {
     let worker = start_for_crashes(db);
@@ -151,6 +189,8 @@ support::on_postgres! {
     a_job_that_crashes_its_workers_is_discarded_after_max_crashes,
     a_worker_that_slept_through_its_lease_is_refused_and_goes_on_under_a_new_id,
     handlers_that_block_every_thread_for_several_leases_keep_them,
+    a_job_that_cannot_begin_because_the_thread_is_blocked_runs_elsewhere,
+    prefetched_jobs_of_a_worker_whose_thread_is_blocked_run_elsewhere,
     jobs_beside_a_job_that_crashes_workers_run,
     jobs_of_a_killed_worker_run_elsewhere,
     notifications_are_read_while_handlers_block_every_thread,
@@ -159,6 +199,8 @@ support::on_sqlite! {
     a_job_that_crashes_its_workers_is_discarded_after_max_crashes,
     a_worker_that_slept_through_its_lease_is_refused_and_goes_on_under_a_new_id,
     handlers_that_block_every_thread_for_several_leases_keep_them,
+    a_job_that_cannot_begin_because_the_thread_is_blocked_runs_elsewhere,
+    prefetched_jobs_of_a_worker_whose_thread_is_blocked_run_elsewhere,
     jobs_beside_a_job_that_crashes_workers_run,
     jobs_of_a_killed_worker_run_elsewhere,
 }

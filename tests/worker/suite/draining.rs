@@ -159,8 +159,9 @@ fn a_worker_whose_threads_are_all_blocked_ends_by_itself() {
 
 /// The process has ended, and its jobs run in another one.
 async fn was_left(db: &Db, ended: Ended, pid: u32, blocked: Blocked) {
-    let left = format!("other workers release its jobs ({})", blocked.jobs.len());
-    assert!(ended.code == 1 && ended.stderr.contains(&left), "{}: {}", ended.code, ended.stderr);
+    // It may have released the one that had not begun.
+    let left = "other workers release its jobs (";
+    assert!(ended.code == 1 && ended.stderr.contains(left), "{}: {}", ended.code, ended.stderr);
     db.age_worker(pid).await;
     complete_elsewhere(db, blocked).await;
 }
