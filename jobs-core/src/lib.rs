@@ -15,6 +15,7 @@ mod canonical;
 mod context;
 mod crash_point;
 mod cron_problem;
+mod cron_ticks;
 mod decision;
 mod declared_schedule;
 mod discarded;

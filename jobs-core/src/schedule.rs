@@ -5,10 +5,11 @@
 //!
 //! Daylight saving of cron expressions, by the clock of the schedule's time zone:
 //!
-//! - A schedule with fixed times ticks once if its time does not exist on a day, at the first instant after the gap.
-//! - It also ticks once if its time exists twice, at the first of the two.
-//! - A schedule with `*` or a step in its seconds, minutes or hours follows the clock. It does not tick in the gap, and
-//!   it ticks in both passes of a repeated hour.
+//! - A schedule with fixed times (single values, lists and ranges, at most 60 times of the day) ticks for a time that
+//!   does not exist on a day at the first instant after the gap: once, also for several such times.
+//! - For a time that exists twice it also ticks once, at the first of the two.
+//! - A schedule with `*`, a step or all values (`0-23`) in its seconds, minutes or hours, or with more times of the
+//!   day, follows the clock. It does not tick in the gap, and it ticks in both passes of a repeated hour.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,9 +17,10 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
-use croner::Cron;
+use croner::Direction;
 use serde::{Deserialize, Serialize};
 
+use crate::cron_ticks::CronTicks;
 use crate::{cron_problem, every};
 
 /// With `catch_up = "all"`, one check of a schedule enqueues at most this many ticks. The next check continues.
@@ -122,7 +124,7 @@ pub struct Schedule {
 
 #[derive(Clone, Debug)]
 enum Ticks {
-    Cron(Box<Cron>),
+    Cron(Box<CronTicks>),
     /// Multiples of this many seconds.
     Every(i64),
 }
@@ -161,9 +163,9 @@ impl Schedule {
             let seconds = every::seconds(interval).map_err(InvalidSchedule::Interval)?;
             return Ok(Self { ticks: Ticks::Every(seconds), zone });
         }
-        let cron = cron_problem::parse(expression)
+        let ticks = CronTicks::parse(expression)
             .map_err(|problem| InvalidSchedule::Expression { expression: expression.to_owned(), problem })?;
-        let schedule = Self { ticks: Ticks::Cron(Box::new(cron)), zone };
+        let schedule = Self { ticks: Ticks::Cron(Box::new(ticks)), zone };
         // The start is fixed, so that the result does not depend on the time of the check.
         match schedule.next_after(DateTime::UNIX_EPOCH) {
             Some(_) => Ok(schedule),
@@ -174,10 +176,7 @@ impl Schedule {
     /// The first tick after `instant`, or `None` if there is none.
     pub fn next_after(&self, instant: DateTime<Utc>) -> Option<DateTime<Utc>> {
         match &self.ticks {
-            Ticks::Cron(cron) => {
-                let next = cron.find_next_occurrence(&instant.with_timezone(&self.zone), false).ok()?;
-                Some(next.with_timezone(&Utc))
-            }
+            Ticks::Cron(ticks) => ticks.nearest(instant, self.zone, Direction::Forward),
             Ticks::Every(seconds) => {
                 let last = multiple_up_to(instant, *seconds);
                 DateTime::from_timestamp(last.checked_add(*seconds)?, 0)
@@ -230,10 +229,7 @@ impl Schedule {
 
     fn newest_up_to(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         match &self.ticks {
-            Ticks::Cron(cron) => {
-                let newest = cron.find_previous_occurrence(&now.with_timezone(&self.zone), true).ok()?;
-                Some(newest.with_timezone(&Utc))
-            }
+            Ticks::Cron(ticks) => ticks.nearest(now, self.zone, Direction::Backward),
             Ticks::Every(seconds) => DateTime::from_timestamp(multiple_up_to(now, *seconds), 0),
         }
     }

@@ -3,8 +3,10 @@
 
 use chrono::DateTime;
 use chrono_tz::{TZ_VARIANTS, Tz};
+use croner::Direction;
 
-use crate::cron_problem::{FORMS, parse};
+use crate::cron_problem::FORMS;
+use crate::cron_ticks::CronTicks;
 use crate::nearest::nearest;
 
 /// Returns the time zone, or why it does not exist.
@@ -20,10 +22,11 @@ pub(crate) fn zone(timezone: &str) -> Result<Tz, String> {
 
 /// Returns an error if the expression does not parse, or never fires in this zone.
 pub(crate) fn check(expression: &str, zone: Tz) -> Result<(), String> {
-    let cron = parse(expression).map_err(|problem| format!("cron expression {expression:?}: {problem}\n{FORMS}"))?;
-    match cron.find_next_occurrence(&DateTime::UNIX_EPOCH.with_timezone(&zone), false) {
-        Ok(_) => Ok(()),
-        Err(_) => Err(format!("cron expression {expression:?} never fires")),
+    let ticks = CronTicks::parse(expression);
+    let ticks = ticks.map_err(|problem| format!("cron expression {expression:?}: {problem}\n{FORMS}"))?;
+    match ticks.nearest(DateTime::UNIX_EPOCH, zone, Direction::Forward) {
+        Some(_) => Ok(()),
+        None => Err(format!("cron expression {expression:?} never fires")),
     }
 }
 
@@ -61,6 +64,9 @@ mod tests {
             "0 0 2 * * MO",
             "*/90 * * * *",
             "0 9-17/9 * * *",
+            "0,30 2 30 2 *",
+            "0 10-20,40 2 29 3 * 2026",
+            "0 10-20,40 2 29 3 * 1926",
         ];
         let zones = ["UTC", "Europe/Paris", "America/St_Johns", "europe/paris", "CET", "Nowhere", ""];
         let mut refused = 0;

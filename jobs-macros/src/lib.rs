@@ -10,6 +10,7 @@ mod ast;
 mod attr;
 mod cron;
 mod cron_problem;
+mod cron_ticks;
 mod duration;
 mod errors;
 mod every;

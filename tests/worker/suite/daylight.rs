@@ -112,6 +112,124 @@ fn a_year_of_a_nightly_schedule_has_one_tick_per_day() {
     }
 }
 
+const BERLIN: &str = "Europe/Berlin";
+
+/// The ticks of 25 October 2026 in Berlin, on which the clock goes from 03:00 CEST to 02:00 CET.
+fn autumn(expression: &str) -> Vec<String> {
+    ticks(expression, BERLIN, "2026-10-24T21:59:59Z", "2026-10-25T23:00:00Z")
+}
+
+/// The ticks of 29 March 2026 in Berlin, on which the clock goes from 02:00 CET to 03:00 CEST.
+fn spring(expression: &str) -> Vec<String> {
+    ticks(expression, BERLIN, "2026-03-28T22:59:59Z", "2026-03-29T22:00:00Z")
+}
+
+#[test]
+fn each_time_of_a_list_or_a_range_that_exists_twice_runs_once() {
+    assert_eq!(autumn("0,30 2 * * *"), ["25 02:00:00 CEST", "25 02:30:00 CEST"]);
+    assert_eq!(autumn("10-12 2 * * *"), ["25 02:10:00 CEST", "25 02:11:00 CEST", "25 02:12:00 CEST"]);
+    assert_eq!(autumn("30 2,3 * * *"), ["25 02:30:00 CEST", "25 03:30:00 CET"]);
+    assert_eq!(autumn("5,10 2 25 10 *"), ["25 02:05:00 CEST", "25 02:10:00 CEST"]);
+    assert_eq!(autumn("7,9 30 2 * * *"), ["25 02:30:07 CEST", "25 02:30:09 CEST"]);
+    assert_eq!(autumn("0 1-3 * * *"), ["25 01:00:00 CEST", "25 02:00:00 CEST", "25 03:00:00 CET"]);
+    assert_eq!(autumn("10-12,40 2 * OCT SUN").len(), 4);
+}
+
+#[test]
+fn the_times_of_a_list_or_a_range_in_the_gap_run_together_at_its_end() {
+    for expression in
+        ["0,30 2 * * *", "15,45 2 * * *", "10-12 2 * * *", "7,9 30 2 * * *", "0 2,3 * * *", "5,10 2 29 3 *"]
+    {
+        assert_eq!(spring(expression), ["29 03:00:00 CEST"], "{expression}");
+    }
+    assert_eq!(spring("30 1,2 * * *"), ["29 01:30:00 CET", "29 03:00:00 CEST"]);
+    assert_eq!(spring("30 2,3 * * *"), ["29 03:00:00 CEST", "29 03:30:00 CEST"]);
+    assert_eq!(spring("0,30 1-3 * * *").len(), 4);
+}
+
+#[test]
+fn lists_and_ranges_also_keep_to_the_clocks_of_unusual_zones() {
+    // Lord Howe moves its clocks by half an hour: on 5 April 2026 from 02:00 +11 to 01:30 +1030, on 4 October from
+    // 02:00 +1030 to 02:30 +11.
+    let howe = |from: &str, to: &str| ticks("15,45 1,2 * * *", "Australia/Lord_Howe", from, to);
+    assert_eq!(
+        howe("2026-04-04T13:00:00Z", "2026-04-05T13:30:00Z"),
+        ["05 01:15:00 +11", "05 01:45:00 +11", "05 02:15:00 +1030", "05 02:45:00 +1030"]
+    );
+    assert_eq!(
+        howe("2026-10-03T13:30:00Z", "2026-10-04T13:00:00Z"),
+        ["04 01:15:00 +1030", "04 01:45:00 +1030", "04 02:30:00 +11", "04 02:45:00 +11"]
+    );
+    // In São Paulo, midnight of 4 November 2018 was 01:00.
+    assert_eq!(
+        ticks("0,30 0,1 * * *", "America/Sao_Paulo", "2018-11-04T02:00:00Z", "2018-11-05T02:00:00Z"),
+        ["04 01:00:00 -02", "04 01:30:00 -02"]
+    );
+    // On 18 February 2018, the hour before midnight came twice: the 17th lasted until 23:59:59 -03.
+    assert_eq!(
+        ticks("0,30 23 * * *", "America/Sao_Paulo", "2018-02-17T03:00:00Z", "2018-02-18T12:00:00Z"),
+        ["17 23:00:00 -02", "17 23:30:00 -02"]
+    );
+}
+
+#[test]
+fn all_hours_and_more_than_sixty_times_follow_the_clock() {
+    for expression in ["0 0-23 * * *", "0 0-11,12-23 * * *", "0 * * * *"] {
+        assert_eq!((autumn(expression).len(), spring(expression).len()), (25, 23), "{expression}");
+    }
+    // Sixty times are still fixed, and one more is not.
+    assert_eq!((autumn("0-29 2,3 * * *").len(), spring("0-29 2,3 * * *").len()), (60, 30));
+    assert_eq!((autumn("0-30 2,3 * * *").len(), spring("0-30 2,3 * * *").len()), (93, 31));
+    assert_eq!((autumn("0-59 2 * * *").len(), spring("0-59 2 * * *").len()), (120, 0));
+    assert_eq!((autumn("0-58 2 * * *").len(), spring("0-58 2 * * *").len()), (59, 1));
+    assert_eq!((autumn("0-40/20 2 * * *").len(), spring("0-40/20 2 * * *").len()), (6, 0));
+}
+
+#[test]
+fn a_year_of_a_list_has_each_of_its_times_on_each_day() {
+    for (expression, a_day) in [("0,30 2 * * *", 2), ("30 1-3 * * *", 3), ("0 9-17 * * *", 9)] {
+        let year = ticks(expression, PARIS, "2026-01-01T03:30:00Z", "2027-01-01T03:30:00Z");
+        // In the gap, the two times of the first expression are one tick.
+        let together = usize::from(expression == "0,30 2 * * *");
+        assert_eq!(year.len(), 365 * a_day - together, "{expression}");
+    }
+}
+
+#[test]
+fn last_and_all_know_the_times_of_a_list() {
+    let twice = Schedule::parse("0,30 2 * * *", BERLIN).unwrap();
+    let due = |last: &str, now: &str, catch_up| twice.due(at(last), at(now), catch_up).ticks;
+    let gap = at("2026-03-29T01:00:00Z");
+    assert_eq!(due("2026-03-28T12:00:00Z", "2026-03-29T12:00:00Z", CatchUp::All), [gap]);
+    assert_eq!(due("2026-03-28T12:00:00Z", "2026-03-29T12:00:00Z", CatchUp::Last), [gap]);
+    // The newest tick of the repeated hour is in its first pass, and so it is from the second one.
+    let second = at("2026-10-25T00:30:00Z");
+    for now in ["2026-10-25T00:59:59Z", "2026-10-25T01:10:00Z", "2026-10-25T01:59:00Z", "2026-10-25T12:00:00Z"] {
+        assert_eq!(due("2026-10-24T12:00:00Z", now, CatchUp::Last), [second], "{now}");
+        assert_eq!(due("2026-10-24T12:00:00Z", now, CatchUp::All), [at("2026-10-25T00:00:00Z"), second], "{now}");
+    }
+}
+
+// Samoa crossed the date line: after 29 December 2011 came 31 December. Kwajalein had no 21 August 1993.
+#[test]
+fn a_schedule_goes_on_after_a_day_that_its_zone_left_out() {
+    let days = |expression: &str| ticks(expression, "Pacific/Apia", "2011-12-29T10:00:00Z", "2012-01-02T10:00:00Z");
+    assert_eq!(days("0 12 * * *"), ["29 12:00:00 -10", "31 12:00:00 +14", "01 12:00:00 +14", "02 12:00:00 +14"]);
+    assert_eq!(days("0 0,23 * * *").len(), 7);
+    assert_eq!(days("7 0 0 * * *"), ["29 00:00:07 -10", "31 00:00:07 +14", "01 00:00:07 +14", "02 00:00:07 +14"]);
+    let yearly = ticks("0 12 30 12 *", "Pacific/Apia", "2010-01-01T00:00:00Z", "2013-01-01T00:00:00Z");
+    assert_eq!(yearly, ["30 12:00:00 -10", "30 12:00:00 +14"]);
+    assert_eq!(
+        ticks("30 6 * * *", "Pacific/Kwajalein", "1993-08-20T12:00:00Z", "1993-08-23T12:00:00Z"),
+        ["20 06:30:00 -12", "22 06:30:00 +12", "23 06:30:00 +12"]
+    );
+    let noon = Schedule::parse("0 12 * * *", "Pacific/Apia").unwrap();
+    let due = noon.due(at("2011-12-20T00:00:00Z"), at("2011-12-30T12:00:00Z"), CatchUp::Last);
+    assert_eq!(due.ticks, [at("2011-12-29T22:00:00Z")], "the noon before the missing day is the newest one");
+    let due = noon.due(at("2011-12-29T22:00:00Z"), at("2012-01-05T12:00:00Z"), CatchUp::All);
+    assert_eq!(due.ticks.len(), 6);
+}
+
 fn due(expression: &str, last: &str, now: &str, catch_up: CatchUp) -> (Vec<String>, String) {
     let due = Schedule::parse(expression, "UTC").unwrap().due(at(last), at(now), catch_up);
     let text = |instant: &DateTime<Utc>| instant.format("%FT%TZ").to_string();

@@ -10,6 +10,7 @@ pub(super) const SEEDS: &[&str] = &[
     "0 0 * * *|UTC",
     "*/5 8-17 * * mon-fri|Europe/Berlin",
     "0 30 2 * * *|America/New_York",
+    "0,30 1-3 * * *|Europe/Berlin",
     "@daily|Australia/Lord_Howe",
     "0 0 29 2 *|UTC",
     "0 0 0 31 12 * 2099|Asia/Kathmandu",

@@ -1,0 +1,1 @@
+../../jobs-core/src/cron_ticks.rs
