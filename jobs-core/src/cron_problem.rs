@@ -6,6 +6,8 @@
 use croner::Cron;
 use croner::parser::{CronParser, Seconds};
 
+use crate::every;
+
 struct Field {
     name: &'static str,
     least: u32,
@@ -33,6 +35,9 @@ const FIELDS: [Field; 7] = [
     field("year", 1, 5000),
 ];
 
+/// The words that the parser accepts instead of the fields.
+const NICKNAMES: [&str; 6] = ["@hourly", "@daily", "@weekly", "@monthly", "@yearly", "@annually"];
+
 /// The accepted forms, with an example of each.
 pub(crate) const FORMS: &str = "the form is `min hour day month weekday`, such as \"0 2 * * *\" for every night at two, \
                                 or `sec min hour day month weekday`, such as \"0 0 2 * * *\"";
@@ -47,18 +52,29 @@ pub(crate) fn parse(expression: &str) -> Result<Cron, String> {
 
 /// Returns the first problem of an expression. `None` if this module finds none.
 fn problem(expression: &str) -> Option<String> {
+    let mut words = expression.split_whitespace();
+    if let Some(word) = words.next().filter(|word| word.starts_with('@')) {
+        return Some(nickname_problem(word, &words.collect::<Vec<_>>().join(" ")));
+    }
     match expression.split_whitespace().count() {
         5..=7 => in_fields(expression, Field::objection),
         0 => Some("it is empty".to_owned()),
-        2 if expression.trim_start().starts_with("@every") => {
-            Some("an interval is no cron expression; write it as `every`".to_owned())
-        }
-        1 if expression.contains('@') => {
-            Some(format!("{expression:?} is not one of @hourly, @daily, @weekly, @monthly and @yearly"))
-        }
         count => {
             Some(format!("it has {count} field{} instead of five, six or seven", if count == 1 { "" } else { "s" }))
         }
+    }
+}
+
+/// What is wrong with a word such as `@hourly`, and what follows it.
+fn nickname_problem(word: &str, rest: &str) -> String {
+    let is = |nickname: &&str| word.eq_ignore_ascii_case(nickname);
+    if is(&every::SIGN) {
+        let interval = if every::seconds(rest).is_ok() { rest } else { "90m" };
+        return format!("an interval is no cron expression; write it as `every`, such as `every = {interval:?}`");
+    }
+    match NICKNAMES.iter().find(|nickname| is(nickname)) {
+        Some(nickname) => format!("{nickname} is a whole expression; remove {rest:?}"),
+        None => format!("{word:?} is not one of @hourly, @daily, @weekly, @monthly and @yearly"),
     }
 }
 
@@ -164,6 +180,17 @@ mod tests {
             ("every night", "it has 2 fields instead of five, six or seven"),
             ("", "it is empty"),
             ("@dayly", "\"@dayly\" is not one of @hourly, @daily, @weekly, @monthly and @yearly"),
+            ("@everyone 5m", "\"@everyone\" is not one of @hourly, @daily, @weekly, @monthly and @yearly"),
+            ("@hourly  please", "@hourly is a whole expression; remove \"please\""),
+            ("@Daily 0 2 * * *", "@daily is a whole expression; remove \"0 2 * * *\""),
+            ("@every", "an interval is no cron expression; write it as `every`, such as `every = \"90m\"`"),
+            ("@every 2h", "an interval is no cron expression; write it as `every`, such as `every = \"2h\"`"),
+            (" @every 1h 30m ", "an interval is no cron expression; write it as `every`, such as `every = \"1h 30m\"`"),
+            (
+                "@every 1d 2h 3m 4s 5s",
+                "an interval is no cron expression; write it as `every`, such as `every = \"1d 2h 3m 4s 5s\"`",
+            ),
+            ("@EVERY half hour", "an interval is no cron expression; write it as `every`, such as `every = \"90m\"`"),
         ] {
             assert_eq!(problem(expression).as_deref(), Some(expected), "{expression:?}");
         }

@@ -23,6 +23,13 @@ pub(crate) fn seconds(text: &str) -> Result<i64, String> {
     if rest.is_empty() {
         return Err("an interval is missing; write one such as \"90m\"".to_owned());
     }
+    if rest.starts_with('@') {
+        let belongs = match rest.strip_prefix(SIGN).map(str::trim_start).filter(|interval| seconds(interval).is_ok()) {
+            Some(interval) => format!("is an interval as it is stored; write {interval:?}"),
+            None => "is no interval such as \"90m\"; a cron expression belongs in `cron`".to_owned(),
+        };
+        return Err(format!("interval {text:?} {belongs}"));
+    }
     if rest.starts_with('-') {
         return Err(format!("interval {text:?} is negative; the shortest is \"1s\""));
     }
@@ -95,6 +102,9 @@ mod tests {
             ("99999999999999999999s", "longer than 366 days"),
             ("2 weeks", "whole numbers"),
             ("2w", "has the unit \"w\""),
+            ("@hourly", "a cron expression belongs in `cron`"),
+            ("@every", "is no interval such as \"90m\""),
+            ("@every 1h 30m", "is an interval as it is stored; write \"1h 30m\""),
         ] {
             let problem = seconds(text).unwrap_err();
             assert!(problem.contains(part), "{text:?}: {problem}");

@@ -50,7 +50,7 @@ pub(in super::super) struct AddArgs {
     /// The IANA time zone
     #[arg(long, value_name = "ZONE", default_value = "UTC")]
     pub(super) timezone: String,
-    /// How missed ticks are treated: skip, last or all
+    /// How missed ticks are treated: skip, last or all; the jobs of all of them wait before newer jobs of their queue
     #[arg(long, value_name = "RULE", default_value = "skip")]
     pub(super) catch_up: CatchUp,
     /// The arguments of its jobs, as a JSON object [default: no arguments]
@@ -117,8 +117,11 @@ fn interval(text: &str) -> Result<String, String> {
 
 /// Refuses the stored form of an interval. The database's commands check the rest of the expression.
 fn cron(text: &str) -> Result<String, String> {
-    match text.trim().strip_prefix("@every") {
-        Some(interval) => Err(format!("an interval is no cron expression; write `--every \"{}\"`", interval.trim())),
-        None => Ok(text.to_owned()),
+    let mut words = text.split_whitespace();
+    if words.next() != Some("@every") {
+        return Ok(text.to_owned());
     }
+    let interval = words.collect::<Vec<_>>().join(" ");
+    let interval = if every(&interval).is_ok() { &interval } else { "90m" };
+    Err(format!("an interval is no cron expression; write it as `--every`, such as `--every {interval:?}`"))
 }

@@ -272,7 +272,12 @@ on_each_database! {
             (&["--every", "500ms"], "has the unit \"ms\""),
             (&["--every", "9m", "--cron", "* * * * *"], "cannot be used with"),
             (&["--every", "9m", "--timezone", "UTC"], "cannot be used with"),
-            (&["--cron", "@every 9m"], "write `--every \"9m\"`"),
+            (&["--every", "@hourly"], "a cron expression belongs in `cron`"),
+            (&["--cron", "@every 9m"], "such as `--every \"9m\"`"),
+            (&["--cron", "@every 1h 30m"], "such as `--every \"1h 30m\"`"),
+            (&["--cron", "@every"], "such as `--every \"90m\"`"),
+            (&["--cron", "@everyone"], "\"@everyone\" is not one of @hourly"),
+            (&["--cron", "@hourly 5"], "@hourly is a whole expression; remove \"5\""),
             (&[], "--cron"),
         ] {
             schedules(&[&["add", "other", "greet"], args].concat()).exited(2).complained(&[said]);

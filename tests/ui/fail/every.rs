@@ -24,8 +24,14 @@ fn two_schedules() {}
 #[job(every = "90m", timezone = "Europe/Paris")]
 fn in_a_zone() {}
 
-#[job(cron = "@every 90m")]
+#[job(cron = "@every 1h 30m")]
 fn as_cron() {}
+
+#[job(cron = "@hourly 30")]
+fn more_than_a_word() {}
+
+#[job(every = "@hourly")]
+fn as_every() {}
 
 #[job(every = "90m")]
 fn with_an_argument(user_id: i64) {
