@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::context::JobContext;
@@ -12,7 +13,7 @@ use crate::job_builder::JobBuilder;
 use crate::job_id::JobId;
 use crate::new_job::{IntoNewJob, InvalidJob, MAX_ARGS_BYTES, NewJob, RunAt};
 use crate::panics;
-use crate::rules::Rules;
+use crate::rules::{JobRule, Rules};
 
 /// A job that was discarded. The job that `on_discarded` names takes it as an argument.
 ///
@@ -55,7 +56,7 @@ impl Discarded {
 pub type OnDiscarded = fn(Discarded) -> JobBuilder;
 
 /// What is enqueued when a job of a kind is discarded, as it is stored. The database fills in the discarded job.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiscardRule {
     /// The kind of the discarded job.
     pub kind: String,
@@ -72,9 +73,14 @@ pub struct DiscardRule {
     /// The name of the argument that gets the discarded job.
     pub argument: String,
     /// The rules that decide when it may start. They are the same for all discarded jobs.
+    #[serde(deserialize_with = "rules")]
     pub rules: Rules,
     /// How long after the discard its first attempt may start.
     pub expires: Option<Duration>,
+}
+
+fn rules<'de, D: Deserializer<'de>>(stored: D) -> Result<Rules, D::Error> {
+    Rules::new(Vec::<JobRule>::deserialize(stored)?).map_err(D::Error::custom)
 }
 
 /// Why the job of `on_discarded` cannot be stored as a rule.
@@ -201,7 +207,8 @@ impl DiscardRule {
             args: other_args,
             argument,
             rules,
-            expires,
+            // As finely as it is stored, so that the two are equal.
+            expires: expires.map(|expires| expires - Duration::from_nanos(u64::from(expires.subsec_nanos() % 1000))),
         })
     }
 

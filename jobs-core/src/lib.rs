@@ -17,6 +17,7 @@ mod crash_point;
 mod cron_problem;
 mod cron_ticks;
 mod decision;
+mod declared_rules;
 mod declared_schedule;
 mod discarded;
 mod enqueued;

@@ -57,6 +57,7 @@ use crate::storage_error::StorageError;
 // The types that the operations take and return. The implementation of a storage needs no other module.
 pub use crate::any_connection::AnyConnection;
 pub use crate::asked::Asked;
+pub use crate::declared_rules::{DeclaredRules, DiscardRules};
 pub use crate::declared_schedule::{Declarations, DeclaredSchedule, is_declared_so};
 pub use crate::discarded::DiscardRule;
 pub use crate::failure::{CRASH_FINGERPRINT, KILLED_FINGERPRINT, cancel_fingerprint};
@@ -125,9 +126,8 @@ pub type StorageResult<T> = Result<T, StorageError>;
 
 /// What a worker needs from a database.
 ///
-/// The first part is what every storage has: with it, a worker runs jobs. The second part has defaults, with which the
-/// storage offers less: no settings of operators, no handlers on its connections, no schedules, rules or history, and
-/// an idle worker that polls.
+/// With the first part, which every storage has, a worker runs jobs. The defaults of the second part offer less: no
+/// settings of operators, no handlers on its connections, no schedules, rules or history, and idle workers that poll.
 #[async_trait]
 pub trait Storage: Send + Sync {
     /// The name of the database, for messages.
@@ -140,10 +140,7 @@ pub trait Storage: Send + Sync {
     /// [`Chore::Prune`] find nothing to do. All other operations work as usual.
     async fn check_schema(&self) -> StorageResult<Installation>;
 
-    /// Registers the worker. The time of its first heartbeat is now. It also stores the
-    /// [rules for discarded jobs](WorkerInfo::discard_rules) of its program, in place of earlier ones for the kinds of
-    /// this program. A discard, by a [finish](Self::finish) or a [rescue](Self::rescue), enqueues the job of its rule
-    /// in its own transaction.
+    /// Registers the worker. The time of its first heartbeat is now.
     async fn register(&self, worker: &WorkerInfo) -> StorageResult<()>;
 
     /// Removes the worker from the list. Its leases must be finished or released before that.
@@ -261,16 +258,20 @@ pub trait Storage: Send + Sync {
         Ok(())
     }
 
-    /// Stores these schedules, which the code declares, and reads all. New ones start now, and changed ones continue
-    /// from now. Others are not changed, because a newer program may have declared them. What an operator has added or
-    /// changed stays, and what the code declares is stored beside it.
+    /// Stores these schedules, which the code declares, each in a transaction, and reads all. New and changed ones
+    /// start now. Others stay, and so does what an operator has set: what the code declares is stored beside it.
     async fn schedules(&self, _declared: &[DeclaredSchedule]) -> StorageResult<StoredSchedules> {
         Ok(StoredSchedules::default())
     }
 
-    /// Moves a schedule to the new `last_tick` and enqueues the jobs of its ticks, in one transaction. It does so only
-    /// if the stored `last_tick` is still that of `schedule`. Returns `false` if another worker has changed it, or
-    /// another session has locked the row.
+    /// Stores the rules that a program declares, in place of others for its kinds. A rule that a live worker declares
+    /// as it is stored stays. A discard enqueues the job of the stored rule in its own transaction.
+    async fn declare_discard_rules(&self, _kinds: &[String], _rules: &[DiscardRule]) -> StorageResult<DeclaredRules> {
+        Ok(DeclaredRules::default())
+    }
+
+    /// Moves a schedule to the new `last_tick` and enqueues the jobs of its ticks, in one transaction. Returns `false`
+    /// if the stored `last_tick` is no longer that of `schedule`, or another session has locked the row.
     async fn tick(
         &self,
         _schedule: &StoredSchedule,

@@ -6,8 +6,8 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use diesel_jobs_core::history::Fold;
 use diesel_jobs_core::storage::{
-    Cancelled, Chore, Claim, DiscardRule, EndedWaiting, Maintained, PassOn, RescuePolicy, Rescued, Storage,
-    StorageResult, WaitEnd, Waiting, Wanted, WorkerInfo,
+    Cancelled, Chore, Claim, EndedWaiting, Maintained, PassOn, RescuePolicy, Rescued, Storage, StorageResult, WaitEnd,
+    Waiting, Wanted, WorkerInfo,
 };
 use diesel_jobs_core::{
     AttemptError, ClaimedJob, Failure, FailureKind, Finish, JobContext, JobId, JobRecord, JobState, Keep, NewJob,
@@ -74,9 +74,6 @@ pub(crate) trait StorageExt {
     /// Cancels expired jobs, which are kept for this time.
     async fn expire(&self, keep: Duration) -> StorageResult<Vec<EndedWaiting>>;
 
-    /// Stores the discard rules of these kinds, as a worker does at its start.
-    async fn declare_discard_rules(&self, kinds: &[String], rules: &[DiscardRule]) -> StorageResult<()>;
-
     async fn prune(&self, limit: usize) -> StorageResult<usize>;
 
     async fn fold_history(&self, fold: Fold, limit: usize) -> StorageResult<usize>;
@@ -97,13 +94,6 @@ impl StorageExt for dyn Storage + '_ {
 
     async fn expire(&self, keep: Duration) -> StorageResult<Vec<EndedWaiting>> {
         self.end_waiting(WaitEnd::Expired, Retention { cancelled: keep, ..POLICY.retention }).await
-    }
-
-    async fn declare_discard_rules(&self, kinds: &[String], rules: &[DiscardRule]) -> StorageResult<()> {
-        let id = WorkerId::generate();
-        let (kinds, discard_rules) = (kinds.to_vec(), rules.to_vec());
-        self.register(&WorkerInfo { kinds, discard_rules, ..WorkerInfo::new(id, HOUR) }).await?;
-        self.deregister(id).await
     }
 
     async fn prune(&self, limit: usize) -> StorageResult<usize> {

@@ -324,7 +324,9 @@ pub(crate) async fn rules_that_are_stored_already_are_only_read<F: Fixture>(f: F
     ] {
         let mut rules = rules.clone();
         rules[3] = changed;
-        let written = db.storage.declare_discard_rules(&kinds, &rules).await.unwrap_err();
-        assert!(written.to_string().contains("no rule today"), "{written}");
+        let refused = db.storage.declare_discard_rules(&kinds, &rules).await.unwrap().refused;
+        let [(kind, problem)] = &refused[..] else { panic!("{refused:?}") };
+        assert_eq!(kind, "d");
+        assert!(problem.to_string().contains("no rule today"), "{problem}");
     }
 }

@@ -4,7 +4,8 @@
 //!
 //! If programs declare a schedule differently, the stored declaration stays while a live worker declares it so. Workers
 //! with another one offer it at each check. So a restart of an old program turns nothing back, and after a deployment
-//! or a rollback the program that remains wins.
+//! or a rollback the program that remains wins. The same holds for the rules for discarded jobs. A declaration that the
+//! database refuses is offered again, too, and holds up no other.
 //!
 //! A schedule ticks while there is a worker whose code declares it. No worker removes a row that its own code does not
 //! declare. The row may belong to a newer version, or to an older one whose workers still run. So a schedule that was
@@ -12,7 +13,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use tokio_util::sync::CancellationToken;
@@ -56,6 +57,12 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
         if !is_incomplete || *shared.frozen.borrow() {
             shared.schedules_checked.cancel();
         }
+        let ticked = Instant::now();
+        let rules_stand = offer_rules(&shared, &mut known).await;
+        let (all_stand, longest) = match rules_stand {
+            true => (all_stand, longest),
+            false => (false, LONGEST_SLEEP),
+        };
         // A declaration that does not stand is offered again.
         let polls = if all_stand { POLLS } else { 1 };
         let idle = Idle { since, polls, calls: &[Call::Changes] };
@@ -64,7 +71,7 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
             idle.wait(&shared).await;
         };
         tokio::select! {
-            () = tokio::time::sleep(until_tick) => {}
+            () = tokio::time::sleep(until_tick.saturating_sub(ticked.elapsed())) => {}
             () = until_read => {}
             // Ticks that become due from now on are for workers that continue, or are missed: this worker would not run
             // their jobs.
@@ -93,15 +100,27 @@ struct Known {
     is_declared: bool,
     /// These schedules have missed ticks, and it was said.
     have_missed: HashSet<String>,
-    /// The warnings of the schedules whose ticks have failed.
-    failures: HashMap<String, RateLimitedWarning>,
+    /// The warnings of what has failed for one schedule or kind, by the operation and its name.
+    failures: HashMap<(&'static str, String), RateLimitedWarning>,
 }
 
 impl Known {
-    fn failed(&mut self, name: &str, problem: &StorageError) {
-        let warning = self.failures.entry(name.to_owned()).or_insert_with(|| RateLimitedWarning::new("tick"));
-        warning.report(&format_args!("schedule `{name}`: {problem}"));
+    fn failed(&mut self, operation: &'static str, what: &str, name: &str, problem: &StorageError) {
+        let warning = self.failures.entry((operation, name.to_owned()));
+        let warning = warning.or_insert_with(|| RateLimitedWarning::new(operation));
+        warning.report(&format_args!("{what} `{name}`: {problem}"));
     }
+}
+
+/// Offers the rules for discarded jobs of this program, in case another one has stored or deleted some since. Returns
+/// whether all are stored as this program declares them.
+async fn offer_rules(shared: &Shared, known: &mut Known) -> bool {
+    // The storage counts and logs an operation that fails as a whole.
+    let Ok(declared) = shared.declare_rules().await else { return false };
+    for (kind, problem) in &declared.refused {
+        known.failed("declare_discard_rules", "`on_discarded` of job", kind, problem);
+    }
+    declared.all_stand()
 }
 
 /// The kind's registration, if this program may enqueue the ticks of this schedule. The schedule must be declared here,
@@ -134,10 +153,13 @@ async fn tick_stored(
     declared: &[DeclaredSchedule],
     known: &mut Known,
 ) -> Sleep {
-    let StoredSchedules { all, now, .. } = schedules;
+    let StoredSchedules { all, now, refused, .. } = schedules;
+    for (name, problem) in &refused {
+        known.failed("declare_schedules", "schedule", name, problem);
+    }
     let stands = |one: &DeclaredSchedule| all.iter().any(|row| row.name == one.name && row.follows(one));
     let all_stand = declared.iter().all(stands);
-    let longest = if all.is_empty() { LONGEST_SLEEP_WITHOUT } else { LONGEST_SLEEP };
+    let longest = if all.is_empty() && all_stand { LONGEST_SLEEP_WITHOUT } else { LONGEST_SLEEP };
     let mut is_incomplete = !known.is_declared;
     let (mut has_failed, mut until_tick) = (false, Duration::MAX);
     for stored in all.iter().filter(|stored| !stored.paused) {
@@ -159,7 +181,7 @@ async fn tick_stored(
         match tick(shared, registration, stored, &schedule, now).await {
             Ok(is_done) => is_incomplete |= !is_done,
             Err(problem) => {
-                known.failed(&stored.name, &problem);
+                known.failed("tick", "schedule", &stored.name, &problem);
                 has_failed = true;
             }
         }

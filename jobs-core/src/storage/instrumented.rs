@@ -13,9 +13,9 @@ use tracing::Instrument as _;
 
 use super::refusals::Refusals;
 use super::{
-    Admission, Beat, Chore, Claim, DeclaredSchedule, EndedWaiting, Finished, Heartbeat, Leases, Loaded, Loading,
-    Maintained, PassOn, Polled, RescanReason, Rescanned, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule,
-    StoredSchedules, Transacted, Transaction, WaitEnd, Waiting, WorkerInfo,
+    Admission, Beat, Chore, Claim, DeclaredRules, DeclaredSchedule, DiscardRule, EndedWaiting, Finished, Heartbeat,
+    Leases, Loaded, Loading, Maintained, PassOn, Polled, RescanReason, Rescanned, RescuePolicy, Rescued, Storage,
+    StorageResult, StoredSchedule, StoredSchedules, Transacted, Transaction, WaitEnd, Waiting, WorkerInfo,
 };
 use crate::history::HistoryBatch;
 use crate::installation::Installation;
@@ -202,6 +202,10 @@ impl Storage for Instrumented {
     async fn schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<StoredSchedules> {
         let operation = if declared.is_empty() { "schedules" } else { "declare_schedules" };
         self.timed(operation, self.storage.schedules(declared)).await
+    }
+
+    async fn declare_discard_rules(&self, kinds: &[String], rules: &[DiscardRule]) -> StorageResult<DeclaredRules> {
+        self.timed("declare_discard_rules", self.storage.declare_discard_rules(kinds, rules)).await
     }
 
     async fn tick(&self, schedule: &StoredSchedule, last_tick: DateTime<Utc>, jobs: &[NewJob]) -> StorageResult<bool> {

@@ -8,6 +8,7 @@ use crate::job_options::JobOptions;
 use crate::new_job::{NewJob, RunAt};
 use crate::rules::Rules;
 use crate::schedule::CatchUp;
+use crate::storage_error::StorageError;
 
 /// A schedule as it is stored.
 #[derive(Clone, Debug)]
@@ -79,7 +80,7 @@ impl ScheduledJob {
 }
 
 /// All schedules as they are stored.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct StoredSchedules {
     /// The schedules.
     pub all: Vec<StoredSchedule>,
@@ -87,4 +88,6 @@ pub struct StoredSchedules {
     pub now: DateTime<Utc>,
     /// Declared schedules that could not be changed yet, because another session has locked their rows.
     pub is_locked: bool,
+    /// The names of the declared schedules that the database did not store, and why.
+    pub refused: Vec<(String, StorageError)>,
 }

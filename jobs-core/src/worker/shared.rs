@@ -33,7 +33,7 @@ use crate::recorder::Event;
 use crate::registry::Registry;
 use crate::states::States;
 use crate::storage::refusals::Refusals;
-use crate::storage::{Claim, Storage, StorageResult, WorkerInfo};
+use crate::storage::{Claim, DeclaredRules, Storage, StorageResult, WorkerInfo};
 use crate::telemetry::RateLimitedWarning;
 
 /// What the steps share.
@@ -224,8 +224,15 @@ impl Shared {
         installation.admit(self.settings.environment.as_deref())?;
         self.frozen.send_replace(installation.frozen.is_some());
         self.storage.register(info).await?;
+        // What does not stand is offered again by the scheduler, which also warns.
+        self.declare_rules().await?;
         self.health.registered();
         Ok(installation)
+    }
+
+    /// Offers the rules for discarded jobs of this program to the database.
+    pub(crate) async fn declare_rules(&self) -> StorageResult<DeclaredRules> {
+        self.storage.declare_discard_rules(&self.registry.kinds(), self.registry.discard_rules()).await
     }
 
     pub(crate) fn info(&self) -> WorkerInfo {

@@ -12,6 +12,7 @@ mod claims;
 #[allow(clippy::unwrap_used, clippy::expect_used)]
 mod claims_tests;
 pub(crate) mod connect;
+mod declare;
 mod doctor;
 mod drift;
 mod enqueue_connection;

@@ -62,6 +62,7 @@ diesel::table! {
         slots_total -> Nullable<Integer>,
         kinds -> Nullable<Array<Text>>,
         schedules -> Nullable<Json>,
+        discard_rules -> Nullable<Json>,
         asked -> Nullable<Text>,
         asked_at -> Nullable<Timestamptz>,
         asked_by -> Nullable<Text>,
@@ -100,6 +101,20 @@ diesel::table! {
         paused_at -> Nullable<Timestamptz>,
         paused_by -> Nullable<Text>,
         paused_reason -> Nullable<Text>,
+    }
+}
+
+diesel::table! {
+    jobs.on_discarded (kind) {
+        kind -> Text,
+        enqueues -> Text,
+        queue -> Text,
+        priority -> SmallInt,
+        max_attempts -> SmallInt,
+        args -> Json,
+        argument -> Text,
+        rules -> Nullable<Json>,
+        expires -> Nullable<Interval>,
     }
 }
 

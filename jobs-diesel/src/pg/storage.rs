@@ -11,22 +11,21 @@ use chrono::{DateTime, Utc};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::history::HistoryBatch;
 use diesel_jobs_core::storage::{
-    Admission, Cancelled, Chore, Claim, CrashedAttempt, DeclaredSchedule, EndedWaiting, Finished, Heartbeat, Leases,
-    Loaded, Loading, Maintained, Overrides, PassOn, Polled, RescanReason, Rescanned, RescuePolicy, Rescued, Storage,
-    StorageResult, StoredSchedule, StoredSchedules, Transacted, Transaction, WaitEnd, Waiting, WorkerInfo,
+    Admission, Cancelled, Chore, Claim, CrashedAttempt, DeclaredRules, DeclaredSchedule, EndedWaiting, Finished,
+    Heartbeat, Leases, Loaded, Loading, Maintained, Overrides, PassOn, Polled, RescanReason, Rescanned, RescuePolicy,
+    Rescued, Storage, StorageResult, StoredSchedule, StoredSchedules, Transacted, Transaction, WaitEnd, Waiting,
+    WorkerInfo,
 };
 use diesel_jobs_core::{
-    ClaimedJob, Finish, Installation, JobId, JobState, NewJob, ProgressReport, Retention, WorkerId,
+    ClaimedJob, DiscardRule, Finish, Installation, JobId, JobState, NewJob, ProgressReport, Retention, WorkerId,
 };
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::heartbeat_connection::PgHeartbeat;
 use super::queries::cancelled::CancelledQuery;
-use super::queries::declare_discard_rules::DeclareDiscardRulesQuery;
 use super::queries::enqueue::CHUNK;
 use super::queries::expire::{self, ExpireQuery, StartByQuery};
-use super::queries::forget_discard_rules::ForgetDiscardRulesQuery;
 use super::queries::overrides::{OverrideRow, OverridesQuery, overrides};
 use super::queries::progress::StoreProgressQuery;
 use super::queries::prune::PruneQuery;
@@ -145,14 +144,7 @@ impl Storage for PgStorage {
         run!(self, "register", conn => worker::register(conn, info))?;
         // A worker starts without this answer, too.
         let _ = self.warn_of_sequences().await;
-        // Two transactions: each locks rows in one order, so two programs cannot deadlock.
-        let forget = || ForgetDiscardRulesQuery::new(&info.kinds, &info.discard_rules);
-        run!(self, "forget_discard_rules", conn => RunQueryDsl::execute(forget(), conn)).map(drop)?;
-        if info.discard_rules.is_empty() {
-            return Ok(());
-        }
-        let declare = || DeclareDiscardRulesQuery::new(&info.discard_rules);
-        run!(self, "declare_discard_rules", conn => RunQueryDsl::execute(declare(), conn)).map(drop)
+        Ok(())
     }
 
     async fn deregister(&self, id: WorkerId) -> StorageResult<()> {
@@ -213,10 +205,16 @@ impl Storage for PgStorage {
     }
 
     async fn schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<StoredSchedules> {
-        let is_locked =
-            !declared.is_empty() && !run!(self, "declare_schedules", conn => schedule::declare(conn, declared))?;
+        let (is_locked, refused) = match declared {
+            [] => (false, Vec::new()),
+            declared => self.declare_schedules(declared).await?,
+        };
         let (all, now) = run!(self, "schedules", conn => schedule::schedules(conn))?;
-        Ok(StoredSchedules { all, now, is_locked })
+        Ok(StoredSchedules { all, now, is_locked, refused })
+    }
+
+    async fn declare_discard_rules(&self, kinds: &[String], rules: &[DiscardRule]) -> StorageResult<DeclaredRules> {
+        self.declare_rules(kinds, rules).await
     }
 
     async fn tick(&self, stored: &StoredSchedule, last_tick: DateTime<Utc>, jobs: &[NewJob]) -> StorageResult<bool> {

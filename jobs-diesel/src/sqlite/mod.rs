@@ -19,6 +19,7 @@
 mod async_connection;
 pub(crate) mod bench;
 mod connect;
+mod declare;
 mod doctor;
 mod file_system;
 mod flow_control;

@@ -60,6 +60,7 @@ diesel::table! {
         slots_total -> Nullable<Integer>,
         kinds -> Nullable<Text>,
         schedules -> Nullable<Text>,
+        discard_rules -> Nullable<Text>,
         asked -> Nullable<Text>,
         asked_at -> Nullable<BigInt>,
         asked_by -> Nullable<Text>,

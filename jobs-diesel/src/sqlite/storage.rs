@@ -11,18 +11,20 @@ use chrono::{DateTime, Utc};
 use diesel::SqliteConnection;
 use diesel_jobs_core::history::HistoryBatch;
 use diesel_jobs_core::storage::{
-    Admission, Chore, Claim, DeclaredSchedule, EndedWaiting, Finished, Heartbeat, Leases, Loaded, Loading, Maintained,
-    Overrides, PassOn, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule, StoredSchedules, Transacted,
-    Transaction, WaitEnd, Waiting, WorkerInfo,
+    Admission, Chore, Claim, DeclaredRules, DeclaredSchedule, EndedWaiting, Finished, Heartbeat, Leases, Loaded,
+    Loading, Maintained, Overrides, PassOn, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule,
+    StoredSchedules, Transacted, Transaction, WaitEnd, Waiting, WorkerInfo,
 };
-use diesel_jobs_core::{ClaimedJob, Finish, Installation, JobId, NewJob, ProgressReport, Retention, WorkerId};
+use diesel_jobs_core::{
+    ClaimedJob, DiscardRule, Finish, Installation, JobId, NewJob, ProgressReport, Retention, WorkerId,
+};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::sqlite::heartbeat_connection::SqliteHeartbeat;
 use crate::sqlite::queries::{
     admission_failure, admit, claim, expire, failures, finish, full_limits, history, installation, leases, next_due,
-    on_discarded, overrides, progress, prune, rate, rescue, schedule, sweep, tick, waiting_queues, worker,
+    overrides, progress, prune, rate, rescue, schedule, sweep, tick, waiting_queues, worker,
 };
 use crate::sqlite::shared_connection::SharedConnection;
 use crate::sqlite::{file_system, listen, load, migrate, operator, transact};
@@ -182,14 +184,7 @@ impl Storage for SqliteStorage {
                 machine; elsewhere locks may fail and destroy it: move it to a disk of this machine, or use PostgreSQL");
         }
         let info = worker.clone();
-        self.writer.write(move |conn| worker::register(conn, &info)).await?;
-        let info = worker.clone();
-        let differ = move |conn: &mut SqliteConnection| on_discarded::differ(conn, &info.kinds, &info.discard_rules);
-        if !self.reader.read(differ).await? {
-            return Ok(());
-        }
-        let info = worker.clone();
-        self.writer.write(move |conn| on_discarded::declare(conn, &info.kinds, &info.discard_rules)).await
+        self.writer.write(move |conn| worker::register(conn, &info)).await
     }
 
     async fn deregister(&self, worker: WorkerId) -> StorageResult<()> {
@@ -250,12 +245,13 @@ impl Storage for SqliteStorage {
 
     /// SQLite has no row locks, so no schedule is passed over.
     async fn schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<StoredSchedules> {
-        if !declared.is_empty() {
-            let declared = declared.to_vec();
-            self.writer.write(move |conn| schedule::declare(conn, &declared)).await?;
-        }
+        let refused = if declared.is_empty() { Vec::new() } else { self.declare_schedules(declared.to_vec()).await? };
         let (all, now) = self.reader.read(schedule::schedules).await?;
-        Ok(StoredSchedules { all, now, is_locked: false })
+        Ok(StoredSchedules { all, now, is_locked: false, refused })
+    }
+
+    async fn declare_discard_rules(&self, kinds: &[String], rules: &[DiscardRule]) -> StorageResult<DeclaredRules> {
+        self.declare_rules(kinds, rules).await
     }
 
     async fn tick(&self, schedule: &StoredSchedule, last_tick: DateTime<Utc>, jobs: &[NewJob]) -> StorageResult<bool> {

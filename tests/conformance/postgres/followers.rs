@@ -30,10 +30,11 @@ fn a_discard_wakes_the_workers_that_the_follower_needs() {
         }
         let mut notifications = std::pin::pin!(listener.notifications_stream());
         let mut heard = Vec::new();
-        for _ in 0..2 {
+        for _ in 0..4 {
             heard.push(notifications.next().await.unwrap().unwrap().payload);
         }
-        assert_eq!(heard, ["", "default"], "first admission, and then those of the queue");
+        let expected = ["", "", "", "default"];
+        assert_eq!(heard, expected, "a declared rule and admission, then another rule and the workers of the queue");
     });
 }
 

@@ -8,9 +8,10 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use diesel_jobs::operator::Installation;
 use diesel_jobs::store::{
-    Admission, Chore, Claim, ClaimedJob, DeclaredSchedule, EndedWaiting, Finish, Finished, Heartbeat, Leases, Loaded,
-    Loading, Maintained, Overrides, PassOn, ProgressReport, RescanReason, Rescanned, RescuePolicy, Rescued, Storage,
-    StorageResult, StoredSchedule, StoredSchedules, Transacted, Transaction, Transition, WaitEnd, Waiting, WorkerInfo,
+    Admission, Chore, Claim, ClaimedJob, DeclaredRules, DeclaredSchedule, DiscardRule, EndedWaiting, Finish, Finished,
+    Heartbeat, Leases, Loaded, Loading, Maintained, Overrides, PassOn, ProgressReport, RescanReason, Rescanned,
+    RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule, StoredSchedules, Transacted, Transaction,
+    Transition, WaitEnd, Waiting, WorkerInfo,
 };
 use diesel_jobs::worker::{Retention, WorkerId};
 use diesel_jobs::{JobId, NewJob, StorageError};
@@ -240,6 +241,10 @@ impl Storage for Lossy {
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
         self.inner.schedules(declared).await
+    }
+
+    async fn declare_discard_rules(&self, kinds: &[String], rules: &[DiscardRule]) -> StorageResult<DeclaredRules> {
+        self.inner.declare_discard_rules(kinds, rules).await
     }
 
     async fn tick(&self, schedule: &StoredSchedule, last_tick: DateTime<Utc>, jobs: &[NewJob]) -> StorageResult<bool> {

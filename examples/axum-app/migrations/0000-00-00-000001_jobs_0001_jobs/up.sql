@@ -306,13 +306,14 @@ create table jobs.worker (
     idle boolean not null default false,
     queue_filter bit(1024) not null generated always as (jobs.queue_filter(queues)) stored,
     -- The version of the worker's program, its queues with their slots: {"mail": 16}, the slots of all its queues together (null: no limit), the kinds
-    -- that it knows, and the schedules that it declares: {"report": {"expression": "0 2 * * *", ..}}. An operator may ask a worker to claim nothing
-    -- more (quiet), or to stop. It reads this with each heartbeat.
+    -- that it knows, and the schedules that it declares: {"report": {"expression": "0 2 * * *", ..}}, with its rules for `jobs.on_discarded`. An operator
+    -- may ask a worker to claim nothing more (quiet), or to stop. It reads this with each heartbeat.
     version text,
     slots json,
     slots_total integer,
     kinds text[],
     schedules json,
+    discard_rules json,
     asked text check (asked in ('quiet', 'stop')),
     asked_at timestamptz,
     asked_by text,
@@ -1557,6 +1558,7 @@ create trigger wake_for_settings after insert or update or delete on jobs.kind f
 create trigger wake_for_settings after insert or update or delete on jobs.limit_setting for each statement execute function jobs.wake_for_settings();
 create trigger wake_for_settings after insert or update or delete on jobs.retention for each statement execute function jobs.wake_for_settings();
 create trigger wake_for_settings after insert or update or delete on jobs.installation for each statement execute function jobs.wake_for_settings();
+create trigger wake_for_settings after insert or update or delete on jobs.on_discarded for each statement execute function jobs.wake_for_settings();
 create trigger wake_for_settings after insert on jobs.operation for each statement execute function jobs.wake_for_settings();
 create trigger wake_for_settings after update of asked on jobs.worker for each statement execute function jobs.wake_for_settings();
 -- Not after a tick, which only changes `last_tick`.

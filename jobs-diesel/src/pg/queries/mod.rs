@@ -52,7 +52,6 @@ pub(crate) mod finish;
 pub(crate) mod finish_batch;
 pub(crate) mod finish_variants;
 pub(crate) mod fold_history;
-pub(crate) mod forget_discard_rules;
 mod free_keys;
 mod free_permits;
 pub(crate) mod full_limits;

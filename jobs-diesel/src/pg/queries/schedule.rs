@@ -1,120 +1,148 @@
 //! `declare`, `schedules`: the schedules. A row that another session has locked is passed over. To wait for it would
-//! delay all other schedules.
+//! delay all other schedules. Each declared schedule is stored in its own transaction, so that one that the database
+//! refuses keeps no other from ticking.
 
 use chrono::{DateTime, Utc};
-use diesel::dsl::{insert_into, not, now, sql, update};
+use diesel::dsl::{insert_into, not, now, update};
 use diesel::prelude::*;
 use diesel::result::Error;
-use diesel::sql_types::Bool;
-use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl};
+use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
 use diesel_jobs_core::storage::{Declarations, is_declared_so};
 use diesel_jobs_core::storage::{DeclaredSchedule, ScheduledJob, StoredSchedule};
 
+use super::tick::{NOT_LONG, OF_ROW, explained};
+use super::worker::ticking;
 use crate::flags::ScheduleFlagsKnown;
 use crate::pg::native::RawJson;
 use crate::pg::schema::{schedule, worker};
 
-/// Stores the declared schedules, except those that a live worker declares as they are stored. A schedule that must be
-/// changed is passed over if another session has locked its row; then this returns `false`. A schedule that is already
-/// stored as declared is only read.
-pub(crate) async fn declare(conn: &mut AsyncPgConnection, declared: &[DeclaredSchedule]) -> QueryResult<bool> {
-    // A copy, because an async closure that is `Send` cannot yet borrow anything besides the connection.
-    let declared = declared.to_vec();
-    conn.transaction(async move |conn| {
-        // A schedule with an unknown flag was declared by a later version, so this version does not change it.
-        let newer = schedule::table.filter(not(ScheduleFlagsKnown("schedule"))).select(schedule::name);
-        let newer: Vec<String> = newer.load(conn).await?;
-        let columns = (schedule::name, schedule::expression, schedule::timezone, schedule::catch_up);
-        let stored: Vec<(String, String, String, String)> = schedule::table.select(columns).load(conn).await?;
-        // What operators have added or changed, and what the code declared for it.
-        let operators = schedule::table.filter(schedule::added_by.is_not_null().or(schedule::changed_by.is_not_null()));
-        let operators: Vec<(String, Option<RawJson>)> =
-            operators.select((schedule::name, schedule::declared)).load(conn).await?;
-        let mut all_stored = true;
-        let mut live = None;
-        for one in declared.iter().filter(|one| !newer.contains(&one.name)) {
-            let catch_up = one.catch_up.as_str();
-            let Some((_, expression, timezone, stored)) = stored.iter().find(|(name, ..)| *name == one.name) else {
-                let row = (
-                    schedule::name.eq(&one.name),
-                    schedule::kind.eq(&one.name),
-                    schedule::expression.eq(&one.expression),
-                    schedule::timezone.eq(&one.timezone),
-                    schedule::catch_up.eq(catch_up),
-                );
-                insert_into(schedule::table).values(row).on_conflict_do_nothing().execute(conn).await?;
-                continue;
-            };
-            if let Some((_, known)) = operators.iter().find(|(name, _)| *name == one.name) {
-                all_stored &= declare_beside(conn, one, known.as_ref()).await?;
-                continue;
-            }
-            let is_as_stored = (expression, timezone) == (&one.expression, &one.timezone);
-            if is_as_stored && stored == catch_up {
-                continue;
-            }
-            if live.is_none() {
+/// Those of the declared schedules that must be stored. A schedule that a live worker declares as it is stored stays.
+pub(crate) async fn to_declare(
+    conn: &mut AsyncPgConnection,
+    declared: &[DeclaredSchedule],
+) -> QueryResult<Vec<DeclaredSchedule>> {
+    // A schedule with an unknown flag was declared by a later version, so this version does not change it.
+    let newer = schedule::table.filter(not(ScheduleFlagsKnown("schedule"))).select(schedule::name);
+    let newer: Vec<String> = newer.load(conn).await?;
+    let stored: Vec<(String, Stored)> = schedule::table.select((schedule::name, STORED)).load(conn).await?;
+    let mut live = None;
+    let mut wanted = Vec::new();
+    for one in declared.iter().filter(|one| !newer.contains(&one.name)) {
+        let stored = stored.iter().find(|(name, _)| *name == one.name).map(|(_, stored)| stored);
+        if let Some(stored) = stored {
+            if live.is_none() && !stored.is_as(one)? {
                 live = Some(declared_by_live_workers(conn).await?);
             }
-            if is_declared_so(live.iter().flatten(), &one.name, (expression, timezone, stored)) {
+            if stored.is_as(one)? || live.as_ref().is_some_and(|live| stored.is_kept(&one.name, live)) {
                 continue;
             }
-            if !lock(conn, &one.name).await? {
-                all_stored = false;
-                continue;
-            }
-            // Unless an operator or another worker has changed it since it was read.
-            let unchanged = schedule::table
-                .find(&one.name)
-                .filter(schedule::added_by.is_null().and(schedule::changed_by.is_null()))
-                .filter(schedule::expression.eq(expression).and(schedule::timezone.eq(timezone)))
-                .filter(schedule::catch_up.eq(stored));
-            update(unchanged)
-                .set((
-                    schedule::expression.eq(&one.expression),
-                    schedule::timezone.eq(&one.timezone),
-                    schedule::catch_up.eq(catch_up),
-                    // A changed expression starts now, so that its earlier ticks are not missed ticks.
-                    (!is_as_stored).then(|| schedule::last_tick.eq(now)),
-                ))
-                .execute(conn)
-                .await?;
         }
-        Ok(all_stored)
+        wanted.push(one.clone());
+    }
+    Ok(wanted)
+}
+
+/// Stores a declared schedule. Returns `false` if another session has locked its row. What an operator has added or
+/// changed stays, and the declaration is stored beside it.
+pub(crate) async fn declare(conn: &mut AsyncPgConnection, one: &DeclaredSchedule) -> QueryResult<bool> {
+    // A copy, because an async closure that is `Send` cannot yet borrow anything besides the connection.
+    let one = one.clone();
+    conn.transaction(async move |conn| {
+        conn.batch_execute(NOT_LONG).await?;
+        let new = (
+            schedule::name.eq(&one.name),
+            schedule::kind.eq(&one.name),
+            schedule::expression.eq(&one.expression),
+            schedule::timezone.eq(&one.timezone),
+            schedule::catch_up.eq(one.catch_up.as_str()),
+        );
+        if insert_into(schedule::table).values(new).on_conflict_do_nothing().execute(conn).await? > 0 {
+            return Ok(true);
+        }
+        let row = schedule::table.find(&one.name);
+        let free = row.select(STORED).for_no_key_update().skip_locked();
+        let Some(stored) = free.first::<Stored>(conn).await.optional()? else { return Ok(false) };
+        // An operator or another worker may have changed it since it was read.
+        if stored.is_as(&one)? || stored.is_kept(&one.name, &declared_by_live_workers(conn).await?) {
+            return Ok(true);
+        }
+        if stored.is_operators() {
+            update(row).set(schedule::declared.eq(RawJson(text(&one)?))).execute(conn).await?;
+            return Ok(true);
+        }
+        let is_moved = (&stored.expression, &stored.timezone) != (&one.expression, &one.timezone);
+        update(row)
+            .set((
+                schedule::expression.eq(&one.expression),
+                schedule::timezone.eq(&one.timezone),
+                schedule::catch_up.eq(one.catch_up.as_str()),
+                // A changed expression starts now, so that its earlier ticks are not missed ticks.
+                is_moved.then(|| schedule::last_tick.eq(now)),
+            ))
+            .execute(conn)
+            .await?;
+        Ok(true)
     })
     .await
+    .map_err(|error| explained(error, OF_ROW))
 }
 
-/// What the live workers declare. Those that drain do not tick any more.
+/// A schedule as it is stored, and who has set it.
+#[derive(Queryable)]
+struct Stored {
+    expression: String,
+    timezone: String,
+    catch_up: String,
+    added_by: Option<String>,
+    changed_by: Option<String>,
+    declared: Option<RawJson>,
+}
+
+type StoredColumns = (
+    schedule::expression,
+    schedule::timezone,
+    schedule::catch_up,
+    schedule::added_by,
+    schedule::changed_by,
+    schedule::declared,
+);
+const STORED: StoredColumns = (
+    schedule::expression,
+    schedule::timezone,
+    schedule::catch_up,
+    schedule::added_by,
+    schedule::changed_by,
+    schedule::declared,
+);
+
+impl Stored {
+    fn is_operators(&self) -> bool {
+        self.added_by.is_some() || self.changed_by.is_some()
+    }
+
+    /// Whether the code's declaration is stored, in place of what an operator has set or beside it.
+    fn is_as(&self, one: &DeclaredSchedule) -> QueryResult<bool> {
+        if self.is_operators() {
+            let text = text(one)?;
+            return Ok(self.declared.as_ref().is_some_and(|declared| declared.0 == text));
+        }
+        Ok(one.ticks_like(&self.expression, &self.timezone, &self.catch_up))
+    }
+
+    /// Whether a live worker declares it as it is stored.
+    fn is_kept(&self, name: &str, live: &[Declarations]) -> bool {
+        let stored = (&*self.expression, &*self.timezone, &*self.catch_up);
+        !self.is_operators() && is_declared_so(live, name, stored)
+    }
+}
+
+fn text(declared: &DeclaredSchedule) -> QueryResult<Vec<u8>> {
+    serde_json::to_vec(declared).map_err(|error| Error::SerializationError(error.into()))
+}
+
 async fn declared_by_live_workers(conn: &mut AsyncPgConnection) -> QueryResult<Vec<Declarations>> {
-    let live = worker::table.filter(sql::<Bool>("heartbeat_at >= now() - lease")).filter(worker::draining_at.is_null());
-    let declared: Vec<Option<RawJson>> = live.select(worker::schedules).load(conn).await?;
+    let declared: Vec<Option<RawJson>> = ticking().select(worker::schedules).load(conn).await?;
     Ok(declared.into_iter().flatten().filter_map(|RawJson(text)| serde_json::from_slice(&text).ok()).collect())
-}
-
-/// Stores what the code declares beside what an operator has added or changed. Returns `false` if another session has
-/// locked the row.
-async fn declare_beside(
-    conn: &mut AsyncPgConnection,
-    declared: &DeclaredSchedule,
-    known: Option<&RawJson>,
-) -> QueryResult<bool> {
-    let text = serde_json::to_vec(declared).map_err(|error| Error::SerializationError(error.into()))?;
-    if known.is_some_and(|known| known.0 == text) {
-        return Ok(true);
-    }
-    if !lock(conn, &declared.name).await? {
-        return Ok(false);
-    }
-    let row = schedule::table.find(&declared.name);
-    update(row).set(schedule::declared.eq(RawJson(text))).execute(conn).await?;
-    Ok(true)
-}
-
-/// Locks the row. Returns `false` if another session has locked it.
-async fn lock(conn: &mut AsyncPgConnection, name: &str) -> QueryResult<bool> {
-    let free = schedule::table.find(name).select(schedule::name).for_no_key_update().skip_locked();
-    Ok(free.first::<String>(conn).await.optional()?.is_some())
 }
 
 type JobRow = (Option<RawJson>, Option<String>, Option<i16>, Option<i16>);

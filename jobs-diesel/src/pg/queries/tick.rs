@@ -18,6 +18,9 @@ use crate::flags::ScheduleFlagsKnown;
 use crate::meaning::conflict;
 use crate::pg::schema::schedule;
 
+/// For how long one schedule or rule may delay the others.
+pub(super) const NOT_LONG: &str = "set local lock_timeout = '1s'";
+
 pub(crate) async fn tick(
     conn: &mut AsyncPgConnection,
     stored: &StoredSchedule,
@@ -33,21 +36,24 @@ pub(crate) async fn tick(
         if locked.first::<String>(conn).await.optional()?.is_none() {
             return Ok(false);
         }
-        conn.batch_execute("set local lock_timeout = '1s'").await?;
+        conn.batch_execute(NOT_LONG).await?;
         update(row).set(schedule::last_tick.eq(last_tick)).execute(conn).await?;
         insert_many::<AsyncPgConnection>(conn, jobs).await?;
         Ok(true)
     })
     .await
-    .map_err(explained)
+    .map_err(|error| explained(error, OF_TICK))
 }
 
+const OF_TICK: &str =
+    "an open transaction has the unique key of its job, or has locked a table, for more than a second";
+/// For a declaration.
+pub(super) const OF_ROW: &str = "an open transaction has locked its row or the table for more than a second";
+
 /// A lock that was not available is no outage of the database, and the server does not say which lock it was.
-fn explained(error: Error) -> Error {
+pub(super) fn explained(error: Error, reason: &str) -> Error {
     if conflict::of_statement(&error) != Some(conflict::LOCK) {
         return error;
     }
-    let reason = "an open transaction has the unique key of its job, or has locked a table, for more than a second; `worker doctor` names the \
-         oldest transaction";
-    Error::QueryBuilderError(format!("{error}: {reason}").into())
+    Error::QueryBuilderError(format!("{error}: {reason}; `worker doctor` names the oldest transaction").into())
 }

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use diesel::data_types::PgInterval;
-use diesel::dsl::{array, delete, exists, insert_into, not, now, select, update};
+use diesel::dsl::{array, delete, exists, insert_into, not, now, select, sql, update};
+use diesel::pg::Pg;
 use diesel::prelude::*;
-use diesel::sql_types::Uuid as SqlUuid;
+use diesel::sql_types::{Bool, Uuid as SqlUuid};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::WorkerId;
 use diesel_jobs_core::storage::WorkerInfo;
@@ -30,6 +31,7 @@ pub(crate) async fn register(conn: &mut AsyncPgConnection, info: &WorkerInfo) ->
         worker::queues.eq(&info.queues),
         worker::kinds.eq(&info.kinds),
         worker::schedules.eq(RawJson(serde_json::to_vec(&info.schedules).unwrap_or_else(|_| b"{}".to_vec()))),
+        worker::discard_rules.eq(RawJson(serde_json::to_vec(&info.discard_rules).unwrap_or_else(|_| b"[]".to_vec()))),
         worker::lease.eq(lease(info.lease)),
         worker::version.eq(info.version.as_ref().map(|version| version.replace('\0', ""))),
         worker::slots.eq(RawJson(serde_json::to_vec(&slots).unwrap_or_else(|_| b"{}".to_vec()))),
@@ -66,6 +68,12 @@ pub(crate) async fn rescue_is_due(conn: &mut AsyncPgConnection) -> QueryResult<b
     let its_worker = worker::table.filter(worker::id.eq(running::worker));
     let orphans = running::table.filter(not(exists(its_worker))).filter(FlagsKnown("running"));
     select(exists(dead).or(exists(orphans))).get_result(conn).await
+}
+
+/// The live workers whose declarations count. Those that drain do not tick any more.
+pub(super) fn ticking() -> worker::BoxedQuery<'static, Pg> {
+    let live = sql::<Bool>("heartbeat_at >= now() - lease");
+    worker::table.filter(live).filter(worker::draining_at.is_null()).into_boxed()
 }
 
 /// A lease as the table stores it.

@@ -6,11 +6,13 @@ use std::time::Duration;
 use diesel::SqliteConnection;
 use diesel::prelude::*;
 use diesel::result::Error;
+use diesel_jobs_core::storage::DiscardRules;
 use diesel_jobs_core::{DiscardRule, Discarded, Failure, FailureKind, JobId, Rules};
 
 use crate::sqlite::queries::enqueue::Insert;
 use crate::sqlite::queries::failures;
-use crate::sqlite::schema::{jobs_job, jobs_on_discarded};
+use crate::sqlite::queries::worker::ticking;
+use crate::sqlite::schema::{jobs_job, jobs_on_discarded, jobs_worker};
 use crate::sqlite::time::micros;
 use crate::sqlite::types::count;
 
@@ -38,36 +40,40 @@ const COLUMNS: Columns = (
 );
 type Row = (String, String, String, i16, i32, String, String, Option<String>, Option<i64>);
 
-/// Whether the stored rules of these kinds are others than these. Only reads.
-pub(crate) fn differ(conn: &mut SqliteConnection, kinds: &[String], rules: &[DiscardRule]) -> QueryResult<bool> {
+/// The rules, with those that live workers declare.
+pub(crate) fn rules(conn: &mut SqliteConnection) -> QueryResult<DiscardRules> {
     let rows: Vec<Row> = jobs_on_discarded::table.select(COLUMNS).load(conn)?;
-    let stored = rows.into_iter().filter(|(kind, ..)| kinds.contains(kind)).map(rule_of);
-    // What cannot be read was changed by hand.
-    let Ok(stored) = stored.collect::<QueryResult<Vec<DiscardRule>>>() else { return Ok(true) };
-    Ok(stored.len() != rules.len() || rules.iter().any(|rule| !stored.contains(rule)))
+    let live: Vec<Option<String>> = ticking().select(jobs_worker::discard_rules).load(conn)?;
+    let read = |text: String| serde_json::from_str::<Vec<DiscardRule>>(&text).unwrap_or_default();
+    Ok(DiscardRules {
+        stored: rows.into_iter().map(|row| (row.0.clone(), rule_of(row).ok())).collect(),
+        live: live.into_iter().flatten().flat_map(read).collect(),
+    })
 }
 
-/// Stores the rules of these kinds. Kinds without a rule get none.
-pub(crate) fn declare(conn: &mut SqliteConnection, kinds: &[String], rules: &[DiscardRule]) -> QueryResult<()> {
-    for kind in kinds {
-        diesel::delete(jobs_on_discarded::table.find(kind)).execute(conn)?;
+/// Stores the rule of a kind, or deletes it. Returns `false` if a live worker declares it as it is stored by now.
+pub(crate) fn declare(conn: &mut SqliteConnection, kind: &str, rule: Option<&DiscardRule>) -> QueryResult<bool> {
+    let rules = rules(conn)?;
+    if rules.stands(kind, rule) || rules.is_kept(kind) {
+        return Ok(rules.stands(kind, rule));
     }
-    for rule in rules {
-        diesel::insert_into(jobs_on_discarded::table)
-            .values((
-                jobs_on_discarded::kind.eq(&rule.kind),
-                jobs_on_discarded::enqueues.eq(&rule.enqueues),
-                jobs_on_discarded::queue.eq(&rule.queue),
-                jobs_on_discarded::priority.eq(rule.priority),
-                jobs_on_discarded::max_attempts.eq(i32::from(rule.max_attempts)),
-                jobs_on_discarded::args.eq(&rule.args),
-                jobs_on_discarded::argument.eq(&rule.argument),
-                jobs_on_discarded::rules.eq(rule.rules.to_json()),
-                jobs_on_discarded::expires_micros.eq(rule.expires.map(micros)),
-            ))
-            .execute(conn)?;
-    }
-    Ok(())
+    let Some(rule) = rule else {
+        return diesel::delete(jobs_on_discarded::table.find(kind)).execute(conn).map(|_| true);
+    };
+    diesel::replace_into(jobs_on_discarded::table)
+        .values((
+            jobs_on_discarded::kind.eq(&rule.kind),
+            jobs_on_discarded::enqueues.eq(&rule.enqueues),
+            jobs_on_discarded::queue.eq(&rule.queue),
+            jobs_on_discarded::priority.eq(rule.priority),
+            jobs_on_discarded::max_attempts.eq(i32::from(rule.max_attempts)),
+            jobs_on_discarded::args.eq(&rule.args),
+            jobs_on_discarded::argument.eq(&rule.argument),
+            jobs_on_discarded::rules.eq(rule.rules.to_json()),
+            jobs_on_discarded::expires_micros.eq(rule.expires.map(micros)),
+        ))
+        .execute(conn)
+        .map(|_| true)
 }
 
 /// Enqueues what the rule of its kind says about a job that is discarded in this transaction.

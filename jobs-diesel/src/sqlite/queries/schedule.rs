@@ -9,53 +9,72 @@ use diesel_jobs_core::CatchUp;
 use diesel_jobs_core::storage::{Declarations, is_declared_so};
 use diesel_jobs_core::storage::{DeclaredSchedule, ScheduledJob, StoredSchedule};
 
+use super::worker::ticking;
 use crate::flags::ScheduleFlagsKnown;
 use crate::sqlite::schema::{jobs_schedule, jobs_worker};
 use crate::sqlite::time::Now;
 use crate::sqlite::types::{Instant, count};
 
-/// Stores the declared schedules, except those that a live worker declares as they are stored. Unchanged ones keep
-/// their last tick.
-pub(crate) fn declare(conn: &mut SqliteConnection, declared: &[DeclaredSchedule]) -> QueryResult<()> {
+/// Those of the declared schedules that must be stored. A schedule that a live worker declares as it is stored stays.
+pub(crate) fn to_declare(
+    conn: &mut SqliteConnection,
+    declared: Vec<DeclaredSchedule>,
+) -> QueryResult<Vec<DeclaredSchedule>> {
     // A schedule with an unknown flag was declared by a later version, so this version does not change it.
     let newer = jobs_schedule::table.filter(not(ScheduleFlagsKnown("jobs_schedule"))).select(jobs_schedule::name);
     let newer: Vec<String> = newer.load(conn)?;
-    // What operators have added or changed.
-    let operators = jobs_schedule::added_by.is_not_null().or(jobs_schedule::changed_by.is_not_null());
-    let operators: Vec<String> = jobs_schedule::table.filter(operators).select(jobs_schedule::name).load(conn)?;
-    for schedule in declared.iter().filter(|schedule| !newer.contains(&schedule.name)) {
-        if operators.contains(&schedule.name) {
-            declare_beside(conn, schedule)?;
-            continue;
-        }
-        insert(conn, schedule)?;
-        if !is_wanted_as_stored(conn, schedule)? {
-            move_on_if_changed(conn, schedule)?;
+    let mut wanted = Vec::new();
+    for schedule in declared.into_iter().filter(|schedule| !newer.contains(&schedule.name)) {
+        let stands = match operators(conn, &schedule.name)? {
+            Some(known) => known.is_some_and(|known| text(&schedule).is_ok_and(|text| text == known)),
+            None => is_wanted_as_stored(conn, &schedule)?,
+        };
+        if !stands {
+            wanted.push(schedule);
         }
     }
-    Ok(())
+    Ok(wanted)
 }
 
-/// Whether the schedule is as declared, or as a live worker declares it. Workers that drain do not tick any more.
+/// Stores a declared schedule. An unchanged one keeps its last tick.
+pub(crate) fn declare(conn: &mut SqliteConnection, schedule: &DeclaredSchedule) -> QueryResult<()> {
+    if operators(conn, &schedule.name)?.is_some() {
+        return declare_beside(conn, schedule);
+    }
+    insert(conn, schedule)?;
+    if is_wanted_as_stored(conn, schedule)? { Ok(()) } else { move_on_if_changed(conn, schedule) }
+}
+
+/// If an operator has added or changed the schedule, what the code declares as far as it is known.
+fn operators(conn: &mut SqliteConnection, name: &str) -> QueryResult<Option<Option<String>>> {
+    let is_operators = jobs_schedule::added_by.is_not_null().or(jobs_schedule::changed_by.is_not_null());
+    jobs_schedule::table.find(name).filter(is_operators).select(jobs_schedule::declared).first(conn).optional()
+}
+
+/// Whether the schedule is as declared, or as a live worker declares it.
 fn is_wanted_as_stored(conn: &mut SqliteConnection, schedule: &DeclaredSchedule) -> QueryResult<bool> {
     let columns = (jobs_schedule::expression, jobs_schedule::timezone, jobs_schedule::catch_up);
-    let (expression, timezone, catch_up): (String, String, String) =
-        jobs_schedule::table.find(&schedule.name).select(columns).first(conn)?;
+    let row = jobs_schedule::table.find(&schedule.name).select(columns);
+    let Some((expression, timezone, catch_up)) = row.first::<(String, String, String)>(conn).optional()? else {
+        return Ok(false);
+    };
     let stored = (&*expression, &*timezone, &*catch_up);
     if schedule.ticks_like(stored.0, stored.1, stored.2) {
         return Ok(true);
     }
-    let live = (jobs_worker::heartbeat_at + jobs_worker::lease_micros).ge(Now);
-    let live = jobs_worker::table.filter(live).filter(jobs_worker::draining_at.is_null());
-    let declared: Vec<Option<String>> = live.select(jobs_worker::schedules).load(conn)?;
+    let declared: Vec<Option<String>> = ticking().select(jobs_worker::schedules).load(conn)?;
     let declared: Vec<Declarations> =
         declared.into_iter().flatten().filter_map(|text| serde_json::from_str(&text).ok()).collect();
     Ok(is_declared_so(&declared, &schedule.name, stored))
 }
 
+fn text(schedule: &DeclaredSchedule) -> QueryResult<String> {
+    serde_json::to_string(schedule).map_err(|error| Error::SerializationError(error.into()))
+}
+
 /// Stores what the code declares beside what an operator has added or changed.
 fn declare_beside(conn: &mut SqliteConnection, schedule: &DeclaredSchedule) -> QueryResult<()> {
-    let text = serde_json::to_string(schedule).map_err(|error| Error::SerializationError(error.into()))?;
+    let text = text(schedule)?;
     let other = jobs_schedule::table.find(&schedule.name).filter(jobs_schedule::declared.is_not(&text));
     diesel::update(other).set(jobs_schedule::declared.eq(&text)).execute(conn).map(drop)
 }

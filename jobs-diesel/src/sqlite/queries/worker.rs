@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use diesel::SqliteConnection;
 use diesel::dsl::exists;
 use diesel::prelude::*;
+use diesel::sqlite::Sqlite;
 use diesel_jobs_core::storage::WorkerInfo;
 use diesel_jobs_core::{WorkerId, WorkerRecord};
 
@@ -23,6 +24,8 @@ pub(crate) fn register(conn: &mut SqliteConnection, worker: &WorkerInfo) -> Quer
             jobs_worker::queues.eq(Names(worker.queues.clone())),
             jobs_worker::kinds.eq(Names(worker.kinds.clone())),
             jobs_worker::schedules.eq(serde_json::to_string(&worker.schedules).unwrap_or_else(|_| "{}".to_owned())),
+            jobs_worker::discard_rules
+                .eq(serde_json::to_string(&worker.discard_rules).unwrap_or_else(|_| "[]".to_owned())),
             jobs_worker::lease_micros.eq(micros(worker.lease)),
             jobs_worker::version.eq(&worker.version),
             jobs_worker::slots.eq(serde_json::to_string(&slots).unwrap_or_else(|_| "{}".to_owned())),
@@ -30,6 +33,12 @@ pub(crate) fn register(conn: &mut SqliteConnection, worker: &WorkerInfo) -> Quer
         ))
         .execute(conn)
         .map(drop)
+}
+
+/// The live workers whose declarations count. Those that drain do not tick any more.
+pub(super) fn ticking() -> jobs_worker::BoxedQuery<'static, Sqlite> {
+    let live = (jobs_worker::heartbeat_at + jobs_worker::lease_micros).ge(Now);
+    jobs_worker::table.filter(live).filter(jobs_worker::draining_at.is_null()).into_boxed()
 }
 
 /// Deletes the worker's row.

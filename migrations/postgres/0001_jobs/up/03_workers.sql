@@ -24,13 +24,14 @@ create table jobs.worker (
     idle boolean not null default false,
     queue_filter bit(1024) not null generated always as (jobs.queue_filter(queues)) stored,
     -- The version of the worker's program, its queues with their slots: {"mail": 16}, the slots of all its queues together (null: no limit), the kinds
-    -- that it knows, and the schedules that it declares: {"report": {"expression": "0 2 * * *", ..}}. An operator may ask a worker to claim nothing
-    -- more (quiet), or to stop. It reads this with each heartbeat.
+    -- that it knows, and the schedules that it declares: {"report": {"expression": "0 2 * * *", ..}}, with its rules for `jobs.on_discarded`. An operator
+    -- may ask a worker to claim nothing more (quiet), or to stop. It reads this with each heartbeat.
     version text,
     slots json,
     slots_total integer,
     kinds text[],
     schedules json,
+    discard_rules json,
     asked text check (asked in ('quiet', 'stop')),
     asked_at timestamptz,
     asked_by text,

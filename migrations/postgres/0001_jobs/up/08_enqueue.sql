@@ -90,6 +90,7 @@ create trigger wake_for_settings after insert or update or delete on jobs.kind f
 create trigger wake_for_settings after insert or update or delete on jobs.limit_setting for each statement execute function jobs.wake_for_settings();
 create trigger wake_for_settings after insert or update or delete on jobs.retention for each statement execute function jobs.wake_for_settings();
 create trigger wake_for_settings after insert or update or delete on jobs.installation for each statement execute function jobs.wake_for_settings();
+create trigger wake_for_settings after insert or update or delete on jobs.on_discarded for each statement execute function jobs.wake_for_settings();
 create trigger wake_for_settings after insert on jobs.operation for each statement execute function jobs.wake_for_settings();
 create trigger wake_for_settings after update of asked on jobs.worker for each statement execute function jobs.wake_for_settings();
 -- Not after a tick, which only changes `last_tick`.

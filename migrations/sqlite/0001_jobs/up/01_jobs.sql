@@ -117,13 +117,14 @@ create table jobs_worker (
     started_at integer not null default (cast(round(unixepoch('subsec') * 1000) as integer) * 1000),
     heartbeat_at integer not null default (cast(round(unixepoch('subsec') * 1000) as integer) * 1000),
     -- The version of the worker's program, its queues with their slots: {"mail": 16}, the slots of all its queues together (null: no limit), the kinds
-    -- that it knows, and the schedules that it declares: {"report": {"expression": "0 2 * * *", ..}}. An operator may ask a worker to claim nothing
-    -- more (quiet), or to stop. It reads this with each heartbeat.
+    -- that it knows, and the schedules that it declares: {"report": {"expression": "0 2 * * *", ..}}, with its rules for `jobs_on_discarded`. An operator
+    -- may ask a worker to claim nothing more (quiet), or to stop. It reads this with each heartbeat.
     version text,
     slots text,
     slots_total integer,
     kinds text,
     schedules text,
+    discard_rules text,
     asked text check (asked in ('quiet', 'stop')),
     asked_at integer,
     asked_by text,

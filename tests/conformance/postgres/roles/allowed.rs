@@ -32,6 +32,15 @@ macro_rules! step {
     };
 }
 
+/// The same for declarations, each of which may be refused.
+macro_rules! declared {
+    ($name:expr, $does:expr) => {
+        if let Some((_, error)) = step!($name, $does).refused.first() {
+            return Some(format!("{}: {error}", $name));
+        }
+    };
+}
+
 mod limits;
 
 /// A job whose arguments are stored in `jobs.payload`.
@@ -220,19 +229,19 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
         timezone: "UTC".into(),
         catch_up: CatchUp::Last,
     };
-    step!("declare_schedules", storage.schedules(&[declared("0 0 2 * * *")]));
-    step!("declare_schedules", storage.schedules(&[declared("0 0 3 * * *")]));
+    declared!("declare_schedules", storage.schedules(&[declared("0 0 2 * * *")]));
+    declared!("declare_schedules", storage.schedules(&[declared("0 0 3 * * *")]));
     let rule = crate::discarding::rule();
-    step!("declare_discard_rules", storage.declare_discard_rules(&["a".into()], std::slice::from_ref(&rule)));
+    declared!("declare_discard_rules", storage.declare_discard_rules(&["a".into()], std::slice::from_ref(&rule)));
     let rules = crate::limiting::limited("x").rules;
     for changed in [DiscardRule { priority: 8, ..rule.clone() }, DiscardRule { rules, expires: Some(HOUR), ..rule }] {
-        step!("declare_discard_rules", storage.declare_discard_rules(&["a".into()], &[changed]));
+        declared!("declare_discard_rules", storage.declare_discard_rules(&["a".into()], &[changed]));
         let discarded = claimed_by_owner(f, id).await;
         let job = discarded.lease.job;
         step!("discard", storage.finish_all(&finish(discarded, discard())));
         assert_eq!(failures(f.database(), job).await.len(), 1, "the job that follows was not refused");
     }
-    step!("declare_discard_rules", storage.declare_discard_rules(&["a".into()], &[]));
+    declared!("declare_discard_rules", storage.declare_discard_rules(&["a".into()], &[]));
     let StoredSchedules { all: schedules, now, .. } = step!("schedules", storage.schedules(&[]));
     assert!(step!("tick", storage.tick(&schedules[0], now, &[crate::bench::job(), large()])));
 
