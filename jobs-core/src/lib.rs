@@ -30,6 +30,7 @@ mod handler;
 mod handler_threads;
 pub mod health_checks;
 pub mod history;
+mod indented_json;
 pub mod installation;
 mod instant;
 mod job;
@@ -102,6 +103,7 @@ pub use failure::{Failure, FailureKind, MAX_FAILURE_BYTES, fingerprint};
 pub use handler::{
     Handle, HandleBlocking, HandleBlockingIn, HandleIn, Handler, LoadedHandler, Registered, Registration, RowHandler,
 };
+pub use indented_json::indented_json;
 pub use installation::{Freeze, Installation};
 pub use instant::IntoInstant;
 pub use job::{Job, without_arguments};

@@ -192,12 +192,6 @@ pub(crate) fn prose(text: &str) -> Vec<(bool, &str)> {
     parts
 }
 
-/// Indents JSON. A text that is none stays as it is.
-pub(crate) fn pretty(json: &str) -> String {
-    let value: Result<serde_json::Value, _> = serde_json::from_str(json);
-    value.and_then(|value| serde_json::to_string_pretty(&value)).unwrap_or_else(|_| json.to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

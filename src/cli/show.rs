@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use diesel_jobs_core::storage::{HaltedSequence, KeyOfJob, LimitSetting, keyed};
 use diesel_jobs_core::{
     AttemptError, AttemptRecord, FailureKind, Freeze, JobId, JobRecord, JobRule, JobState, Output, Progress, Registry,
-    Rule, flags, period_text,
+    Rule, flags, indented_json, period_text,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -149,10 +149,10 @@ fn human(shown: &Shown<'_>, job: &JobRecord, registry: &Registry, args: &str, ou
 
     let mut text: String = lines.iter().map(|(name, value)| format!("{name:<11}  {}\n", printable(value))).collect();
     text.push_str("\nargs\n");
-    text.push_str(&indented(&pretty(args)));
+    text.push_str(&indented(&indented_json(args)));
     if let Some(output) = output {
         text.push_str("\noutput\n");
-        let shown = output.json().map(pretty).or_else(|| output.note().map(|note| format!("({note})")));
+        let shown = output.json().map(indented_json).or_else(|| output.note().map(|note| format!("({note})")));
         text.push_str(&indented(&shown.unwrap_or_default()));
     }
     text
@@ -185,11 +185,6 @@ fn failure(error: &AttemptError, backtraces: bool) -> String {
         None => {}
     }
     text
-}
-
-fn pretty(args: &str) -> String {
-    let value: Result<serde_json::Value, _> = serde_json::from_str(args);
-    value.and_then(|value| serde_json::to_string_pretty(&value)).unwrap_or_else(|_| args.to_owned())
 }
 
 fn indented(text: &str) -> String {

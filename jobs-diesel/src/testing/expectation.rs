@@ -9,6 +9,7 @@ use chrono::{DateTime, Utc};
 use diesel_jobs_core::secrets::redacted;
 use diesel_jobs_core::storage::StorageResult;
 use diesel_jobs_core::{JobRecord, Registered};
+use serde_json::value::RawValue;
 
 use super::decoded::{decoded, is_of};
 use super::waiting::Waiting;
@@ -174,11 +175,11 @@ impl<J: Registered> Expectation<'_, J> {
         // The arguments of an earlier version have other fields.
         let upgraded = (job.kind != J::KIND).then(|| serde_json::to_string(&args).unwrap_or_default());
         let stored = redacted(upgraded.as_deref().unwrap_or(&job.args), J::OPTIONS.secrets);
-        let stored: serde_json::Value = serde_json::from_str(&stored).unwrap_or_default();
+        let stored: BTreeMap<String, &RawValue> = serde_json::from_str(&stored).unwrap_or_default();
         let mut differences = (self.compare)(&args);
         for difference in &mut differences {
             let value = stored.get(difference.name.as_str());
-            difference.stored = cut(value.map_or_else(|| "nothing".to_owned(), ToString::to_string));
+            difference.stored = cut(value.map_or("nothing", |value| value.get()).to_owned());
         }
         differences.extend(self.checks.iter().filter_map(|check| check(job, now)));
         differences

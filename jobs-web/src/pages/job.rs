@@ -5,14 +5,14 @@ use chrono::{DateTime, Utc};
 use diesel_jobs_core::storage::{HaltedSequence, KeyOfJob, LimitSetting, PermitOfJob, keyed};
 use diesel_jobs_core::{
     AttemptError, Explained, FailureKind, JobRecord, JobRule, JobState, Output, Progress, Reason, Rule, flags,
-    period_text,
+    indented_json, period_text,
 };
 
 use super::{Visit, render};
 use crate::act::Verb;
 use crate::failure::{Failure, Page};
 use crate::filter::read_id;
-use crate::format::{self, pretty, sentence, span};
+use crate::format::{self, sentence, span};
 use crate::redact::Part;
 use crate::rights::Action;
 use crate::shell::{Place, Shell};
@@ -110,9 +110,10 @@ pub(crate) async fn job(visit: Visit) -> Page {
     if let Some(progress) = &mut progress {
         progress.message = site.shown(&job, Part::Progress, &progress.message);
     }
-    let args = pretty(&site.shown(&job, Part::Arguments, &job.args));
+    let args = indented_json(&site.shown(&job, Part::Arguments, &job.args));
     let output_note = output.as_ref().and_then(Output::note).map(str::to_owned);
-    let output = output.as_ref().and_then(Output::json).map(|json| pretty(&site.shown(&job, Part::Output, json)));
+    let output =
+        output.as_ref().and_then(Output::json).map(|json| indented_json(&site.shown(&job, Part::Output, json)));
     let events = timeline(&job, &errors, |text| site.shown(&job, Part::Failure, text));
     let verbs = Verb::ALL.into_iter().filter(|verb| verb.applies_to(job.state) && shell.may(verb.right())).collect();
     let why = why(site, &job).await?;
