@@ -24,6 +24,7 @@ pub use bucket::Bucket;
 pub use job_rule::JobRule;
 pub use key::{is_key, key_text, keyed};
 pub use kind_rule::KindRule;
+pub(crate) use list::is_stored_key;
 pub use list::{MOST_RULES, Rules};
 pub use on_discard::OnDiscard;
 pub use on_full::OnFull;

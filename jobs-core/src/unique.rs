@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::canonical::canonical;
-use crate::rules::{JobRule, OnDiscard, Rule as JobsRule, RuleProblem, Rules, hashed, key_of};
+use crate::rules::{JobRule, OnDiscard, Rule as JobsRule, RuleProblem, Rules, hashed, is_stored_key, key_of};
 
 mod problem;
 
@@ -213,6 +213,20 @@ pub struct UniqueKey {
 }
 
 impl UniqueKey {
+    /// A key that was written by another program, such as an export. An enqueue that finds another job with the key
+    /// keeps that job.
+    #[doc(hidden)]
+    pub fn written(name: String, key: String, until: Until, within: Option<Duration>) -> Result<Self, UniqueProblem> {
+        let rule = Unique { within, until, ..Unique::new() };
+        rule.check()?;
+        // The rules of a job have names and keys of the same form.
+        JobRule::new(name.clone(), key.clone(), JobsRule::Sequence { on_discard: OnDiscard::Skip }, None)?;
+        if !is_stored_key(&key) {
+            return Err(RuleProblem::StoredKey.into());
+        }
+        Ok(Self { name: name.into(), key, rule })
+    }
+
     /// The sequence in which a job with this key runs after the one before it, if the rule says so.
     pub(crate) fn sequence(&self) -> Option<Rules> {
         let rule = JobsRule::Sequence { on_discard: OnDiscard::Skip };

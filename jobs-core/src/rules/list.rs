@@ -108,7 +108,7 @@ impl Deref for Rules {
 
 /// Whether it is the canonical text of a list, or a hash. An enqueue makes no other keys, and a job with another one
 /// would not count together with those of its key.
-fn is_stored_key(key: &str) -> bool {
+pub(crate) fn is_stored_key(key: &str) -> bool {
     let is_hash = |hash: &str| hash.len() == 64 && hash.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
     key.strip_prefix("sha256:").is_some_and(is_hash)
         || key.starts_with('[') && canonical(key).is_ok_and(|text| text == key)

@@ -4,14 +4,14 @@ use std::io::{self, BufWriter, IsTerminal as _, Write as _};
 
 use clap::Args;
 use diesel_jobs_core::storage::{JobFilter, Operator, Paging};
-use diesel_jobs_core::{JobId, Registry};
+use diesel_jobs_core::{JobId, JobRecord, JobState, Registry, flags};
 
 use super::super::app::App;
 use super::super::exit::{CliError, Exit};
 use super::super::filter_args::FilterArgs;
 use super::super::progress::Progress;
 use super::super::{database, output, redact, wording};
-use super::line;
+use super::line::{self, Beside};
 
 /// Jobs per page. Each may have 256 KiB of arguments.
 const PAGE: usize = 200;
@@ -74,10 +74,15 @@ async fn write(
     let (mut exported, mut paging) = (Exported::default(), Paging::after(JobId(i64::MIN), PAGE));
     loop {
         let page = operator.list(filter, paging).await?;
+        let mut jobs = Vec::new();
+        for job in page.jobs.into_iter().rev().filter(|job| job.id <= last) {
+            let beside = beside(operator, &job).await?;
+            jobs.push((job, beside));
+        }
         let mut out = BufWriter::new(io::stdout().lock());
-        for job in page.jobs.iter().rev().filter(|job| job.id <= last) {
+        for (job, beside) in &jobs {
             let args = redact::arguments(&registry, job);
-            let line = line::write(job, &args).map_err(|problem| {
+            let line = line::write(job, &args, beside).map_err(|problem| {
                 CliError::failed(format!("the arguments of job {} are no JSON: {problem}", job.id))
             })?;
             match out.write_all(line.as_bytes()) {
@@ -104,4 +109,19 @@ async fn write(
             return Ok(exported);
         }
     }
+}
+
+/// What a job has besides its row. Only the flags of jobs that have it cost a statement.
+async fn beside(operator: &dyn Operator, job: &JobRecord) -> Result<Beside, CliError> {
+    let mut beside = Beside::default();
+    if job.state.is_finished() {
+        return Ok(beside);
+    }
+    if job.flags & flags::UNIQUE != 0 {
+        beside.unique_key = operator.unique_key(job.id).await?.filter(|key| key.in_effect);
+    }
+    if job.flags & flags::EXPIRES != 0 && job.state != JobState::Running {
+        beside.start_by = operator.surroundings(job.id).await?.start_by;
+    }
+    Ok(beside)
 }

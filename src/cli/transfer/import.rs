@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
+use chrono::{DateTime, Utc};
 use clap::Args;
-use diesel_jobs_core::storage::{Operator, STEP};
+use diesel_jobs_core::storage::{Operator, STEP, key_text};
 use diesel_jobs_core::{Enqueued, JobId, NewJob, StorageError};
 use serde::Serialize;
 
@@ -58,6 +59,8 @@ struct Imported {
     /// How many lines are left out.
     skipped: u64,
     imported: u64,
+    /// How many lines were not imported, because another job has their unique key.
+    taken: u64,
     interrupted: bool,
     first_id: Option<JobId>,
     last_id: Option<JobId>,
@@ -88,7 +91,8 @@ pub(in super::super) async fn import(app: &App<'_>, args: &ImportArgs) -> Result
     if !args.dry_run && imported.jobs > 0 {
         let database = database::open(app.chosen()?, database::NO_HANDLERS).await?;
         database.storage.check_schema().await?;
-        enqueue(&*database.operator, &source, args, &actor, &mut imported).await?;
+        let now = database.storage.schedules(&[]).await?.now;
+        enqueue(&*database.operator, &source, args, (&actor, now), &mut imported).await?;
     }
     output::print(app.json, &imported, || said(&imported))?;
     Ok(if imported.interrupted { Exit::Failed } else { Exit::Fine })
@@ -106,8 +110,12 @@ fn said(imported: &Imported) -> String {
         Imported { first_id: Some(first), last_id: Some(last), .. } => {
             format!("imported {jobs}, with the ids {first} to {last}\n")
         }
+        Imported { taken: 1.., .. } => "nothing was imported\n".to_owned(),
         _ => "the lines contain no job to import\n".to_owned(),
     };
+    if imported.taken > 0 {
+        text.push_str(&format!("left out {} whose unique keys other jobs have\n", wording::exactly(imported.taken)));
+    }
     if imported.skipped > 0 {
         text.push_str(&format!("left out {} that ran or had ended\n", wording::exactly(imported.skipped)));
     }
@@ -115,9 +123,9 @@ fn said(imported: &Imported) -> String {
 }
 
 /// Reads a line. The text of a problem names it.
-fn parsed(line: &Line, others: Others) -> Result<Option<NewJob>, String> {
+fn parsed(line: &Line, others: Others, now: DateTime<Utc>) -> Result<Option<NewJob>, String> {
     let job = match &line.text {
-        Some(text) => line::read(text, others),
+        Some(text) => line::read(text, others, now),
         None => Err("it is longer than the line of any job".to_owned()),
     };
     job.map_err(|problem| output::printable(&format!("line {}: {problem}", line.number)))
@@ -133,7 +141,7 @@ fn check(source: &Source, args: &ImportArgs) -> Result<Imported, CliError> {
         if line.number < args.from_line {
             continue;
         }
-        match parsed(&line, args.others) {
+        match parsed(&line, args.others, Utc::now()) {
             Ok(Some(_)) => imported.jobs += 1,
             Ok(None) => imported.skipped += 1,
             Err(problem) => {
@@ -157,7 +165,7 @@ async fn enqueue(
     operator: &dyn Operator,
     source: &Source,
     args: &ImportArgs,
-    actor: &str,
+    (actor, now): (&str, DateTime<Utc>),
     imported: &mut Imported,
 ) -> Result<(), CliError> {
     let unreadable = |error| CliError::failed(format!("reading {}: {error}", args.file.display()));
@@ -172,7 +180,7 @@ async fn enqueue(
                 continue;
             }
             // It was checked, but the file may have changed since.
-            let job = parsed(&line, args.others).map_err(|problem| stopped(&problem, imported))?;
+            let job = parsed(&line, args.others, now).map_err(|problem| stopped(&problem, imported))?;
             if let Some(job) = job {
                 batch.bytes += job.args.len();
                 batch.jobs.push(job);
@@ -189,9 +197,9 @@ async fn enqueue(
             return Err(CliError::failed(unsure(first, last_line)));
         };
         stored?;
-        progress.at(imported.imported);
+        progress.at(imported.imported + imported.taken);
         if is_interrupted {
-            imported.interrupted = imported.imported < imported.jobs;
+            imported.interrupted = imported.imported + imported.taken < imported.jobs;
             return Ok(());
         }
     }
@@ -203,7 +211,7 @@ async fn store(operator: &dyn Operator, batch: &Batch, actor: &str, imported: &m
     let (first, last) = (batch.lines.first().copied().unwrap_or(1), batch.lines.last().copied().unwrap_or(1));
     match operator.enqueue(&batch.jobs, IMPORT, actor).await {
         Ok(ids) => {
-            note(imported, &ids, last);
+            note(imported, batch, &ids, last);
             Ok(())
         }
         Err(StorageError::Refused(_)) => {
@@ -211,7 +219,8 @@ async fn store(operator: &dyn Operator, batch: &Batch, actor: &str, imported: &m
                 let ids = operator.enqueue(std::slice::from_ref(job), IMPORT, actor).await;
                 let ids =
                     ids.map_err(|problem| stopped(&output::printable(&format!("line {line}: {problem}")), imported))?;
-                note(imported, &ids, *line);
+                let one = Batch { jobs: vec![job.clone()], lines: vec![*line], bytes: 0 };
+                note(imported, &one, &ids, *line);
             }
             Ok(())
         }
@@ -222,8 +231,18 @@ async fn store(operator: &dyn Operator, batch: &Batch, actor: &str, imported: &m
     }
 }
 
-fn note(imported: &mut Imported, jobs: &[Enqueued], line: u64) {
-    let ids: Vec<JobId> = jobs.iter().map(|job| job.id()).collect();
+fn note(imported: &mut Imported, batch: &Batch, jobs: &[Enqueued], line: u64) {
+    for ((enqueued, job), line) in jobs.iter().zip(&batch.jobs).zip(&batch.lines) {
+        if let Some(unique) = job.unique.as_ref().filter(|_| enqueued.is_existing()) {
+            imported.taken += 1;
+            output::complain(&output::printable(&format!(
+                "line {line} was not imported: job {enqueued} has its unique key {} of `{}`",
+                key_text(&unique.key),
+                unique.name
+            )));
+        }
+    }
+    let ids: Vec<JobId> = jobs.iter().filter(|job| !job.is_existing()).map(|job| job.id()).collect();
     imported.imported += ids.len() as u64;
     imported.first_id = imported.first_id.or_else(|| ids.iter().min().copied());
     imported.last_id = ids.iter().max().copied().or(imported.last_id);

@@ -1,7 +1,10 @@
 //! A job as a line of JSON.
 
+use std::time::Duration;
+
 use chrono::{DateTime, Utc};
-use diesel_jobs_core::{JobRecord, JobRule, JobState, NewJob, Rules, RunAt};
+use diesel_jobs_core::storage::KeyOfJob;
+use diesel_jobs_core::{JobRecord, JobRule, JobState, NewJob, Rules, RunAt, UniqueKey, UniqueProblem, Until};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -32,10 +35,23 @@ pub(super) struct Written<'a> {
     last_error: Option<&'a str>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     rules: &'a [JobRule],
+    #[serde(flatten)]
+    beside: &'a Beside,
+}
+
+/// What is stored beside the row of a job.
+#[derive(Default, Serialize)]
+pub(super) struct Beside {
+    /// The unique key, if the job has it now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) unique_key: Option<KeyOfJob>,
+    /// When it expires, if its first attempt has not started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) start_by: Option<DateTime<Utc>>,
 }
 
 /// The line of a job. Fails if the stored arguments are no JSON, which only a change by hand can cause.
-pub(super) fn write(job: &JobRecord, args: &Arguments) -> serde_json::Result<String> {
+pub(super) fn write(job: &JobRecord, args: &Arguments, beside: &Beside) -> serde_json::Result<String> {
     let line = Written {
         id: job.id.0,
         kind: &job.kind,
@@ -52,6 +68,7 @@ pub(super) fn write(job: &JobRecord, args: &Arguments) -> serde_json::Result<Str
         redacted: args.are_redacted,
         last_error: job.last_error.as_deref(),
         rules: &job.rules,
+        beside,
     };
     serde_json::to_string(&line).map(|line| line + "\n")
 }
@@ -72,6 +89,8 @@ struct Read<'a> {
     state: Option<JobState>,
     redacted: Option<bool>,
     rules: Option<Vec<JobRule>>,
+    unique_key: Option<ReadKey>,
+    start_by: Option<DateTime<Utc>>,
     // What an imported job does not keep.
     #[serde(rename = "id")]
     _id: Option<IgnoredAny>,
@@ -85,6 +104,31 @@ struct Read<'a> {
     _last_error: Option<IgnoredAny>,
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReadKey {
+    name: String,
+    key: String,
+    #[serde(default)]
+    until_started: bool,
+    until: Option<DateTime<Utc>>,
+    /// An exported key is in effect.
+    #[serde(rename = "in_effect")]
+    _in_effect: Option<IgnoredAny>,
+}
+
+impl ReadKey {
+    /// `None`: its time is over.
+    fn at(self, now: DateTime<Utc>) -> Result<Option<UniqueKey>, UniqueProblem> {
+        let within = self.until.map(|until| (until - now).to_std().unwrap_or_default());
+        if within.is_some_and(|within| within.is_zero()) {
+            return Ok(None);
+        }
+        let until = if self.until_started { Until::Started } else { Until::Finished };
+        UniqueKey::written(self.name, self.key, until, within).map(Some)
+    }
+}
+
 /// What `import` does with a job that did not wait when it was exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(in super::super) enum Others {
@@ -96,8 +140,8 @@ pub(in super::super) enum Others {
     Enqueue,
 }
 
-/// Reads a line. `None`: it is left out. The text says what is wrong.
-pub(super) fn read(line: &[u8], others: Others) -> Result<Option<NewJob>, String> {
+/// Reads a line. `None`: it is left out. The text says what is wrong. `now` is the time of the database.
+pub(super) fn read(line: &[u8], others: Others, now: DateTime<Utc>) -> Result<Option<NewJob>, String> {
     // serde would also read a struct from a list, by the order of the fields.
     if !line.trim_ascii_start().starts_with(b"{") {
         return Err("it is not an object of JSON, which begins with `{`".to_owned());
@@ -131,6 +175,12 @@ pub(super) fn read(line: &[u8], others: Others) -> Result<Option<NewJob>, String
     job.run_at = read.run_at.map_or(job.run_at, RunAt::At);
     job.tags = read.tags.unwrap_or_default();
     job.rules = Rules::new(read.rules.unwrap_or_default()).map_err(|problem| format!("rules: {problem}"))?;
+    let unique =
+        read.unique_key.map(|key| key.at(now)).transpose().map_err(|problem| format!("unique_key: {problem}"))?;
+    job.unique = unique.flatten().map(Box::new);
+    // A job whose time is over is cancelled after the import, as it would have been without it.
+    let due = read.run_at.map_or(now, |at| at.max(now));
+    job.expires = read.start_by.map(|at| (at - due).to_std().unwrap_or_default().max(Duration::from_millis(1)));
     job.validate().map_err(|problem| problem.to_string())?;
     Ok(Some(job))
 }
@@ -145,75 +195,4 @@ fn said(problem: &serde_json::Error) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_needs_a_kind_and_arguments_only() {
-        let job = read(br#"{"kind":"charge","args":{"card":1e2, "x":"\u0041"}}"#, Others::Refuse).unwrap().unwrap();
-        assert_eq!(
-            (&*job.kind, &*job.queue, job.args.as_str()),
-            ("charge", "default", r#"{"card":1e2, "x":"\u0041"}"#)
-        );
-        let line =
-            br#"{"id":7,"kind":"a","queue":"mail","state":"scheduled","priority":-3,"attempt":2,"max_attempts":4,
-            "run_at":"2026-01-31T08:00:00Z","enqueued_at":"x","tags":["vip"],"args":null,"last_error":"no"}"#;
-        let job = read(line, Others::Refuse).unwrap().unwrap();
-        assert_eq!((&*job.queue, job.priority, job.max_attempts, job.tags.len()), ("mail", -3, 4, 1));
-        assert!(matches!(job.run_at, RunAt::At(_)));
-        let line =
-            br#"{"kind":"a","args":{},"rules":[{"name":"stripe","key":"[7]","rule":{"concurrency":{"most":3}}}]}"#;
-        let rules = read(line, Others::Refuse).unwrap().unwrap().rules;
-        assert_eq!((&*rules[0].name, &*rules[0].key, rules[0].rule.most()), ("stripe", "[7]", Some(3)));
-    }
-
-    #[test]
-    fn a_hostile_line_is_refused_with_the_reason() {
-        let rule = |name: &str, key: &str, rule: &str| {
-            format!(r#"{{"kind":"a","args":{{}},"rules":[{{"name":"{name}","key":"{key}","rule":{rule}}}]}}"#)
-        };
-        let deep = format!(r#"{{"kind":"a","args":{}{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
-        let large = format!(r#"{{"kind":"a","args":"{}"}}"#, "x".repeat(300_000));
-        for (line, part) in [
-            ("", "not an object"),
-            ("no json", "not an object"),
-            (r#"["a",{}]"#, "not an object"),
-            ("{", "EOF"),
-            ("{kind", "key must be a string"),
-            (r#"{"kind":"a"}"#, "missing field `args`"),
-            (r#"{"args":{}}"#, "missing field `kind`"),
-            (r#"{"kind":"a","args":{},"prioriy":1}"#, "unknown field `prioriy`"),
-            (r#"{"kind":"a","kind":"b","args":{}}"#, "duplicate field"),
-            (r#"{"kind":"a","args":{},"priority":99999}"#, "99999"),
-            (r#"{"kind":"a","args":{},"max_attempts":0}"#, "max_attempts must be from 1"),
-            (r#"{"kind":"a","args":{},"run_at":"soon"}"#, "column"),
-            (r#"{"kind":"","args":{}}"#, "is empty"),
-            (r#"{"kind":"a\u0000","args":{}}"#, "NUL"),
-            (r#"{"kind":"a","args":{"x":"\ud800"}}"#, "args: "),
-            (r#"{"kind":"a","args":{}} {}"#, "trailing characters"),
-            (r#"{"kind":"a","args":{},"state":"completed"}"#, "--others skip"),
-            (r#"{"kind":"a","args":{},"state":"dead"}"#, "unknown variant"),
-            (r#"{"kind":"a","args":{},"redacted":true}"#, "secret arguments"),
-            (&rule("l", "[]", r#"{"concurrency":{"most":0}}"#), "rules: a limit allows 1 to"),
-            (&rule("", "[]", r#"{"concurrency":{"most":1}}"#), "rules: the name"),
-            (&rule("l", "", r#"{"concurrency":{"most":1}}"#), "rules: the key"),
-            (&rule("l", "seven", r#"{"concurrency":{"most":1}}"#), "rules: the key"),
-            (&rule("l", "{}", r#"{"concurrency":{"most":1}}"#), "rules: the key"),
-            (&rule("l", "[1.0]", r#"{"concurrency":{"most":1}}"#), "rules: the key"),
-            (&rule("l", "sha256:7", r#"{"concurrency":{"most":1}}"#), "rules: the key"),
-            (&rule("l", "[]", r#"{"concurrency":{"most":1,"max":2}}"#), "unknown field `max`"),
-            (&rule("l", "[]", r#"{"rate":{"limit":1,"per":60000000,"burst":1,"bust":2}}"#), "unknown field `bust`"),
-            (&rule("l", "[]", r#"{"concurrency":{"most":1}},"x":2"#), "unknown field `x`"),
-            (&rule("l", "[]", r#"{"limit":{"most":1}}"#), "unknown variant `limit`"),
-            (r#"{"kind":"a","args":{},"rules":{}}"#, "expected a sequence"),
-            (&deep, "recursion limit"),
-            (&large, "the limit is"),
-        ] {
-            let problem = read(line.as_bytes(), Others::Refuse).unwrap_err();
-            assert!(problem.contains(part) && !problem.contains("line 1"), "{part}: {problem}");
-        }
-        assert!(read(b"{\"kind\":\"\xff\",\"args\":1}", Others::Refuse).is_err());
-        assert_eq!(read(br#"{"kind":"a","args":{},"state":"completed"}"#, Others::Skip), Ok(None));
-        assert!(read(br#"{"kind":"a","args":{},"state":"completed"}"#, Others::Enqueue).unwrap().is_some());
-    }
-}
+mod tests;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use fixture_app::{Charge, Greet, LogIn};
+use fixture_app::{Charge, Greet, LogIn, Welcome};
 use jobs::Job as _;
 use jobs::rules::Limit;
 use serde_json::{Value, json};
@@ -53,6 +53,44 @@ on_each_database! {
         let rules: Vec<Value> = lines(&db.run(&["export"]).succeeded()).iter().map(|job| job["rules"].clone()).collect();
         let limit = json!([{ "name": "mail", "key": "[7]", "rule": { "concurrency": { "most": 2 } } }]);
         assert_eq!(rules, vec![limit; 2]);
+    }
+
+    fn an_imported_job_has_its_key_and_expires_again(db) {
+        let db = db.migrated();
+        db.enqueue(Welcome { user_id: 7 });
+        db.enqueue(Welcome { user_id: 8 }.delay(Duration::from_secs(3600)).expires(Duration::from_secs(60)));
+        let exported = db.run(&["export"]).succeeded();
+        let jobs = lines(&exported);
+        assert_eq!((&jobs[0]["unique_key"]["name"], &jobs[0]["unique_key"]["key"]), (&json!("welcome"), &json!("[7]")));
+        assert_eq!((&jobs[0]["start_by"], jobs[1]["start_by"].is_string()), (&Value::Null, true));
+
+        // The keys are taken, so these lines are left out, and named.
+        let scratch = Scratch::new();
+        let other = r#"{"kind":"welcome","args":{"user_id":7}}"#;
+        let file = write(&scratch, format!("{}{other}
+{}", exported.stdout, exported.stdout));
+        let ids: Vec<i64> = jobs.iter().map(|job| job["id"].as_i64().unwrap()).collect();
+        let imported = import(&db, &[&file, "--json"]).succeeded().complained(&[
+            &format!("line 1 was not imported: job {} has its unique key [7] of `welcome`", ids[0]),
+            &format!("line 5 was not imported: job {} has its unique key [8] of `welcome`", ids[1]),
+        ]);
+        let imported = imported.json();
+        assert_eq!((&imported["imported"], &imported["taken"]), (&json!(1), &json!(4)));
+        assert_eq!(count(&db), 3);
+
+        db.run(&["delete", "--all", "--yes"]).succeeded();
+        let said = import(&db, &[&write(&scratch, &exported.stdout)]).succeeded();
+        assert!(said.stdout.starts_with("imported 2 jobs, with the ids "), "{}", said.stdout);
+        let back = lines(&db.run(&["export"]).succeeded());
+        let beside = |jobs: &[Value]| jobs.iter().map(|job| (job["unique_key"].clone(), job["start_by"].clone())).collect::<Vec<_>>();
+        assert_eq!(beside(&back), beside(&jobs));
+        // An enqueue finds the imported job.
+        db.enqueue(Welcome { user_id: 8 });
+        assert_eq!(count(&db), 2);
+        let said = import(&db, &[&write(&scratch, &exported.stdout)]).succeeded();
+        assert_eq!(said.stdout, "nothing was imported
+left out 2 jobs whose unique keys other jobs have
+");
     }
 
     fn what_is_exported_can_be_imported(db) {
