@@ -44,7 +44,7 @@ struct OnePage {
     what: &'static str,
     of: &'static str,
     name: String,
-    /// Only queues have it.
+    /// Kinds have none, and neither has a queue whose jobs have all ended.
     queue: Option<QueueOverview>,
     paused: Option<Pause>,
     rows: Vec<Row>,
@@ -73,18 +73,16 @@ fn read(visit: &Visit) -> Result<(String, Range), Failure> {
 pub(crate) async fn queue(visit: Visit) -> Page {
     let (name, range) = read(&visit)?;
     let operator = visit.site.operator();
-    let found = operator.queue_overview().await?.into_iter().find(|queue| queue.name == name);
-    let queue =
-        found.ok_or_else(|| Failure::NotFound(format!("No job, live worker or setting has the queue {name:?}.")))?;
+    let queue = operator.queue_overview().await?.into_iter().find(|queue| queue.name == name);
     let shell = visit.shell(Place::Queues, &format!("Queue {name}")).await?.live("/queues/one", &visit.query);
     let workers = operator.workers().await?.into_iter().filter(|worker| worker.alive && worker.serves(&name));
     let slots = |worker: WorkerRecord| {
-        let slots = worker.slots_of(&name, queue.slots);
+        let slots = worker.slots_of(&name, queue.as_ref().and_then(|queue| queue.slots));
         (worker, slots.map_or_else(String::new, |slots| format::counted(slots as usize, "slot", "slots")))
     };
     let workers = workers.map(slots).collect();
     let filter = WorkFilter { queue: Some(name.clone()), kind: None };
-    one(&visit, shell, range, filter, (Some(queue), workers)).await
+    one(&visit, shell, range, filter, (queue, workers)).await
 }
 
 pub(crate) async fn kind(visit: Visit) -> Page {
@@ -139,7 +137,7 @@ async fn one(
     }
     let paused = queue.as_ref().map_or(paused, |queue| queue.paused.clone());
     let (what, of, path) =
-        if queue.is_some() { ("Queue", "Kind", "/queues/one") } else { ("Kind", "Queue", "/kinds/one") };
+        if filter.queue.is_some() { ("Queue", "Kind", "/queues/one") } else { ("Kind", "Queue", "/kinds/one") };
     let name = filter.queue.or(filter.kind).unwrap_or_default();
     let ranges = range.tabs(|range| shell.base.with(path, [("name", name.as_str()), ("range", range)]));
     let more_workers = workers.len().saturating_sub(WORKERS);

@@ -83,7 +83,6 @@ async fn a_queue_and_a_kind_have_pages_of_their_own(db: Db) {
     assert!(page.values("a", "href").any(|href| href == "/admin/jobs/kinds/one?name=charge&range=7d"));
     worker.stop().await;
     for (path, status) in [
-        ("/queues/one?name=nothing", 404),
         ("/queues/one", 400),
         ("/kinds/one?name=charge&range=2h", 400),
         ("/kinds/one?name=charge&colour=red", 400),
@@ -91,8 +90,12 @@ async fn a_queue_and_a_kind_have_pages_of_their_own(db: Db) {
     ] {
         assert_eq!(client.get(path).await.status.as_u16(), status, "{path}");
     }
-    // Nobody knows this kind, and it has no job: the page says so.
-    client.page("/kinds/one?name=%3Cb%3E").await.shows("There was no job when all jobs were counted.");
+    // Nobody knows them, and they have no jobs: the pages say so. Pages of old jobs lead here.
+    for path in ["/kinds/one?name=%3Cb%3E", "/queues/one?name=%3Cb%3E"] {
+        let page = client.page(path).await;
+        page.shows("There was no job when all jobs were counted.");
+        assert_eq!(page.texts("form.row-actions small", "button").len(), usize::from(path.starts_with("/kinds")));
+    }
 }
 
 /// Jobs of dead workers end only if a live one frees them.
