@@ -210,6 +210,27 @@ fn last_and_all_know_the_times_of_a_list() {
     }
 }
 
+// Nuuk and Ittoqqortoormiit go from 23:00 to midnight, so the end of the gap is on another day.
+#[test]
+fn a_time_in_a_gap_that_ends_at_midnight_runs_whatever_days_its_expression_names() {
+    let spring = |expression: &str, zone: &str| ticks(expression, zone, "2026-03-28T12:00:00Z", "2026-03-30T12:00:00Z");
+    for zone in ["America/Nuuk", "America/Scoresbysund"] {
+        for expression in ["30 23 28 3 *", "30 23 * * SAT", "15,45 23 28 MAR *", "59 23 * 3 SAT#4"] {
+            assert_eq!(spring(expression, zone), ["29 00:00:00 -01"], "{expression} in {zone}");
+            let schedule = Schedule::parse(expression, zone).unwrap();
+            let due = schedule.due(at("2026-03-28T12:00:00Z"), at("2026-03-29T12:00:00Z"), CatchUp::Last);
+            assert_eq!(due.ticks, [at("2026-03-29T01:00:00Z")], "{expression} in {zone}");
+        }
+        assert_eq!(spring("0 0 29 3 *", zone), ["29 00:00:00 -01"]);
+        assert_eq!(spring("30 23 * * *", zone), ["29 00:00:00 -01", "29 23:30:00 -01"]);
+    }
+    // Of the days in Cairo, one has no midnight.
+    assert_eq!(
+        ticks("0 0 24 4 *", "Africa/Cairo", "2026-04-20T00:00:00Z", "2026-04-28T00:00:00Z"),
+        ["24 01:00:00 EEST"]
+    );
+}
+
 // Samoa crossed the date line: after 29 December 2011 came 31 December. Kwajalein had no 21 August 1993.
 #[test]
 fn a_schedule_goes_on_after_a_day_that_its_zone_left_out() {
