@@ -1,5 +1,5 @@
 //! The settings watcher: reads the settings of operators once a second, and applies them to the worker. While the
-//! worker is idle, it reads them when the storage has sent a hint.
+//! worker is idle, it reads them when they have changed.
 //!
 //! - A queue or kind that was paused: its prefetched jobs are released. The claim itself leaves out paused queues.
 //!   Paused kinds are left out of the kinds that the next claims ask for.
@@ -18,6 +18,7 @@ use super::pause::{Idle, idle_pause};
 use crate::context::JobContext;
 use crate::outcome::Transition;
 use crate::overrides::Overrides;
+use crate::storage::StorageResult;
 use crate::telemetry::{self, RateLimitedWarning};
 use crate::worker::idleness::{Call, POLLS};
 use crate::worker::report::Reporter;
@@ -33,20 +34,26 @@ pub(crate) async fn run(shared: Arc<Shared>, reporter: Reporter) {
     let mut since = shared.idleness.now();
     while idle_pause(&shared, EVERY, Idle { since, polls: POLLS, calls: &[Call::Changes] }, &draining).await {
         let began = shared.idleness.now();
-        let overrides = tokio::select! {
-            overrides = shared.storage.overrides() => overrides,
+        let paused = tokio::select! {
+            paused = read(&shared) => paused,
             () = draining.cancelled() => return,
         };
-        match overrides {
-            Ok(overrides) => {
+        match paused {
+            Ok(paused) => {
                 since = began;
-                for job in follow(&shared, overrides) {
+                for job in paused {
                     reporter.report(job, Transition::Release).await;
                 }
             }
             Err(problem) => warning.report(&problem),
         }
     }
+}
+
+/// Reads the settings, and makes the worker follow them. Returns the prefetched jobs that must be released.
+pub(crate) async fn read(shared: &Shared) -> StorageResult<Vec<JobContext>> {
+    let _reading = shared.live.reading.lock().await;
+    Ok(follow(shared, shared.storage.overrides().await?))
 }
 
 /// Makes the worker follow these settings. Returns the prefetched jobs that must be released.

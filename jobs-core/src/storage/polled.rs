@@ -7,11 +7,12 @@ use std::time::Duration;
 pub struct Polled {
     /// The time until the first job is due, and zero if one is due.
     pub due: Option<Duration>,
-    /// What else there is to do.
-    pub upkeep: Upkeep,
-    /// Whether the services of an idle worker may rely on its polls: the storage fills in all of `upkeep`, and notifies
-    /// this worker when a setting changes. If not, they look for themselves, as often as those of a busy worker.
-    pub is_complete: bool,
+    /// What else there is to do. `None`: the storage does not say. Then the services of an idle worker look for
+    /// themselves, as often as those of a busy worker.
+    pub upkeep: Option<Upkeep>,
+    /// Whether a notification tells this worker of a change. If not, an idle worker reads the settings before it
+    /// claims.
+    pub is_notified: bool,
 }
 
 /// The work of the services, apart from what they do from time to time.
@@ -25,4 +26,7 @@ pub struct Upkeep {
     pub next: Option<Duration>,
     /// There is an open [operation](super::OperationRecord).
     pub operation: bool,
+    /// A number that is another one after a change of what operators have set, a schedule, or a rule for discarded
+    /// jobs.
+    pub settings: i64,
 }

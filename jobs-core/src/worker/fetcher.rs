@@ -62,6 +62,10 @@ struct Fetcher {
     contention: u32,
     /// Since when every poll has found contention.
     contended_since: Option<Instant>,
+    /// What the last poll of an idle time said of the settings.
+    settings: Option<i64>,
+    /// The last poll of an idle time said that no notification tells of a change.
+    is_deaf: bool,
     awaited: Awaited,
     pause: Duration,
     warning: RateLimitedWarning,
@@ -83,6 +87,8 @@ pub(super) async fn run(shared: Arc<Shared>, reporter: Reporter, until_empty: Op
         busy_polling: BusyPolling::new(Instant::now()),
         contention: 0,
         contended_since: None,
+        settings: None,
+        is_deaf: false,
         awaited: Awaited::default(),
         pause: FIRST_PAUSE,
         warning: RateLimitedWarning::new("claim"),
@@ -118,6 +124,14 @@ impl Fetcher {
             () = quiet.cancelled() => return,
         }
         runner::start(&self.shared, &self.reporter);
+        if self.is_deaf {
+            if let Err(problem) = self.read_settings().await {
+                self.warning.report(&problem);
+                return self.back_off().await;
+            }
+            // If the claim brings jobs, the worker is idle no longer, and the settings watcher reads them.
+            self.is_deaf = false;
+        }
         self.release_overdue(PREFETCHED_AT_MOST).await;
         if self.shared.quarantined_due.swap(false, Ordering::AcqRel) {
             self.shared.idleness.end();

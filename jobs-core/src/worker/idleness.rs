@@ -1,7 +1,7 @@
 //! Whether the worker is idle, and how often its services send statements meanwhile.
 //!
 //! An idle worker has no job, and has polled without finding one for as long as its polls are more frequent than usual.
-//! Its storage says at each poll what else there is to do ([`Upkeep`]), and notifies it when a setting changes. So its
+//! Its storage says at each poll what else there is to do and whether a setting has changed ([`Upkeep`]). So its
 //! services need not look for themselves. Each of them runs when it is *called*, and otherwise once in [`POLLS`] polls,
 //! right after a poll, so that a database that bills its activity has one short period of it per poll. A storage that
 //! does not say what there is to do has no idle workers, and their services keep their own pace.
@@ -28,8 +28,8 @@ const WARY: Duration = Duration::from_secs(120);
 /// What may be the reason to run a service of an idle worker before its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Call {
-    /// The storage has sent a notification without a queue: an operator may have changed a setting. Or the clock of the
-    /// database has stepped.
+    /// An operator may have changed a setting: a poll says so, or the storage has sent a notification without a queue.
+    /// Or the clock of the database has stepped.
     Changes,
     /// A worker is dead, or a quarantined job is due.
     Rescue,

@@ -14,6 +14,8 @@ pub(crate) struct Live {
     retention: Retention,
     all_kinds: Arc<[String]>,
     now: RwLock<Now>,
+    /// Held while the overrides are read and replaced, so that an earlier answer does not replace a later one.
+    pub(crate) reading: tokio::sync::Mutex<()>,
 }
 
 struct Now {
@@ -26,7 +28,7 @@ impl Live {
     pub(super) fn new(registry: &Registry, retention: Retention) -> Self {
         let all_kinds: Arc<[String]> = registry.kinds().into();
         let now = Now { overrides: Arc::default(), kinds: all_kinds.clone() };
-        Self { retention, all_kinds, now: RwLock::new(now) }
+        Self { retention, all_kinds, now: RwLock::new(now), reading: tokio::sync::Mutex::default() }
     }
 
     /// Replaces the overrides. Returns the earlier ones.

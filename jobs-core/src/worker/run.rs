@@ -108,7 +108,7 @@ impl Worker {
         let info = shared.info();
         let installation = shared.register(&info).await?;
         // Read before the first claim, so that it does not ask for paused kinds.
-        settings_watcher::follow(&shared, shared.storage.overrides().await?);
+        settings_watcher::read(&shared).await?;
         // Before the first claim, whose rescan finds jobs that have waited for long.
         match discoverer::find(&shared, Waiting::Available { within: Duration::MAX }).await {
             // This storage has no patterns.

@@ -133,7 +133,7 @@ impl PgStorage {
             Ok(row.parts())
         };
         let (due, upkeep) = self.next_due_by(claim, within, ask).await?;
-        Ok(Polled { due, upkeep, is_complete: self.listeners.are_all_listening() })
+        Ok(Polled { due, upkeep: Some(upkeep), is_notified: self.listeners.are_all_listening() })
     }
 
     async fn next_due_by<T>(

@@ -25,10 +25,9 @@ fn a_poll_says_what_there_is_to_do_besides_jobs() {
         let idle = worker(db).await;
         let upkeep = async || {
             let polled = db.storage.poll(&wants(idle, &[("default", 1)]), HOUR).await.unwrap();
-            assert!(polled.is_complete, "no worker listens in vain");
-            polled.upkeep
+            polled.upkeep.unwrap()
         };
-        let nothing = Upkeep::default();
+        let nothing = Upkeep { settings: upkeep().await.settings, ..Upkeep::default() };
         assert_eq!(upkeep().await, nothing);
 
         mortal(db).await;
@@ -73,10 +72,10 @@ fn a_poll_says_what_there_is_to_do_besides_jobs() {
         enqueue(&f, job()).await;
         sql.batch_execute("update jobs.ready set crashes = 2, run_at = now() + interval '90 minutes'").await.unwrap();
         let polled = db.storage.poll(&claim, HOUR).await.unwrap();
-        let next = polled.upkeep.next.unwrap();
+        let next = polled.upkeep.unwrap().next.unwrap();
         assert!(polled.due.is_none() && next > HOUR && next <= 2 * HOUR, "{polled:?}");
         sql.batch_execute("update jobs.ready set run_at = now()").await.unwrap();
-        assert_eq!(db.storage.poll(&claim, HOUR).await.unwrap().upkeep, Upkeep { rescue: true, ..nothing });
+        assert_eq!(db.storage.poll(&claim, HOUR).await.unwrap().upkeep, Some(Upkeep { rescue: true, ..nothing }));
         sql.batch_execute("delete from jobs.ready").await.unwrap();
 
         let rate = "insert into jobs.rate (limit_name, limit_key, full_at, next_at)
@@ -92,6 +91,48 @@ fn a_poll_says_what_there_is_to_do_besides_jobs() {
         assert_eq!(upkeep().await, Upkeep { operation: true, ..nothing });
         sql.batch_execute("update jobs.operation set finished_at = now()").await.unwrap();
         assert_eq!(upkeep().await, nothing);
+    });
+}
+
+/// So a worker that no notification reaches follows the change, too.
+#[test]
+fn a_poll_says_whether_a_setting_has_changed() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let db = f.database();
+        let idle = worker(db).await;
+        let settings = async || {
+            let polled = db.storage.poll(&wants(idle, &[("default", 1)]), HOUR).await.unwrap();
+            polled.upkeep.unwrap().settings
+        };
+        let mut sql = AsyncPgConnection::establish(&f.url).await.unwrap();
+        let mut last = settings().await;
+        for change in [
+            "insert into jobs.queue (name, paused) values ('x', true)",
+            "insert into jobs.queue (name, paused) values ('y', true)",
+            "update jobs.queue set paused = false, slots = 2 where name = 'x'",
+            "delete from jobs.queue where name = 'x'",
+            "insert into jobs.kind (name, paused) values ('y', true)",
+            "insert into jobs.limit_setting (name, most, set_by) values ('y', 2, 'ann')",
+            "insert into jobs.retention (kind, state, keep) values ('y', 1, '1 day'), ('y', 2, null)",
+            "update jobs.retention set keep = '2 days' where state = 1",
+            "insert into jobs.installation (frozen_at) values (now()) on conflict (only_row) do update set frozen_at = now()",
+            "insert into jobs.on_discarded (kind, enqueues, queue, priority, max_attempts, args, argument)
+                 values ('y', 'z', 'default', 0, 1, '{}', 'job')",
+            "insert into jobs.schedule (name, kind, expression, timezone, catch_up) values ('y', 'y', '@daily', 'UTC', 'skip')",
+            "update jobs.schedule set paused = true",
+            "delete from jobs.schedule",
+        ] {
+            sql.batch_execute(change).await.unwrap();
+            let now = settings().await;
+            assert_ne!(now, last, "{change}");
+            last = now;
+        }
+        let tick = "insert into jobs.schedule (name, kind, expression, timezone, catch_up)
+            values ('y', 'y', '@daily', 'UTC', 'skip')";
+        sql.batch_execute(tick).await.unwrap();
+        last = settings().await;
+        sql.batch_execute("update jobs.schedule set last_tick = now() + interval '1 day'").await.unwrap();
+        assert_eq!(settings().await, last, "a tick is no change");
     });
 }
 
@@ -112,13 +153,12 @@ impl Listener {
     }
 }
 
-async fn is_complete(db: &Database, idle: WorkerId) -> bool {
-    db.storage.poll(&wants(idle, &[("default", 1)]), HOUR).await.unwrap().is_complete
+async fn is_notified(db: &Database, idle: WorkerId) -> bool {
+    db.storage.poll(&wants(idle, &[("default", 1)]), HOUR).await.unwrap().is_notified
 }
 
-/// Otherwise the worker would not hear that a setting has changed.
 #[test]
-fn a_poll_is_complete_only_while_its_worker_is_notified() {
+fn a_poll_is_notified_only_while_its_worker_is_notified() {
     run::<Postgres, _>(async |f: Postgres| {
         let db = f.database();
         let idle = worker(db).await;
@@ -127,24 +167,24 @@ fn a_poll_is_complete_only_while_its_worker_is_notified() {
         let listener = Listener::start(db);
         listener.jobs.notified().await;
         listener.settings.notified().await;
-        assert!(is_complete(db, idle).await);
+        assert!(is_notified(db, idle).await);
         admin(&format!("alter database {name} allow_connections false")).await;
         let cut = "select pg_terminate_backend(pid) from pg_stat_activity where query like 'listen %' and datname =";
         admin(&format!("{cut} '{name}'")).await;
         listener.jobs.notified().await;
-        assert!(!is_complete(db, idle).await, "nobody listens");
+        assert!(!is_notified(db, idle).await, "nobody listens");
         assert!(listener.settings.notified().now_or_never().is_none());
         admin(&format!("alter database {name} allow_connections true")).await;
         listener.settings.notified().await;
-        assert!(is_complete(db, idle).await);
+        assert!(is_notified(db, idle).await);
         listener.stop.cancel();
         listener.task.await.unwrap();
-        assert!(is_complete(db, idle).await, "the worker listens no more");
+        assert!(is_notified(db, idle).await, "the worker listens no more");
     });
 }
 
 #[test]
-fn a_poll_behind_a_pooler_in_transaction_mode_is_not_complete() {
+fn a_worker_behind_a_pooler_in_transaction_mode_is_not_notified() {
     run::<Postgres, _>(async |f: Postgres| {
         let db = f.database();
         let idle = worker(db).await;
@@ -159,7 +199,7 @@ fn a_poll_behind_a_pooler_in_transaction_mode_is_not_complete() {
         sql.batch_execute(pooled).await.unwrap();
         let listener = Listener::start(db);
         loop {
-            assert!(!is_complete(db, idle).await);
+            assert!(!is_notified(db, idle).await);
             let asked: Number =
                 diesel::sql_query("select count(*) as number from asked").get_result(&mut sql).await.unwrap();
             if asked.number == 6 {
@@ -168,7 +208,7 @@ fn a_poll_behind_a_pooler_in_transaction_mode_is_not_complete() {
         }
         // What the worker learns from the last answer changes nothing.
         for _ in 0..20 {
-            assert!(!is_complete(db, idle).await);
+            assert!(!is_notified(db, idle).await);
         }
         listener.stop.cancel();
         listener.task.await.unwrap();
@@ -190,7 +230,7 @@ fn a_poll_finds_a_quarantined_job_when_it_is_due() {
         {
             sql.batch_execute(&format!("update jobs.ready set {change}")).await.unwrap();
             let polled = db.storage.poll(&wary, HOUR).await.unwrap();
-            assert_eq!(polled.upkeep.rescue, is_due, "{change}");
+            assert_eq!(polled.upkeep.unwrap().rescue, is_due, "{change}");
             assert_eq!(polled.due.is_some(), change == "crashes = 1", "{change}");
         }
     });

@@ -152,9 +152,9 @@ async fn a_resting_worker_that_becomes_quiet_rests_no_more(db: Db) {
     worker.stop().await;
 }
 
-/// Otherwise it would not hear of a changed setting. It rests again when it is notified again.
-async fn a_worker_that_is_not_notified_does_not_rest(db: Db) {
-    let (worker, rounds) = resting(&db, db.worker(registry![Quick])).await;
+/// It rests on meanwhile, and follows what it has not heard of.
+async fn a_resting_worker_hears_of_changes_when_it_listens_again(db: Db) {
+    let (worker, _) = resting(&db, db.worker(registry![Quick])).await;
     let mut conn = db.conn().await;
     let name = conn.texts("select current_database()::text as text").await.remove(0);
     let mut admin = AsyncPgConnection::establish(&support::server()).await.unwrap();
@@ -162,11 +162,9 @@ async fn a_worker_that_is_not_notified_does_not_rest(db: Db) {
     let cut = "select count(pg_terminate_backend(pid)) as number from pg_stat_activity
         where datname = current_database() and query like 'listen %'";
     assert_eq!(conn.number(cut).await, 1);
-    rounds.more("overrides", 5).await;
     conn.execute("insert into jobs.queue (name, slots) values ('default', 3)").await;
-    rounds.settings().await;
-    assert_eq!(worker.handle().queues()[0].slots, 3);
     admin.batch_execute(&format!("alter database {name} allow_connections true")).await.unwrap();
+    until("the worker to follow the slots", async || (worker.handle().queues()[0].slots == 3).then_some(())).await;
     db.await_number(1, RESTS).await;
     worker.stop().await;
 }
@@ -261,7 +259,7 @@ support::on_postgres! {
     a_resting_worker_polls_no_more_often_than_it_sweeps,
     a_resting_worker_notices_a_freeze_and_its_end,
     a_resting_worker_that_becomes_quiet_rests_no_more,
-    a_worker_that_is_not_notified_does_not_rest,
+    a_resting_worker_hears_of_changes_when_it_listens_again,
     a_resting_worker_claims_under_its_usual_lease,
     a_resting_worker_reads_the_schedules_again_after_the_clock_has_stepped,
     a_resting_worker_admits_a_scheduled_job_with_a_limit_when_it_is_due,

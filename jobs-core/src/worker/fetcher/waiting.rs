@@ -13,6 +13,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::{CONTENTION_BACKOFF, FIRST_POLL, Fetcher, MOST_BACKOFF_STEPS, PREFETCHED_AT_MOST};
+use crate::maintenance::settings_watcher;
+use crate::outcome::Transition;
 use crate::recorder::Event;
 use crate::storage::{Claim, Polled, StorageResult, Upkeep, Waiting};
 use crate::worker::bounds::{Bounds, Later};
@@ -52,7 +54,7 @@ impl Fetcher {
             let poll = self.shared.settings.poll;
             self.shared.settings.recorders.record(|| Event::Polled);
             let began = self.shared.idleness.now();
-            let Polled { due, upkeep, is_complete } = match self.poll(&wanted, poll).await {
+            let Polled { due, upkeep, is_notified } = match self.poll(&wanted, poll).await {
                 Ok(Polled { due: None, .. }) if self.until_empty && no_lease_held => {
                     return self.end_if_nothing_is_left(&wanted).await;
                 }
@@ -62,6 +64,7 @@ impl Fetcher {
                     return self.back_off().await;
                 }
             };
+            self.is_deaf = upkeep.is_some() && !is_notified;
             // Each round checks the age of prefetched jobs, so the sleep must be short while there are any.
             let prefetched = self.shared.queues.any_prefetched();
             let longest = if prefetched { PREFETCHED_AT_MOST } else { Duration::MAX };
@@ -106,7 +109,7 @@ impl Fetcher {
                 self.shared.routine_rescan_due.notify_one();
             }
             let time = due.map_or(next_poll, |due| due.min(next_poll)).min(longest);
-            let upkeep = Some(upkeep).filter(|_| is_complete && !is_early);
+            let upkeep = upkeep.filter(|_| !is_early);
             let upkeep_after = self.call_services(upkeep, began).filter(|after| *after < time);
             // Only a poll makes the worker idle, and the next one may be far away.
             let frees = upkeep.is_some() && self.shared.settings.rests() && self.shared.leases.count() > 0;
@@ -131,9 +134,17 @@ impl Fetcher {
         Ok(Polled { due: due?, ..Polled::default() })
     }
 
+    /// Reads the settings before a claim, so that it brings no job of a queue or kind that was paused.
+    pub(super) async fn read_settings(&self) -> StorageResult<()> {
+        for ctx in settings_watcher::read(&self.shared).await? {
+            self.shared.health.ticking(self.reporter.report(ctx, Transition::Release)).await;
+        }
+        Ok(())
+    }
+
     /// Decides whether the worker is idle, and calls the services for which this poll has found work. Returns the time
     /// until there is more to do. The poll began then.
-    fn call_services(&self, upkeep: Option<Upkeep>, began: Since) -> Option<Duration> {
+    fn call_services(&mut self, upkeep: Option<Upkeep>, began: Since) -> Option<Duration> {
         let Shared { idleness, leases, settings, needs_reconcile, .. } = &*self.shared;
         let Some(upkeep) = upkeep.filter(|_| leases.count() == 0 && !needs_reconcile.load(Ordering::Acquire)) else {
             idleness.end();
@@ -143,6 +154,10 @@ impl Fetcher {
         let is_outdated = settings.rests() && idleness.is_called(began, &[Call::Changes]);
         idleness.begin(settings.rests() && !is_outdated);
         idleness.polled();
+        if self.settings != Some(upkeep.settings) {
+            self.settings = Some(upkeep.settings);
+            idleness.call(Call::Changes);
+        }
         if upkeep.rescue {
             idleness.call(Call::Rescue);
         }
