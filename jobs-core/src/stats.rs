@@ -34,6 +34,8 @@ pub struct QueueStats {
     pub running: i64,
     /// How long the oldest due job has waited, in seconds.
     pub oldest_wait_seconds: Option<f64>,
+    /// The oldest due job.
+    pub oldest: Option<JobId>,
 }
 
 impl QueueStats {
@@ -41,7 +43,7 @@ impl QueueStats {
     pub fn empty(queue: impl Into<String>) -> Self {
         let none = Depth { jobs: 0, is_exact: true };
         let queue = queue.into();
-        Self { queue, available: none, later: none, held: none, running: 0, oldest_wait_seconds: None }
+        Self { queue, available: none, later: none, held: none, running: 0, oldest_wait_seconds: None, oldest: None }
     }
 
     /// All jobs that wait.
@@ -137,6 +139,8 @@ pub struct QueueCount {
     pub later: CountedTo,
     /// How long the oldest due job has waited, in seconds.
     pub oldest_wait_seconds: Option<f64>,
+    /// That job.
+    pub oldest: Option<JobId>,
 }
 
 /// What `stats` reads of the jobs that wait for their limits, or will do so later.
@@ -202,8 +206,13 @@ impl Stats {
             queues.into_iter().map(|count| (count.queue.clone(), count)).collect();
         let mut others = |queue: &str| {
             let all = CountedTo { jobs: 0, limit: i64::MAX };
-            let count =
-                || QueueCount { queue: queue.to_owned(), available: all, later: all, oldest_wait_seconds: None };
+            let count = || QueueCount {
+                queue: queue.to_owned(),
+                available: all,
+                later: all,
+                oldest_wait_seconds: None,
+                oldest: None,
+            };
             counts.entry(queue.to_owned()).or_insert_with(count);
         };
         held.queues.iter().for_each(|(queue, ..)| others(queue));
@@ -211,7 +220,7 @@ impl Stats {
         if !held.is_whole {
             kinds.iter().filter(|kind| kind.held > 0).for_each(|kind| others(&kind.queue));
         }
-        let stats = |QueueCount { queue, available, later, oldest_wait_seconds }: QueueCount| {
+        let stats = |QueueCount { queue, available, later, oldest_wait_seconds, oldest }: QueueCount| {
             let (due, due_later) =
                 held.queues.iter().filter(|(of, ..)| *of == queue).fold((0, 0), |sum, of| (sum.0 + of.1, sum.1 + of.2));
             let sampled_later = sum(&queue, |kind| kind.scheduled + kind.retrying);
@@ -221,6 +230,7 @@ impl Stats {
                 held: Depth::known(due, held.is_whole, sum(&queue, |kind| kind.held)),
                 running: running.iter().filter(|(of, _)| *of == queue).map(|(_, jobs)| jobs).sum(),
                 oldest_wait_seconds,
+                oldest,
                 queue,
             }
         };

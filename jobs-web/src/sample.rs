@@ -65,12 +65,10 @@ impl Sample {
         format::exactly(self.stats.queues.iter().map(|queue| queue.running).sum::<i64>())
     }
 
-    fn oldest(&self) -> Option<f64> {
-        self.stats.queues.iter().filter_map(|queue| queue.oldest_wait_seconds).reduce(f64::max)
-    }
-
-    pub(crate) fn oldest_text(&self) -> String {
-        self.oldest().map_or_else(|| "–".to_owned(), format::seconds)
+    /// The queue whose due jobs wait longest.
+    pub(crate) fn oldest(&self) -> Option<&QueueOverview> {
+        let mut waiting = self.longest().0.into_iter();
+        waiting.next().filter(|queue| queue.jobs.oldest.is_some())
     }
 
     pub(crate) fn discarded(&self) -> Amount {

@@ -273,6 +273,7 @@ pub(crate) async fn depths_are_exact_up_to_ten_thousand_and_marked_above<F: Fixt
     assert_eq!((&*big.queue, big.available, &*mail.queue), ("big", depth(9999, true), "mail"));
     assert_eq!((mail.available, mail.later, mail.oldest_wait_seconds), (depth(0, true), depth(2, true), None));
     assert!((4.0..60.0).contains(&big.oldest_wait_seconds.unwrap()), "{big:?}");
+    assert_eq!((big.oldest, mail.oldest), (Some(JobId(1)), None));
     assert_eq!((big.later.is_exact, big.later.jobs), (false, 10_000), "nobody has counted all jobs yet: {big:?}");
     assert_eq!((stats.counted.now, stats.counted.age_seconds, &stats.kinds[..]), (false, None, &[][..]));
     assert_eq!(db.storage.count_jobs().await.unwrap().rows, 1);

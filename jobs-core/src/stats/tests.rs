@@ -2,7 +2,13 @@ use super::*;
 
 fn queue(name: &str, available: i64) -> QueueCount {
     let to = |jobs| CountedTo { jobs, limit: 10 };
-    QueueCount { queue: name.into(), available: to(available), later: to(2), oldest_wait_seconds: Some(1.0) }
+    QueueCount {
+        queue: name.into(),
+        available: to(available),
+        later: to(2),
+        oldest_wait_seconds: Some(1.0),
+        oldest: Some(JobId(7)),
+    }
 }
 
 fn held(queues: &[(&str, i64, i64)], is_whole: bool) -> HeldCounts {

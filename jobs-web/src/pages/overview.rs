@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use askama::Template;
 use diesel_jobs_core::history::KindRate;
-use diesel_jobs_core::storage::{ScheduleRecord, Severity};
-use diesel_jobs_core::{DeadLetters, JobState};
+use diesel_jobs_core::storage::{Operator, QueueOverview, ScheduleRecord, Severity};
+use diesel_jobs_core::{DeadLetters, JobId, JobState};
 
 use super::failures::{self, Group};
 use super::ranges::{Range, Tab, charts};
@@ -29,10 +29,22 @@ const FINDINGS: usize = 3;
 const NAMED: usize = 5;
 /// At most this many settings of operators are listed.
 const CHANGES: usize = 8;
+/// Jobs that wait for longer than this are named, and why they do,
+const LONG_WAIT: f64 = 60.0;
+/// for this many queues.
+const WAITS: usize = 3;
 /// A kind is named if a larger share of its attempts has failed in the last hour,
 const FAILED_SHARE: f64 = 0.1;
 /// and if there were this many.
 const FEWEST_ATTEMPTS: u64 = 10;
+
+/// The due job of a queue that has waited longest.
+struct Wait {
+    queue: QueueOverview,
+    job: JobId,
+    seconds: f64,
+    why: String,
+}
 
 #[derive(Template)]
 #[template(path = "overview.html")]
@@ -43,6 +55,8 @@ struct OverviewPage {
     doctor_report: Option<DoctorReport>,
     ranges: Vec<Tab>,
     charts: Vec<Chart>,
+    /// The queues whose jobs wait for long, unless the page says so anyway.
+    waits: Vec<Wait>,
     failing: Vec<Group>,
     others_failing: usize,
     /// The kinds of which many attempts fail, with the share of these.
@@ -72,6 +86,26 @@ fn failing_kinds(rates: &[KindRate]) -> Vec<(String, String)> {
     shares.into_iter().map(|(kind, share)| (kind.to_owned(), format!("{:.0} %", share * 100.0))).collect()
 }
 
+/// Why the oldest jobs of queues wait for long. Paused queues and those that nobody serves are on the page anyway.
+async fn waits(operator: &dyn Operator, sample: &Sample) -> Vec<Wait> {
+    let mut waits = Vec::new();
+    let (queues, _) = sample.longest();
+    let served = queues.into_iter().filter(|queue| queue.paused.is_none() && queue.workers > 0);
+    for queue in served.take(WAITS) {
+        let (Some(job), Some(seconds)) = (queue.jobs.oldest, queue.jobs.oldest_wait_seconds) else { break };
+        if seconds < LONG_WAIT {
+            break;
+        }
+        // The overview must not fail because of one job.
+        let Ok(why) = operator.why(job).await else { continue };
+        // It may have been claimed meanwhile.
+        if let Some(first) = why.reasons.into_iter().next().filter(|_| why.state == Some(JobState::Available)) {
+            waits.push(Wait { queue: queue.clone(), job, seconds, why: first.text });
+        }
+    }
+    waits
+}
+
 pub(crate) async fn overview(visit: Visit) -> Page {
     let pairs = visit.pairs();
     if pairs.iter().any(|(name, _)| name != "range") {
@@ -92,6 +126,7 @@ pub(crate) async fn overview(visit: Visit) -> Page {
     let failing_kinds = failing_kinds(&operator.outcomes(HOUR).await?);
     let sample = Sample::new(stats, settings, &workers);
     visit.site.remember(&sample);
+    let waits = waits(operator, &sample).await;
     let ranges = range.tabs(|name| shell.one("/", "range", name));
     let (doctor_report, _) = visit.site.doctor_reports.last();
     let (failing, others_failing) = failures::newest(&visit.site, &shell, None).await?;
@@ -103,6 +138,7 @@ pub(crate) async fn overview(visit: Visit) -> Page {
         doctor_report,
         ranges,
         charts,
+        waits,
         failing,
         others_failing,
         failing_kinds,

@@ -10,7 +10,6 @@ use crate::chart::Spark;
 use crate::failure::Page;
 use crate::format;
 use crate::names::Names;
-use crate::queue::oldest;
 use crate::rights::Action;
 use crate::shell::{Place, Shell};
 

@@ -1,6 +1,8 @@
 //! What the pages say about queues that need an operator: paused queues, queues that no worker serves, and queues that
 //! are drained without workers.
 
+use chrono::{TimeDelta, Utc};
+use diesel_jobs::enqueue::RunAt;
 use diesel_jobs::{JobState, NewJob};
 use support::{Db, Running, until};
 
@@ -58,6 +60,38 @@ async fn the_overview_names_paused_queues_and_those_without_a_worker(db: Db) {
     let set = set_by_operators(&client.page("").await);
     assert!(set[7].starts_with("kind charge paused"), "what stops jobs comes first: {set:?}");
     assert_eq!((set.len(), &*set[8]), (9, "and 2 more"));
+}
+
+async fn the_overview_says_why_jobs_wait_for_long(db: Db) {
+    let client = Client::of(db.database());
+    let worker = Running::start(db.worker(registry()).queue("mail", 1).queue("quick", 1));
+    until("a worker", async || db.database().operator.workers().await.unwrap().pop()).await;
+    let waiting = |queue: &'static str, minutes| {
+        let mut job = NewJob::raw("unheard_of", "{}");
+        job.queue = queue.into();
+        job.run_at = RunAt::Exactly(Utc::now() - TimeDelta::minutes(minutes));
+        job
+    };
+    db.enqueue(waiting("mail", 20)).await;
+    let oldest = db.enqueue(waiting("mail", 90)).await;
+    db.enqueue(waiting("quick", 0)).await;
+    let page = client.page("").await;
+    let waits = page.texts("section.notice warn", "li");
+    let [wait] = &*waits.iter().filter(|line| line.contains("because")).collect::<Vec<_>>() else {
+        panic!("{waits:?}")
+    };
+    assert!(
+        wait.starts_with(&format!("mail: job {oldest} for 90 min, because ")) && wait.contains("no kind unheard_of"),
+        "{wait}"
+    );
+    let job = format!("/admin/jobs/jobs/{oldest}");
+    for path in ["", "/queues", "/queues/one?name=mail"] {
+        assert!(client.page(path).await.values("a", "href").any(|href| href == job), "{path}");
+    }
+    // The page says who has paused it.
+    db.database().operator.pause_queue("mail", "eve", None).await.unwrap();
+    client.page("").await.hides("because");
+    worker.stop().await;
 }
 
 async fn a_queue_and_a_kind_have_pages_of_their_own(db: Db) {
@@ -123,5 +157,6 @@ async fn a_drained_queue_says_that_no_worker_is_alive(db: Db) {
 support::on_each_database! {
     a_queue_and_a_kind_have_pages_of_their_own,
     the_overview_names_paused_queues_and_those_without_a_worker,
+    the_overview_says_why_jobs_wait_for_long,
     a_drained_queue_says_that_no_worker_is_alive,
 }

@@ -13,7 +13,7 @@ use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, BigInt, Double, Nullable, Text};
-use diesel_jobs_core::{COUNTED_DEPTH, CountedTo, LongQueues, QueueCount};
+use diesel_jobs_core::{COUNTED_DEPTH, CountedTo, JobId, LongQueues, QueueCount};
 
 use crate::pg::native::{native_query, sql};
 
@@ -31,42 +31,43 @@ impl QueueDepthsQuery {
     }
 }
 
-/// The queue, due jobs and their limit, later jobs and their limit, and how long the oldest due job has waited.
-pub(crate) type DepthRow = (String, (i64, i64), (i64, i64), Option<f64>);
+/// The queue, due jobs and their limit, later jobs and their limit, how long the oldest due job has waited, and its id.
+pub(crate) type DepthRow = (String, (i64, i64), (i64, i64), Option<f64>, Option<i64>);
 
 /// Reads a row.
-pub(crate) fn read((queue, available, later, oldest_wait_seconds): DepthRow) -> QueueCount {
+pub(crate) fn read((queue, available, later, oldest_wait_seconds, oldest): DepthRow) -> QueueCount {
     let to = |(jobs, limit)| CountedTo { jobs, limit };
-    QueueCount { queue, available: to(available), later: to(later), oldest_wait_seconds }
+    QueueCount { queue, available: to(available), later: to(later), oldest_wait_seconds, oldest: oldest.map(JobId) }
 }
 
 impl QueryFragment<Pg> for QueueDepthsQuery {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         sql!(
             out,
-            "with recursive level (queue, priority, run_at) as (
-    (select r.queue, r.priority, r.run_at::timestamptz from jobs.ready r order by r.queue, r.priority desc, r.run_at limit 1)
+            "with recursive level (queue, priority, run_at, id) as (
+    (select r.queue, r.priority, r.run_at::timestamptz, r.id from jobs.ready r order by r.queue, r.priority desc, r.run_at, r.id limit 1)
     union all
-    select n.queue, n.priority, n.run_at from level l, lateral (
+    select n.queue, n.priority, n.run_at, n.id from level l, lateral (
         select * from (
-            (select r.queue, r.priority, r.run_at::timestamptz from jobs.ready r where r.queue = l.queue and r.priority < l.priority
-             order by r.queue, r.priority desc, r.run_at limit 1)
+            (select r.queue, r.priority, r.run_at::timestamptz, r.id from jobs.ready r where r.queue = l.queue and r.priority < l.priority
+             order by r.queue, r.priority desc, r.run_at, r.id limit 1)
             union all
-            (select r.queue, r.priority, r.run_at::timestamptz from jobs.ready r where r.queue > l.queue
-             order by r.queue, r.priority desc, r.run_at limit 1)
+            (select r.queue, r.priority, r.run_at::timestamptz, r.id from jobs.ready r where r.queue > l.queue
+             order by r.queue, r.priority desc, r.run_at, r.id limit 1)
         ) two limit 1
     ) n
 ), cap as (
     select greatest(" [self.least => BigInt] ", least(" [self.most => BigInt] ", " [self.of_all => BigInt] " / greatest(count(distinct queue), 1),
                     5 * " [self.of_all => BigInt] " / greatest(count(*), 1))) as n from level
 ), capped as (
-    select queue, priority, run_at,
+    select queue, priority, run_at, id,
            case when queue = any(" [self.long.available => Array<Text>] ") then least(n, " [self.least => BigInt] ") else n end as most_due,
            case when queue = any(" [self.long.later => Array<Text>] ") then least(n, " [self.least => BigInt] ") else n end as most_later
     from level, cap
 )
 select l.queue, least(sum(due.jobs), most_due)::bigint, most_due, least(sum(later.jobs), most_later)::bigint, most_later,
-       extract(epoch from now() - min(l.run_at) filter (where l.run_at <= now()))::float8
+       extract(epoch from now() - min(l.run_at) filter (where l.run_at <= now()))::float8,
+       (array_agg(l.id order by l.run_at, l.id) filter (where l.run_at <= now()))[1]
 from capped l, lateral (
     select count(*) as jobs from (
         select from jobs.ready r where r.queue = l.queue and r.priority = l.priority and r.run_at <= now() limit most_due
@@ -82,4 +83,4 @@ order by l.queue"
     }
 }
 
-native_query!(QueueDepthsQuery -> (Text, (BigInt, BigInt), (BigInt, BigInt), Nullable<Double>));
+native_query!(QueueDepthsQuery -> (Text, (BigInt, BigInt), (BigInt, BigInt), Nullable<Double>, Nullable<BigInt>));

@@ -60,22 +60,23 @@ pub(crate) fn queue_depths(conn: &mut SqliteConnection, long: &LongQueues) -> Qu
     for queue in queues {
         let zero = |limit| CountedTo { jobs: 0, limit };
         let (mut available, mut later) = (zero(limit(&long.available, &queue)), zero(limit(&long.later, &queue)));
-        let mut oldest = None::<i64>;
+        let mut oldest = None::<(i64, i64)>;
         levels::walk(conn, &queue, |conn, priority| {
             available.jobs += counted(conn, (&queue, priority), (true, now), available.limit - available.jobs)?;
             later.jobs += counted(conn, (&queue, priority), (false, now), later.limit - later.jobs)?;
-            let first: Option<i64> = jobs_job::table
+            let first: Option<(i64, i64)> = jobs_job::table
                 .filter(jobs_job::state.eq(AVAILABLE).and(jobs_job::queue.eq(&queue)))
                 .filter(jobs_job::priority.eq(priority).and(jobs_job::run_at.le(now)))
-                .order(jobs_job::run_at)
-                .select(jobs_job::run_at)
+                .order((jobs_job::run_at, jobs_job::id))
+                .select((jobs_job::run_at, jobs_job::id))
                 .first(conn)
                 .optional()?;
             oldest = oldest.into_iter().chain(first).min();
             Ok(true)
         })?;
-        let oldest_wait_seconds = oldest.map(|oldest| now.saturating_sub(oldest) as f64 / 1e6);
-        depths.push(QueueCount { queue, available, later, oldest_wait_seconds });
+        let oldest_wait_seconds = oldest.map(|(run_at, _)| now.saturating_sub(run_at) as f64 / 1e6);
+        let oldest = oldest.map(|(_, id)| JobId(id));
+        depths.push(QueueCount { queue, available, later, oldest_wait_seconds, oldest });
     }
     Ok(depths)
 }

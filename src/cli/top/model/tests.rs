@@ -15,6 +15,7 @@ fn snapshot() -> Box<Snapshot> {
         available: CountedTo { jobs: available, limit: 10_000 },
         later: CountedTo { jobs: 1, limit: 10_000 },
         oldest_wait_seconds: Some(available as f64),
+        oldest: Some(JobId(7)),
     };
     let kinds = vec![KindStats { queue: "mail".into(), kind: "send".into(), available: 3, ..KindStats::default() }];
     let work = Summary { completed: 500, retried: 500, ..Summary::default() };
