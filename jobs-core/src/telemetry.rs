@@ -205,7 +205,11 @@ pub(crate) fn recorder_failed(problem: &JobError) {
     error!(target: "diesel_jobs", "a recorder failed, and its metrics miss an event: {problem:#}");
 }
 
-pub(crate) fn unknown_commit(id: JobId, problem: &StorageError) {
+pub(crate) fn interrupted(id: JobId, error: &str) {
+    warn!(target: "diesel_jobs", { job.id = id.0 }, "job {id}: the connection of its transaction was closed ({error}); the job is released, and no attempt is consumed");
+}
+
+pub(crate) fn unknown_commit(id: JobId, problem: &dyn std::fmt::Display) {
     warn!(target: "diesel_jobs", { job.id = id.0 }, "job {id}: the database failed around the commit ({problem}); a finish that names the lease finds out whether it was committed");
 }
 

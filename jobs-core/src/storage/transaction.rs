@@ -72,6 +72,13 @@ pub enum Transacted<T = Vec<Transition>> {
         /// The error that the conflict caused.
         error: JobError,
     },
+    /// The connection was closed before the end, as by a server that stops. The handler is not known to be the reason.
+    Interrupted {
+        /// The error of the handler, or of the end.
+        error: JobError,
+        /// Whether the transaction may have been committed. If not, it is rolled back.
+        may_have_committed: bool,
+    },
     /// `abort` fired. Everything is or will be rolled back.
     Aborted,
     /// There was no connection, or the transaction did not begin. The handler was not called.
@@ -94,6 +101,7 @@ impl Transacted {
             Self::LeaseLost => Transacted::LeaseLost,
             Self::RolledBack(error) => Transacted::RolledBack(error),
             Self::Conflict { what, error } => Transacted::Conflict { what, error },
+            Self::Interrupted { error, may_have_committed } => Transacted::Interrupted { error, may_have_committed },
             Self::Aborted => Transacted::Aborted,
             Self::NotBegun(problem) => Transacted::NotBegun(problem),
             Self::Unknown(problem) => Transacted::Unknown(problem),
@@ -111,6 +119,9 @@ impl Transacted {
             Self::RolledBack(error) => Box::new(move || Transacted::RolledBack(error.for_another_job())),
             Self::Conflict { what, error } => {
                 Box::new(move || Transacted::Conflict { what, error: error.for_another_job() })
+            }
+            Self::Interrupted { error, may_have_committed } => {
+                Box::new(move || Transacted::Interrupted { error: error.for_another_job(), may_have_committed })
             }
             Self::Aborted => Box::new(|| Transacted::Aborted),
             Self::NotBegun(problem) => Box::new(move || Transacted::NotBegun(problem.repeated())),

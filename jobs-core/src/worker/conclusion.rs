@@ -48,6 +48,9 @@ pub(super) struct Circumstances<'a> {
     pub(super) is_lease_valid: bool,
 }
 
+/// See [`Circumstances::was_rarely_released`].
+const MOST_RELEASES: i32 = 3;
+
 const COMPLETED_TWICE: &str = "the handler called complete_in, but its own transaction completes the job: leave out the \
                                call, or take no connection as a parameter";
 const ROW_CHANGED: &str = "the handler's transaction deleted or changed the row of its own running job, so it could not be \
@@ -72,13 +75,19 @@ impl Circumstances<'_> {
             Ended::Lost => return released,
             Ended::GivenUp | Ended::Transacted(Transacted::Aborted | Transacted::NotBegun(_)) => return released,
             // A handler that returns an error because it was asked to stop did not fail.
-            Ended::Handled(Err(_)) | Ended::Transacted(Transacted::RolledBack(_) | Transacted::Conflict { .. })
-                if self.stopping =>
-            {
+            Ended::Handled(Err(_))
+            | Ended::Transacted(
+                Transacted::RolledBack(_) | Transacted::Conflict { .. } | Transacted::Interrupted { .. },
+            ) if self.stopping => {
                 return released;
             }
+            Ended::Transacted(Transacted::Interrupted { .. }) if self.was_rarely_released() => return released,
             Ended::Handled(handled) => handled,
-            Ended::Transacted(Transacted::RolledBack(error) | Transacted::Conflict { error, .. }) => Err(error),
+            Ended::Transacted(
+                Transacted::RolledBack(error)
+                | Transacted::Conflict { error, .. }
+                | Transacted::Interrupted { error, .. },
+            ) => Err(error),
             Ended::Transacted(Transacted::Unknown(problem)) => {
                 Err(JobError::msg(format!("the database failed around the commit: {problem}")))
             }
@@ -113,8 +122,16 @@ impl Circumstances<'_> {
                 self.registration.connection.is_some()
             }
             Ended::Transacted(Transacted::Unknown(_)) => true,
+            Ended::Transacted(Transacted::Interrupted { may_have_committed, .. }) => *may_have_committed,
             _ => false,
         }
+    }
+
+    /// Whether fewer than [`MOST_RELEASES`] earlier claims of the job consumed no attempt. An interrupted attempt is
+    /// then not counted, because the server has stopped or an operator has ended its session. If the handler itself is
+    /// the reason, because its statements use up the memory of the server, its attempts come to an end nevertheless.
+    fn was_rarely_released(&self) -> bool {
+        self.ctx.lease().number - i32::from(self.ctx.attempt()) < MOST_RELEASES
     }
 
     fn decide(&self, handled: Handled) -> Transition {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::attempt::{self, Ended};
-use super::conclusion::{Circumstances, Conclusion};
+use super::conclusion::{AttemptResult, Circumstances, Conclusion};
 use super::layers;
 use super::queue::Slot;
 use super::report::Reporter;
@@ -108,8 +108,16 @@ impl Executor {
                 crash_point("unknown");
                 telemetry::unknown_commit(ctx.id(), problem);
             }
+            Ended::Transacted(Transacted::Interrupted { may_have_committed: true, error }) => {
+                crash_point("unknown");
+                telemetry::unknown_commit(ctx.id(), error);
+            }
             _ => {}
         }
+        let interruption = match &ended {
+            Ended::Transacted(Transacted::Interrupted { error, may_have_committed: false }) => Some(error.to_string()),
+            _ => None,
+        };
         let (kept, stopping) = (self.shared.live.kept(registration), self.shared.phases.stopping().is_cancelled());
         let is_lease_valid =
             matches!(ended, Ended::Transacted(Transacted::LeaseLost)) && self.is_lease_valid(&ctx).await;
@@ -117,6 +125,9 @@ impl Executor {
         let mut result = circumstances.result(ended);
         if !self.shared.settings.layers.is_empty() {
             result = Box::pin(layers::observe(&self.shared, registration, &ctx, result)).await;
+        }
+        if let (AttemptResult::Released { .. }, Some(error)) = (&result, interruption) {
+            telemetry::interrupted(ctx.id(), &error);
         }
         let conclusion = circumstances.conclude(result);
         self.report(ctx, conclusion, "finish", ran).await;

@@ -5,6 +5,7 @@
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
 use diesel_async::AsyncPgConnection;
 use diesel_async::pooled_connection::PoolableConnection as _;
+use diesel_jobs_core::JobError;
 use futures_util::{FutureExt as _, StreamExt as _};
 
 /// The text of that message, if the server ended this connection and the message was not read yet.
@@ -19,6 +20,32 @@ pub(crate) fn of(conn: &mut AsyncPgConnection) -> Option<String> {
         }
     }
     None
+}
+
+/// Parts of the messages with which the server ends a session that has kept a transaction open for too long, in English
+/// and in the languages of PostgreSQL 15.
+const TIMEOUTS: [&str; 12] = [
+    "terminating connection due to idle-in-transaction timeout",
+    "terminating connection due to transaction timeout",
+    "Zeitüberschreitung in inaktiver Transaktion",
+    "tiempo de espera para transacciones abiertas inactivas",
+    "délai d'inactivité en transaction",
+    "timeout di inattività durante una transazione",
+    "トランザクション中アイドルタイムアウト",
+    "idle-in-transaction 시간 초과",
+    "тайм-аута простоя в транзакции",
+    "grund av idle-in-transaction-timeout",
+    "тайм-аут бездіяльності в транзакції",
+    "空载事务超时",
+];
+
+/// Whether the server has ended the session because the handler had kept its transaction open for too long.
+pub(crate) fn is_timeout(error: &JobError) -> bool {
+    error.causes().any(|cause| says_timeout(&cause.to_string()))
+}
+
+pub(crate) fn says_timeout(text: &str) -> bool {
+    TIMEOUTS.iter().any(|part| text.contains(part))
 }
 
 /// Adds the reason to the error of a statement that found its connection closed.

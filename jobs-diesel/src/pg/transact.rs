@@ -56,6 +56,11 @@ enum Rollback {
     /// It did not begin.
     NotBegun(DieselError),
     Handler(JobError),
+    /// The connection was closed while the handler ran, or at the end.
+    Interrupted {
+        error: JobError,
+        may_have_committed: bool,
+    },
     LeaseLost,
     #[cfg(feature = "postgres-sync")]
     Aborted,
@@ -69,9 +74,22 @@ enum Rollback {
 
 impl Rollback {
     /// If the server accepts a `ROLLBACK` after an error, the error neither ended the session nor came after a commit.
-    fn after(self, rolled_back: bool) -> Self {
+    /// If it does not, because the connection `is_closed`, the attempt was interrupted. A handler that has decided
+    /// itself what follows, or has kept its transaction open for too long, was not.
+    fn after(self, rolled_back: bool, is_closed: bool) -> Self {
         match self {
             Self::Database(error) if rolled_back => Self::Refused(error),
+            Self::Database(error)
+                if is_closed
+                    && conflict::of_statement(&error).is_none()
+                    && !server_message::says_timeout(&error.to_string()) =>
+            {
+                let error = JobError::msg(format!("the database failed around the commit: {}", storage_error(error)));
+                Self::Interrupted { error, may_have_committed: true }
+            }
+            Self::Handler(error) if is_closed && !error.says_what_follows() && !server_message::is_timeout(&error) => {
+                Self::Interrupted { error, may_have_committed: false }
+            }
             other => other,
         }
     }
@@ -89,6 +107,9 @@ fn transacted(ended: Result<Vec<Finish>, Rollback>, is_stale: impl FnOnce(Option
             None if stale::was_read_only(&error) => Transacted::RolledBack(error.noted(MADE_READ_ONLY)),
             None => Transacted::RolledBack(error),
         },
+        Err(Rollback::Interrupted { error, may_have_committed }) => {
+            Transacted::Interrupted { error, may_have_committed }
+        }
         Err(Rollback::LeaseLost) => Transacted::LeaseLost,
         #[cfg(feature = "postgres-sync")]
         Err(Rollback::Aborted) => Transacted::Aborted,
@@ -235,7 +256,8 @@ async fn run(
                 Rollback::Database(error) => Rollback::Database(server_message::added_to(error, conn)),
                 rollback => rollback,
             };
-            Err(rollback.after(roll_back(conn).await.is_ok()))
+            let rolled_back = roll_back(conn).await.is_ok();
+            Err(rollback.after(rolled_back, !rolled_back && conn.is_broken()))
         }
     }
 }

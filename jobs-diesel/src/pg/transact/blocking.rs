@@ -196,13 +196,12 @@ fn run(
     // If the rollback fails, the connection is broken and does not go back to its pool. Diesel learns from libpq that
     // no transaction is open.
     let rolled_back = conn.batch_execute(&super::rollback());
-    let is_rolled_back = rolled_back.is_ok();
-    Err(match rollback {
-        Rollback::Handler(error) if rolled_back.is_err_and(|error| is_closed(&error)) => {
-            Rollback::Handler(error.noted(CLOSED))
-        }
-        rollback => rollback.after(is_rolled_back),
-    })
+    let (is_rolled_back, is_closed) = (rolled_back.is_ok(), rolled_back.is_err_and(|error| is_closed(&error)));
+    let rollback = match rollback {
+        Rollback::Handler(error) if is_closed => Rollback::Handler(error.noted(CLOSED)),
+        rollback => rollback,
+    };
+    Err(rollback.after(is_rolled_back, is_closed))
 }
 
 /// Finishes the jobs and commits, unless an abort has decided meanwhile that nothing is committed.

@@ -11,8 +11,8 @@
 //! If the message fails, it is unknown which of its statements failed. But it is known whether anything was committed:
 //! a server that answers with an error, and then accepts the `ROLLBACK`, has committed nothing.
 //!
-//! If the reply to the message is lost, it is unknown whether the transaction was committed. The worker then writes a
-//! finish for a failed attempt under the same lease. It has an effect only if the transaction was rolled back.
+//! If the reply to the message is lost, it is unknown whether the transaction was committed. The worker then releases
+//! the job, or lets the attempt fail, under the same lease. This has an effect only if the transaction was rolled back.
 
 use diesel::QueryResult;
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
