@@ -62,7 +62,7 @@ fn words(text: &str) -> Vec<&str> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used)]
 mod tests {
-    use diesel_async::{AsyncConnection as _, AsyncPgConnection};
+    use diesel_async::{AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _};
 
     use super::*;
     use crate::pg::queries::doctor::schema_objects::schema_objects;
@@ -73,6 +73,10 @@ mod tests {
         let mut conn = AsyncPgConnection::establish(&url).await.unwrap();
         conn.begin_test_transaction().await.unwrap();
         crate::migrate(&mut conn).await.unwrap();
+        // They change how the server writes definitions.
+        let settings = "set search_path = jobs, public; set datestyle = 'SQL, DMY'; set intervalstyle = 'sql_standard'; \
+            set quote_all_identifiers = on; set timezone = 'Asia/Tokyo'; set extra_float_digits = -3; set bytea_output = 'escape'";
+        conn.batch_execute(settings).await.unwrap();
         let found = schema_objects(&mut conn).await.unwrap();
         let lines: String = found.iter().map(|one| serde_json::to_string(one).unwrap() + "\n").collect();
         if std::env::var_os("UPDATE_EXPECTED").is_some() {

@@ -4,7 +4,7 @@
 use diesel::prelude::*;
 use diesel::sql_query;
 use diesel::sql_types::Text;
-use diesel_async::{AsyncPgConnection, RunQueryDsl};
+use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection as _};
 use serde::{Deserialize, Serialize};
 
 const OBJECTS: &str = r"
@@ -57,6 +57,14 @@ pub(crate) struct SchemaObject {
     pub(crate) removal: String,
 }
 
+/// The settings that decide how the server writes definitions.
+const WRITTEN: &str = "set local search_path = ''; set local quote_all_identifiers = off; set local extra_float_digits = 1; \
+    set local datestyle = 'ISO'; set local intervalstyle = 'postgres'; set local timezone = 'UTC'; set local bytea_output = 'hex'";
+
 pub(crate) async fn schema_objects(conn: &mut AsyncPgConnection) -> QueryResult<Vec<SchemaObject>> {
-    sql_query(OBJECTS).load(conn).await
+    conn.transaction(async |conn| {
+        conn.batch_execute(WRITTEN).await?;
+        sql_query(OBJECTS).load(conn).await
+    })
+    .await
 }
