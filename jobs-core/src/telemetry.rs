@@ -109,7 +109,7 @@ pub(crate) fn credentials_refused(problem: &str) {
 }
 
 pub(crate) fn not_deregistered(jobs: usize) {
-    warn!(target: "diesel_jobs", { worker.in_flight = jobs }, "the ends of {jobs} jobs could not be written: another worker releases these jobs when the lease of this one is over");
+    warn!(target: "diesel_jobs", { worker.in_flight = jobs }, "the ends of {jobs} jobs could not be written: another worker frees these jobs when the lease of this one is over, and counts a crash of each if the database could not be told before that this worker stops");
 }
 
 pub(crate) fn worker_stopped() {

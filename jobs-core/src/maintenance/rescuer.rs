@@ -17,6 +17,9 @@ use crate::worker::shared::Shared;
 /// The time between two searches for orphans is this many times as long as between two rounds of a busy worker.
 const ORPHANS_EVERY: u32 = 12;
 
+/// So many intervals after the newest heartbeat, the next one is late. A lease has four at least.
+const LATE_AFTER: f64 = 2.5;
+
 /// A `brief` worker ends before those rounds, so it searches for orphans each time.
 pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken, brief: bool) {
     let warning = RateLimitedWarning::new("rescue");
@@ -40,7 +43,14 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken, brief: boo
             continue;
         }
         let Some(beat) = shared.heartbeat_state.newest_with_predecessor() else { continue };
-        let age = beat.sent.elapsed() + shared.settings.heartbeat_interval();
+        let (since_beat, interval) = (beat.sent.elapsed(), shared.settings.heartbeat_interval());
+        // The next heartbeat is under way for longer than usual. What it waits for, such as a lock, may hold up those
+        // of all other workers, too.
+        if since_beat > interval.mul_f64(LATE_AFTER) && !shared.idleness.is_rest_told() {
+            shared.heartbeat_state.failed();
+            continue;
+        }
+        let age = since_beat + interval;
         let rescuer = Some(Rescuer { worker: *shared.id.borrow(), beat: beat.at, age });
         let began = Instant::now();
         let policy = RescuePolicy { rescuer, ..shared.settings.rescue_policy(orphans) };

@@ -153,7 +153,7 @@ impl Idleness {
     }
 
     /// Whether the database may believe that the next heartbeat comes late.
-    pub(super) fn is_rest_told(&self) -> bool {
+    pub(crate) fn is_rest_told(&self) -> bool {
         self.0.borrow().is_rest_told
     }
 

@@ -68,7 +68,39 @@ async fn an_idle_worker_hears_of_jobs_again_after_its_connections_were_ended(db:
     worker.stop().await;
 }
 
+#[job(max_attempts = 1)]
+async fn held(ctx: &JobContext, State(probe): State<Probe>) {
+    probe.say(ctx, "began");
+    probe.pass().await;
+}
+
+/// What holds up one heartbeat may hold up those of all workers. Then a worker must not take the jobs of another one,
+/// nor its own.
+async fn workers_whose_heartbeats_wait_for_a_lock_rescue_no_jobs(db: Db) {
+    let (probe, mut events) = Probe::new();
+    let ids = [db.enqueue(Held {}).await, db.enqueue(Held {}).await];
+    let worker = || db.worker(registry![Held]).state(probe.clone()).slots(1).lease(Duration::from_secs(2));
+    let workers = [Running::start(worker()), Running::start(worker())];
+    events.expect("began").await;
+    events.expect("began").await;
+    // Each heartbeat reads this table.
+    let mut conn = db.conn().await;
+    conn.execute("begin; lock table jobs.installation in access exclusive mode").await;
+    let old = "select count(*) as number from jobs.worker where heartbeat_at < now() - 4 * lease";
+    db.await_number(2, old).await;
+    conn.execute("commit").await;
+    events.open(4);
+    for id in ids {
+        let job = db.await_state(id, JobState::Completed).await;
+        assert_eq!((job.attempt, job.crashes), (1, 0));
+    }
+    for worker in workers {
+        worker.stop().await;
+    }
+}
+
 support::on_postgres! {
+    workers_whose_heartbeats_wait_for_a_lock_rescue_no_jobs,
     ended_connections_lose_no_job_and_repeat_none,
     an_idle_worker_hears_of_jobs_again_after_its_connections_were_ended,
 }

@@ -16,7 +16,7 @@
 //!
 //! A worker's row may look too old although the worker is alive. Either the database's clock has jumped, or the
 //! database was suspended while heartbeats waited for it. Then the rescuer's own row looks as old, or it has changed
-//! since the statement was sent. In both cases no worker is declared dead.
+//! since the statement was sent, or is older than its own lease. In these cases no worker is declared dead.
 //!
 //! If a worker had several jobs, it is unknown which of them caused the crash. So a job is discarded for its crashes
 //! only if it was the only job of its worker.
@@ -74,7 +74,7 @@ impl QueryFragment<Pg> for RescueQuery {
         sql!(
             out,
             "with own as (
-    select heartbeat_at = rescuer.beat as is_known, heartbeat_at >= greatest(rescuer.beat, now() - make_interval(secs => " [self.age => Double] ")) as is_young
+    select heartbeat_at = rescuer.beat as is_known, heartbeat_at >= greatest(rescuer.beat, now() - lease, now() - make_interval(secs => " [self.age => Double] ")) as is_young
     from jobs.worker, (select " [self.worker => Nullable<SqlUuid>] " as id, " [self.beat => Nullable<Timestamptz>] " as beat) rescuer
     where worker.id = rescuer.id
 ), dead as (

@@ -43,15 +43,17 @@ pub(crate) fn is_needed(conn: &mut SqliteConnection) -> QueryResult<bool> {
     Ok(diesel::select(exists(dead())).get_result(conn)? || diesel::select(exists(orphans())).get_result(conn)?)
 }
 
-/// Whether the rescuer's own row is missing or looks older than it can be. Then the clock has jumped or this machine
-/// was suspended, and no worker is declared dead. The row may hold a newer heartbeat than `rescuer.beat`: a rescue
-/// tries for seconds to get the write lock, and heartbeats are stored meanwhile.
+/// Whether the rescuer's own row is missing, or looks older than it can be or than its lease. Then the clock has
+/// jumped, this machine was suspended, or heartbeats wait for something, and no worker is declared dead. The row may
+/// hold a newer heartbeat than `rescuer.beat`: a rescue tries for seconds to get the write lock, and heartbeats are
+/// stored meanwhile.
 fn holds_off(conn: &mut SqliteConnection, policy: RescuePolicy) -> QueryResult<bool> {
     let Some(rescuer) = policy.rescuer else { return Ok(false) };
     let own = jobs_worker::table
         .filter(jobs_worker::id.eq(Worker(rescuer.worker)))
         .filter(jobs_worker::heartbeat_at.ge(Instant(rescuer.beat)))
-        .filter((jobs_worker::heartbeat_at + micros(rescuer.age)).ge(Now));
+        .filter((jobs_worker::heartbeat_at + micros(rescuer.age)).ge(Now))
+        .filter((jobs_worker::heartbeat_at + jobs_worker::lease_micros).ge(Now));
     Ok(!diesel::select(exists(own)).get_result::<bool>(conn)?)
 }
 
