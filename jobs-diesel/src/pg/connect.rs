@@ -68,6 +68,7 @@ impl Connector {
     /// What a new connection needs.
     async fn target(&self) -> Result<Target, NotConnected> {
         let target = self.source.current(self.stopwatch.limit(CHECKOUT_LIMIT)).await;
+        self.rotation.follow(self.source.moves());
         target.map(|target| self.named(target)).map_err(NotConnected::because)
     }
 
@@ -82,6 +83,7 @@ impl Connector {
     #[cfg(feature = "postgres-sync")]
     pub(crate) fn for_libpq(&self) -> Result<[String; 2], String> {
         let Target { config, parameters, role, timeout, .. } = self.source.current_blocking()?;
+        self.rotation.follow(self.source.moves());
         let without = super::libpq::url(&config, &parameters, role);
         let each_host = hosts::share(CHECKOUT_LIMIT, hosts::each(&config).len(), timeout);
         Ok([super::libpq::with_keepalive(&without, &config, self.lease.keepalive(), each_host), without])

@@ -1,6 +1,7 @@
 //! When a connection is used no longer. All pools of one storage ask here, before they hand a connection out again, and
 //! so do the heartbeat and the listener, which have connections of their own.
 //!
+//! - The file with the URL names another database.
 //! - It has reached its age. So the memory of its server process is freed, and connections spread over servers again.
 //! - Its session, or an older or equally old one, has gone stale ([`Stale`]). A change that makes one session stale
 //!   makes all stale that are open at that time, so all of them are closed. They are one *generation*.
@@ -83,12 +84,15 @@ struct State {
     /// When a new session did not find or was not allowed to use something.
     no_suspicion: Mutex<Option<Instant>>,
     swept: Mutex<(u64, Instant)>,
+    /// How often new connections led to another database than those before.
+    moves: AtomicU64,
 }
 
 impl Rotation {
     pub(crate) fn new(lifetime: Duration) -> Self {
         let (generation, no_suspicion, swept) = (AtomicU64::new(0), Mutex::default(), Mutex::new((0, Instant::now())));
-        Self { lifetime, state: Arc::new(State { generation, no_suspicion, swept }), translated: Fact::default() }
+        let state = State { generation, no_suspicion, swept, moves: AtomicU64::new(0) };
+        Self { lifetime, state: Arc::new(state), translated: Fact::default() }
     }
 
     /// Whether the server's messages are translated.
@@ -104,6 +108,13 @@ impl Rotation {
     /// The generation of connections whose opening begins now.
     pub(super) fn generation(&self) -> u64 {
         self.state.generation.load(Ordering::Acquire)
+    }
+
+    /// Ends the generation if connections from now on lead to another database. All connections must lead to one.
+    pub(super) fn follow(&self, moves: u64) {
+        if self.state.moves.fetch_max(moves, Ordering::AcqRel) < moves {
+            self.state.generation.fetch_add(1, Ordering::AcqRel);
+        }
     }
 
     /// A connection that was just opened. Its opening began in this generation.

@@ -1,6 +1,7 @@
 //! Where the URL and the credentials of new connections come from. Both may change while a worker runs.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -22,6 +23,8 @@ pub(crate) struct Source {
     credentials: Option<(AskCredentials, Handle)>,
     /// The URL that was read last, and what it says.
     last: Mutex<(String, Target)>,
+    /// How often it has named another database.
+    moves: AtomicU64,
     threads: Arc<Semaphore>,
 }
 
@@ -32,12 +35,23 @@ impl Source {
         let target = Target::of_url(&text).map_err(|problem| url.blamed(problem))?;
         // libpq's connections are opened on threads without a runtime.
         let credentials = credentials.map(|ask| (ask, Handle::current()));
-        Ok(Self { url, credentials, last: Mutex::new((text, target)), threads: Arc::new(Semaphore::new(MOST_THREADS)) })
+        Ok(Self {
+            url,
+            credentials,
+            last: Mutex::new((text, target)),
+            moves: AtomicU64::new(0),
+            threads: Arc::new(Semaphore::new(MOST_THREADS)),
+        })
     }
 
     /// What the URL said last, without new credentials.
     pub(super) fn last(&self) -> Target {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
+    }
+
+    /// How often the URL has named another database than before.
+    pub(super) fn moves(&self) -> u64 {
+        self.moves.load(Ordering::Acquire)
     }
 
     /// Returns what a new connection needs. It reads the file and asks for credentials on a thread of its own, for
@@ -77,6 +91,14 @@ impl Source {
             let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
             if last.0 != text {
                 let target = Target::of_url(&text).map_err(|problem| self.url.blamed(problem).to_string())?;
+                if target.place() != last.1.place() {
+                    self.moves.fetch_add(1, Ordering::AcqRel);
+                    tracing::warn!(
+                        target: "diesel_jobs",
+                        "the file with the database URL names another server or database: this process continues with \
+                         that one"
+                    );
+                }
                 *last = (text, target);
             }
         }

@@ -27,6 +27,13 @@ pub(super) struct Target {
 }
 
 impl Target {
+    /// Which database it is, apart from who connects and how.
+    pub(super) fn place(&self) -> impl PartialEq {
+        let config = &self.config;
+        let (hosts, addresses) = (config.get_hosts().to_vec(), config.get_hostaddrs().to_vec());
+        (hosts, addresses, config.get_ports().to_vec(), config.get_dbname().map(str::to_owned))
+    }
+
     /// Reads a URL. Its parameters have the same meaning as for libpq. `sslmode=disable` never encrypts. `prefer` (the
     /// default) encrypts if the server can. `require` always encrypts. `verify-ca` and `verify-full` also check the
     /// certificate, against `sslrootcert` (a PEM file) or the system's roots.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use diesel_jobs::{JobContext, JobState, State, job};
+use diesel_jobs::{Database, JobContext, JobState, State, Worker, job};
 use support::{Conn, Db, Probe, Running, registry};
 
 const JOBS: usize = 1000;
@@ -99,7 +99,31 @@ async fn workers_whose_heartbeats_wait_for_a_lock_rescue_no_jobs(db: Db) {
     }
 }
 
+/// As at a move to another server, while the old one can still be reached.
+async fn a_worker_moves_as_a_whole_when_its_url_file_names_another_database(db: Db) {
+    let other = Db::postgres().await;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), db.url()).unwrap();
+    let database = Database::builder_with_url_file(file.path()).open().await.unwrap();
+    let (probe, _events) = Probe::new();
+    let worker =
+        Worker::builder(database.storage).registry(registry![Short]).state(probe).lease(Duration::from_secs(8));
+    let worker = Running::start(worker.poll_interval(Duration::from_millis(50)));
+    let id = db.enqueue(Short {}).await;
+    db.await_state(id, JobState::Completed).await;
+    std::fs::write(file.path(), other.url()).unwrap();
+    let id = other.enqueue(Short {}).await;
+    // Those of its pool, and not the heartbeat's nor the listener's. New ones lead to the other database.
+    let pool = "select count(pg_terminate_backend(pid)) as number from pg_stat_activity
+        where datname = current_database() and pid <> pg_backend_pid()
+          and query not like 'listen %' and query not like '%heartbeat_at%'";
+    assert!(db.number(pool).await > 0);
+    other.await_state(id, JobState::Completed).await;
+    worker.stop().await;
+}
+
 support::on_postgres! {
+    a_worker_moves_as_a_whole_when_its_url_file_names_another_database,
     workers_whose_heartbeats_wait_for_a_lock_rescue_no_jobs,
     ended_connections_lose_no_job_and_repeat_none,
     an_idle_worker_hears_of_jobs_again_after_its_connections_were_ended,
