@@ -12,14 +12,23 @@ pub(super) fn place(url: &str) -> Option<String> {
     if tail.contains('@') {
         return None;
     }
-    let host = authority.rsplit('@').next().filter(|host| !host.is_empty()).unwrap_or("the local socket");
+    let query = tail.split_once('?').map_or("", |(_, query)| query);
+    let parameter = |name: &str| {
+        let values = query.split('&').filter_map(|pair| pair.split_once('=')).filter(|(key, _)| *key == name);
+        values.map(|(_, value)| value).next_back().filter(|value| !value.is_empty())
+    };
+    // Parameters override what is before them.
+    let host = authority.rsplit('@').next().filter(|host| !host.is_empty());
+    let host = parameter("hostaddr").or(parameter("host")).or(host).unwrap_or("the local socket");
     // `user:password` without a host looks like host and port.
     if !host.split(',').all(is_host) {
         return None;
     }
     let name = tail.strip_prefix('/').and_then(|tail| tail.split(['?', '#']).next()).filter(|name| !name.is_empty());
-    // It may be a second URL, with a password of its own.
-    if name.is_some_and(|name| name.contains(':')) {
+    let name = parameter("dbname").or(name);
+    // It may be followed by a second URL or by parameters, with a password of their own.
+    let is_odd = |c: char| c.is_control() || c.is_whitespace() || "&;,:='\"".contains(c);
+    if name.is_some_and(|name| name.contains(is_odd)) {
         return None;
     }
     Some(name.map_or_else(|| host.to_owned(), |name| format!("database {name} at {host}")))
@@ -34,7 +43,7 @@ fn is_host(written: &str) -> bool {
             (name.to_owned(), port)
         }
     };
-    name.chars().all(|c| c.is_alphanumeric() || "-_.% ".contains(c)) && port.chars().all(|c| c.is_ascii_digit())
+    name.chars().all(|c| c.is_alphanumeric() || "-_.%/ ".contains(c)) && port.chars().all(|c| c.is_ascii_digit())
 }
 
 #[cfg(test)]
@@ -49,6 +58,9 @@ mod tests {
         );
         assert_eq!(place("postgres:///app?user=me&password=secret").unwrap(), "database app at the local socket");
         assert_eq!(place("postgres://db.local").unwrap(), "db.local");
+        assert_eq!(place("postgres://db/v1?dbname=v2&dbname=v3").unwrap(), "database v3 at db");
+        assert_eq!(place("postgres:///app?host=/run/postgresql&port=5433").unwrap(), "database app at /run/postgresql");
+        assert_eq!(place("postgres://db/app?hostaddr=10.0.0.7").unwrap(), "database app at 10.0.0.7");
         assert_eq!(place("postgres://me@[::1]:5433,db-2:5432/app").unwrap(), "database app at [::1]:5433,db-2:5432");
         assert_eq!(place("sqlite:///var/lib/app/jobs.db?mode=rw").unwrap(), "/var/lib/app/jobs.db");
     }
@@ -72,5 +84,9 @@ mod tests {
         refuse("postgres://me:XY127.0.0.1:1/app".to_owned());
         // Two URLs in one.
         refuse("postgres://db.local/postgres://me:XY".to_owned());
+        for separator in ["&", ";", " ", "\n", ","] {
+            refuse(format!("postgres://db.local/app{separator}password=XY"));
+            refuse(format!("postgres://db.local/app?dbname=app{separator}password=XY"));
+        }
     }
 }

@@ -44,6 +44,18 @@ impl Url {
             true => not_a_url(),
             false => StorageError::Config(format!("the database URL has {problem}")),
         };
+        // Another line, URL or parameter in the place of the name may contain a password, and the server repeats names.
+        let rest = base.split_once("://").map_or("", |(_, rest)| rest);
+        let place = rest.split_once('@').map_or(rest, |(_, place)| place);
+        let name = place.split_once('/').map_or("", |(_, name)| name);
+        let names = query.split('&').filter_map(|pair| pair.strip_prefix("dbname=")).chain([name]);
+        if url.contains(char::is_control) || names.into_iter().any(is_more_than_a_name) {
+            return Err(refused(
+                "a name of the database with a blank, a line end or one of & ; , : = ' \": parameters begin with `?`, a file has one URL, \
+                 and such characters of a name are percent-encoded, a blank as %20"
+                    .to_owned(),
+            ));
+        }
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let value = percent_decoded(value);
@@ -70,6 +82,11 @@ impl Url {
         let role = parameters.role.unwrap_or(if several { Role::Primary } else { Role::Any });
         Ok(Self { config, parameters: parameters.all, tls, role })
     }
+}
+
+/// Whether this text in the place of a database's name has characters that should be percent-encoded in it.
+fn is_more_than_a_name(text: &str) -> bool {
+    text.contains(|c: char| c.is_whitespace() || "&;,:='\"".contains(c))
 }
 
 /// The error repeats no part of the URL, because it is unknown where the password was meant to end.

@@ -36,6 +36,30 @@ fn an_at_sign_in_the_password_is_refused_with_the_way_to_write_it() {
 }
 
 #[test]
+fn what_follows_the_name_of_the_database_is_refused_without_repeating_it() {
+    for after in [
+        "\n# next: postgres://app:s3cret@h/b",
+        "&password=s3cret",
+        ";password=s3cret",
+        " password=s3cret",
+        "\tpassword=s3cret",
+    ] {
+        let message = refusal(&format!("postgres://me@h/a{after}"));
+        assert!(message.contains("a name of the database with") && !message.contains("s3cret"), "{after:?}: {message}");
+    }
+    for after in [",postgres://app:s3cret@h/b", "\npostgres://app:s3cret@h/b"] {
+        assert!(!refusal(&format!("postgres://me@h/a{after}")).contains("s3cret"), "{after:?}");
+    }
+    for after in
+        ["?application_name=jobs\npostgres://app:s3cret@h/b", "?sslmode=require\n# s3cret", "?dbname=a;password=s3cret"]
+    {
+        assert!(!refusal(&format!("postgres://me@h/a{after}")).contains("s3cret"), "{after:?}");
+    }
+    assert_eq!(read("postgres://me@h/a%20b%26c").config.get_dbname(), Some("a b&c"));
+    assert_eq!(read("postgres://me:x/9==@h:5432/a").config.get_dbname(), Some("a"), "the password has a slash");
+}
+
+#[test]
 fn every_sslmode_of_libpq_is_understood_and_others_are_named() {
     for mode in ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"] {
         assert!(
