@@ -99,6 +99,8 @@ grant select, insert, delete, update (id) on jobs.history to jobs_worker;
 grant select, insert, update on jobs.operation to jobs_worker;
 grant select, insert on jobs.audit to jobs_worker;
 grant select, insert, update on jobs.sample to jobs_worker;
+-- Inserts number the rows of these tables without a privilege on the sequences. The doctor and a worker that starts compare them with the numbers in use.
+grant select on sequence jobs.job_error_id_seq, jobs.dead_letter_number_seq, jobs.history_id_seq, jobs.operation_id_seq, jobs.audit_id_seq to jobs_worker;
 grant select on jobs.installation, jobs.schema_migration, jobs.job to jobs_worker;
 -- This role can freeze and thaw. Only the owner can set the environment of the database.
 grant insert (frozen_at, frozen_by, frozen_reason), update (frozen_at, frozen_by, frozen_reason) on jobs.installation to jobs_worker;

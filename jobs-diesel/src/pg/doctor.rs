@@ -129,7 +129,8 @@ impl PgStorage {
     /// Logs which sequences are behind. `doctor` says why if that cannot be seen.
     pub(super) async fn warn_of_sequences(&self) -> StorageResult<()> {
         let objectives = Objectives::default();
-        for Finding { what, repair, .. } in run!(self, "sequences", conn => examine(conn, &SEQUENCES, objectives))? {
+        let found = run!(self, "sequences", conn => examine(conn, &SEQUENCES, objectives))?;
+        for Finding { what, repair, .. } in found.into_iter().filter(|one| one.severity != Severity::Skipped) {
             tracing::warn!(target: "diesel_jobs", "{what}. To repair it: {repair}");
         }
         Ok(())

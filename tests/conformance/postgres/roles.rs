@@ -11,7 +11,7 @@ use diesel_jobs_storage::Database;
 use diesel_jobs_storage::migrations::LiveJobs;
 
 use super::{Postgres, admin, admin_at_the_end};
-use crate::examining::{none, one};
+use crate::examining::{found, none, one};
 use crate::fixture::{Port as _, open, run};
 
 /// A database with the two roles under other names than in the script, and a login role in each.
@@ -135,7 +135,7 @@ fn the_worker_can_do_every_verb_and_needs_each_grant() {
         let roles = Roles::of(f).await;
         let db = roles.database_as(&roles.worker).await;
         let mut clients = super::clients_of(&roles.url_as(&roles.worker)).await;
-        roles.each_is_missed(&roles.worker, 113, async || allowed::working(&roles, &db, &mut clients).await).await;
+        roles.each_is_missed(&roles.worker, 118, async || allowed::working(&roles, &db, &mut clients).await).await;
     });
 }
 
@@ -194,6 +194,28 @@ fn the_doctor_names_a_function_that_the_role_may_not_execute() {
             assert!(finding.what.contains(&format!("{}_login", roles.worker)), "{finding:?}");
             assert!(finding.what.contains(&words) && finding.repair.contains("migrate roles"), "{finding:?}");
         }
+    });
+}
+
+#[test]
+fn the_doctor_sees_each_sequence_that_is_behind_as_the_owner_does() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let roles = Roles::of(f).await;
+        let db = roles.database_as(&roles.worker).await;
+        let mut owner = AsyncPgConnection::establish(&roles.f().url).await.unwrap();
+        let used = "select jobs.enqueue('a');
+            insert into jobs.job_error (job_id, attempt, kind, message) values (1, 1, 'error', 'no');
+            insert into jobs.dead_letter (id, kind, queue, reason, job) values (1, 'a', 'q', 'no', '{}');
+            insert into jobs.history (at, queue, kind) values (now(), 'q', 'a');
+            insert into jobs.operation (action, filter, actor, last_id) values ('cancel', '{}', 'ada', 0);
+            insert into jobs.audit (actor, action, target) values ('ada', 'pause', 'queue q')";
+        owner.batch_execute(used).await.unwrap();
+        none(&db, "sequence").await;
+        let behind = "select setval(oid::regclass, 1, false) from pg_class where relnamespace = 'jobs'::regnamespace and relkind = 'S'";
+        owner.batch_execute(behind).await.unwrap();
+        let findings = found(&db, "sequence").await;
+        assert_eq!(findings.len(), 6, "{findings:#?}");
+        assert_eq!(findings, found(roles.f().database(), "sequence").await);
     });
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use diesel_jobs_core::EventsSince;
 use diesel_jobs_core::history::{Fold, HistoryBatch, HistoryRow, WorkCounts, WorkFilter};
 use diesel_jobs_core::storage::{
-    Action, Asked, Claim, JobFilter, NewSchedule, RescanReason, RescuePolicy, RetentionSetting, STEP, ScheduledJob,
-    StoredSchedules, Transacted, Waiting, WorkerInfo,
+    Action, Asked, Claim, JobFilter, NewSchedule, Objectives, RescanReason, RescuePolicy, RetentionSetting, STEP,
+    ScheduledJob, StoredSchedules, Transacted, Waiting, WorkerInfo,
 };
 use diesel_jobs_core::{
     CatchUp, ClaimedJob, DiscardRule, Finish, JobState, Keep, NewJob, Output, Traceparent, Transition, WorkerId,
@@ -282,6 +282,10 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     step!("rates", operator.rates(HOUR));
     step!("leased", operator.leased(None, 10));
     step!("dead_rows", operator.dead_rows());
+    let findings = step!("examine", operator.examine(Objectives::default(), None));
+    if let Some(denied) = findings.iter().find(|one| one.check == "sequence") {
+        return Some(format!("examine: {}", denied.what));
+    }
     step!("limits", operator.limits());
     step!("limit_keys", operator.limit_keys(None, 10));
     step!("rate_keys", operator.rate_keys(None, 10));
