@@ -125,6 +125,16 @@ mod tests {
         folder.split('_').next().unwrap().replace('-', "")
     }
 
+    /// In other literals, the setting `standard_conforming_strings` of the caller decides what a backslash means.
+    #[test]
+    fn each_literal_with_a_backslash_is_an_escape_string() {
+        for line in POSTGRES.iter().flat_map(|migration| migration.up.lines()).filter(|line| line.contains('\\')) {
+            let parts: Vec<&str> = line.split('\'').collect();
+            let is_escaped = |pair: &[&str]| !pair[1].contains('\\') || pair[0].ends_with('E');
+            assert!(line.trim_start().starts_with("--") || parts.chunks_exact(2).all(is_escaped), "{line}");
+        }
+    }
+
     #[test]
     fn copies_come_after_diesels_own_and_before_every_other_in_the_order_of_their_versions() {
         for migrations in [POSTGRES, SQLITE] {

@@ -30,6 +30,7 @@ mod previewing;
 mod publication;
 mod rates;
 mod roles;
+mod sessions;
 mod several;
 mod unique_keys;
 

@@ -42,7 +42,7 @@ pub(crate) async fn installation(conn: &mut AsyncPgConnection) -> QueryResult<In
                     from pg_db_role_setting s, unnest(s.setconfig) setting
                     where s.setdatabase in (0, (select oid from pg_database where datname = current_database()))
                       and s.setrole in (0, (select oid from pg_roles where rolname = session_user))
-                      and setting like 'default\\_transaction\\_read\\_only=%'
+                      and setting like E'default\\\\_transaction\\\\_read\\\\_only=%'
                     order by (s.setrole <> 0)::int * 2 + (s.setdatabase <> 0)::int desc limit 1
                 ), false) as read_only
          from (select) one left join jobs.installation on true",

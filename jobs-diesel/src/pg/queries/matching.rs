@@ -198,7 +198,7 @@ fn argument<'b>(arg: &'b ArgIs, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()>
     const ARGS: &str = "coalesce(job.args, (select p.args from jobs.payload p where p.job_id = job.id))";
     sql!(
         out,
-        " and case when (" (ARGS) ")::text !~ '\\\\u(0000|[dD][89a-fA-F])' then json_typeof((" (ARGS) ") #> " [arg.path => Array<Text>]
+        " and case when (" (ARGS) ")::text !~ E'\\\\\\\\u(0000|[dD][89a-fA-F])' then json_typeof((" (ARGS) ") #> " [arg.path => Array<Text>]
         ") in ('string', 'number', 'boolean') and (" (ARGS) ") #>> " [arg.path => Array<Text>] " = " [arg.value => Text] " end"
     )
 }

@@ -18,7 +18,7 @@ with recursive varying as (
     from pg_attribute a left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
     where a.attnum > 0 and not a.attisdropped
       and (a.attidentity <> '' or a.attgenerated <> '' or pg_get_expr(d.adbin, d.adrelid)
-          ~* 'nextval|now\(\)|current_(timestamp|date|time)|local(time|timestamp)|(clock|statement)_timestamp|random|uuid')
+          ~* E'nextval|now\\(\\)|current_(timestamp|date|time)|local(time|timestamp)|(clock|statement)_timestamp|random|uuid')
     union
     select k.conrelid, k.conkey[array_position(k.confkey, v.attnum)]
     from pg_constraint k join varying v on v.attrelid = k.confrelid and v.attnum = any(k.confkey)

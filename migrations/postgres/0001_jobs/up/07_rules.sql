@@ -59,7 +59,7 @@ begin
         end if;
         return null;
     end if;
-    if rule.limit_name is null and rule.kind ~ '^\.v[0-9]+$' then
+    if rule.limit_name is null and rule.kind ~ E'^\\.v[0-9]+$' then
         raise exception 'jobs.enqueue: job % needs a `limit_name`, because its kind is a version without a name', rule.kind using errcode = '22023';
     end if;
     if most not between 1 and 10000 then
@@ -69,7 +69,7 @@ begin
         raise exception 'jobs.enqueue: limit_name of job % must have 1 to 200 bytes', rule.kind using errcode = '22023';
     end if;
     return json_build_object(
-        'name', coalesce(rule.limit_name, regexp_replace(rule.kind, '\.v[0-9]+$', '')),
+        'name', coalesce(rule.limit_name, regexp_replace(rule.kind, E'\\.v[0-9]+$', '')),
         'key', jobs.key(rule.kind, rule.args, coalesce(by, '{}')),
         'rule', json_strip_nulls(case
             when rule.sequence is not null then json_build_object('sequence', json_build_object('on_discard', rule.sequence))
@@ -238,7 +238,7 @@ create function jobs.key(kind text, args json, by text[]) returns text
 language plpgsql immutable
 as $$
 declare
-    nul constant text := '(?<!\\)((?:\\\\)*)\\u0000';
+    nul constant text := E'(?<!\\\\)((?:\\\\\\\\)*)\\\\u0000';
     readable json := key.args;
     -- The same with another character in the place of each NUL. Null if there is none.
     other json;
@@ -248,10 +248,10 @@ declare
     made text;
 begin
     -- JSON that is stored may have escapes that no function reads. The arguments that make no key may have a NUL.
-    if position('\u' in key.args::text) > 0 then
+    if position(E'\\u' in key.args::text) > 0 then
         if key.args::text ~ nul then
-            readable := regexp_replace(key.args::text, nul, '\1\\u0001', 'g');
-            other := regexp_replace(key.args::text, nul, '\1\\u0002', 'g');
+            readable := regexp_replace(key.args::text, nul, E'\\1\\\\u0001', 'g');
+            other := regexp_replace(key.args::text, nul, E'\\1\\\\u0002', 'g');
         end if;
         begin
             perform readable -> '';
@@ -267,7 +267,7 @@ begin
                 raise exception 'jobs.enqueue: `by` names the argument %, which job % does not have', named, key.kind using errcode = '22023';
             end if;
             if other is not null and part::text is distinct from (other -> named)::text then
-                raise exception 'jobs.enqueue: the key of job % has a text with a NUL character (\u0000), which databases do not store', key.kind
+                raise exception E'jobs.enqueue: the key of job % has a text with a NUL character (\\u0000), which databases do not store', key.kind
                     using errcode = '22023';
             end if;
             parts := array_append(parts, jobs.canonical(key.kind, part));
@@ -277,7 +277,7 @@ begin
             return made;
         end if;
     elsif other is not null then
-        raise exception 'jobs.enqueue: the key of job % has a text with a NUL character (\u0000), which databases do not store', key.kind using errcode = '22023';
+        raise exception E'jobs.enqueue: the key of job % has a text with a NUL character (\\u0000), which databases do not store', key.kind using errcode = '22023';
     else
         made := jobs.canonical(key.kind, readable);
     end if;
@@ -308,7 +308,7 @@ begin
         raise exception 'jobs.enqueue: `unique_within` of job % must be longer than 0 and at most a hundred years', unique_rule.kind using errcode = '22023';
     end if;
     return json_build_object(
-        'name', regexp_replace(unique_rule.kind, '\.v[0-9]+$', ''), 'key', jobs.key(unique_rule.kind, unique_rule.args, nullif(by, '{}')),
+        'name', regexp_replace(unique_rule.kind, E'\\.v[0-9]+$', ''), 'key', jobs.key(unique_rule.kind, unique_rule.args, nullif(by, '{}')),
         'started', coalesce(until = 'started', false),
         'within', extract(epoch from within), 'error', coalesce(on_conflict = 'error', false),
         'again', coalesce(on_conflict = 'run_again', false), 'args', coalesce(on_conflict in ('replace', 'run_again'), false),

@@ -108,7 +108,7 @@ begin
     if length(args) - length(translate(args, '[{', '')) <= 127 then
         return false;
     end if;
-    brackets := regexp_replace(args, '"([^"\\]|\\.)*"', '', 'g');
+    brackets := regexp_replace(args, E'"([^"\\\\]|\\\\.)*"', '', 'g');
     brackets := translate(regexp_replace(brackets, '[^][{}]', '', 'g'), '{}', '[]');
     for level in 1..127 loop
         brackets := replace(brackets, '[]', '');
@@ -204,8 +204,8 @@ begin
         raise exception 'jobs.enqueue: `expires` of job % must be from a millisecond to a hundred years', enqueue.kind using errcode = '22023';
     end if;
     -- JSON may contain an escaped NUL character, and no text may.
-    if enqueue.limits::text ~ '(?<!\\)((?:\\\\)*)\\u0000' then
-        raise exception 'jobs.enqueue: `limits` of job % must not contain the NUL character (\u0000)', enqueue.kind using errcode = '22023';
+    if enqueue.limits::text ~ E'(?<!\\\\)((?:\\\\\\\\)*)\\\\u0000' then
+        raise exception E'jobs.enqueue: `limits` of job % must not contain the NUL character (\\u0000)', enqueue.kind using errcode = '22023';
     end if;
     rules := jobs.rule(enqueue.kind, enqueue.args, enqueue.concurrency, enqueue.by, enqueue.limit_name, enqueue.sequence, enqueue.rate, enqueue.per,
                        enqueue.burst, enqueue.on_full);

@@ -13,7 +13,7 @@ pub(super) const CHECK: Check = Check {
        format('%sworker sequences skip %s%s %s',
               case when exists (select from jobs.finished f where f.id = s.job_id) then format('worker retry %s, or without that job: ', s.job_id) else '' end,
               case when s.limit_name like '-%' then '-- ' else '' end,
-              '''' || replace(s.limit_name, '''', '''\''''') || '''',
-              '''' || replace(s.limit_key, '''', '''\''''') || '''') as repair
+              '''' || replace(s.limit_name, '''', E'''\\''''') || '''',
+              '''' || replace(s.limit_key, '''', E'''\\''''') || '''') as repair
 from jobs.permit s where s.halted_at is not null order by s.halted_at, s.job_id limit 20",
 };

@@ -19,7 +19,7 @@ pub(super) const CHECK: Check = Check {
        || case when pid is null then 'this role sees no session in a transaction'
                else format('no view shows whether a session listens, and the oldest transaction is that of process %s (%s, role %s, database %s, %s), open since %s; its statement: %s',
                            pid, coalesce(nullif(application_name, ''), 'no application name'), usename, datname, coalesce(state, 'no state'),
-                           to_char(xact_start at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SSZ'), left(regexp_replace(query, '\s+', ' ', 'g'), 100)) end as what,
+                           to_char(xact_start at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SSZ'), left(regexp_replace(query, E'\\s+', ' ', 'g'), 100)) end as what,
        case when pid is not null then format('select pg_terminate_backend(%s)', pid)
             else 'end the sessions that listen and do not read: select pid, application_name from pg_stat_activity where backend_type = ''client backend''' end as repair
 from (select pg_notification_queue_usage() as share) as queue

@@ -15,7 +15,7 @@ pub(super) const CHECK: Check = Check {
        case when limit_name = '' then format('see which of them is full: worker why %s', id)
             when flags & 8 <> 0 then format('see when the next token comes: worker why %s; the rate is set in the code of the job', id)
             when flags & 4 <> 0 then format('see which job is before it: worker why %s', id)
-            else format('see which jobs have the permits: worker why %s; to let more of them run at once: worker limits set %s%s N', id, case when limit_name like '-%' then '-- ' else '' end, '''' || replace(limit_name, '''', '''\''''') || '''') end as repair
+            else format('see which jobs have the permits: worker why %s; to let more of them run at once: worker limits set %s%s N', id, case when limit_name like '-%' then '-- ' else '' end, '''' || replace(limit_name, '''', E'''\\''''') || '''') end as repair
 from (select distinct on (limit_name, limit_key) limit_name, limit_key, queue, kind, id, flags, rules, run_at::timestamptz
       from jobs.held where run_at < now() - interval '{oldest_due} seconds' order by limit_name, limit_key, run_at, id) late
 where not exists (select from jobs.queue q where q.name = late.queue and q.paused)

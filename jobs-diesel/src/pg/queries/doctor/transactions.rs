@@ -7,7 +7,7 @@ pub(super) const CHECK: Check = Check {
     name: "old_transaction",
     sql: r"select case when xact_start < now() - interval '1 hour' then 'error' else 'warning' end as severity,
        format('process %s (%s, role %s) has had a transaction open since %s; deleted rows stay in the tables until it ends; its statement: %s',
-              pid, coalesce(nullif(application_name, ''), 'no application name'), usename, to_char(xact_start at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SSZ'), left(regexp_replace(query, '\s+', ' ', 'g'), 100)) as what,
+              pid, coalesce(nullif(application_name, ''), 'no application name'), usename, to_char(xact_start at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SSZ'), left(regexp_replace(query, E'\\s+', ' ', 'g'), 100)) as what,
        format('select pg_terminate_backend(%s)', pid) as repair
 from pg_stat_activity
 where datname = current_database() and pid <> pg_backend_pid() and backend_type <> 'autovacuum worker'
