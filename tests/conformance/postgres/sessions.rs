@@ -3,13 +3,13 @@
 
 use diesel::QueryableByName;
 use diesel::sql_types::Text;
-use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl as _};
+use diesel_async::{AsyncConnection as _, AsyncPgConnection};
 use diesel_jobs_core::{JobId, Limit, NewJob, OnConflict, Rate, Replace, Sequence, Traceparent, Unique};
 
 use super::Postgres;
 use crate::bench::*;
 use crate::client::{Client, Which};
-use crate::fixture::{Port as _, run};
+use crate::fixture::{Fixture as _, Port as _, run};
 
 /// Each way to enqueue in SQL, and what is refused. The quotes are dollars, which no setting changes.
 const SQL: &[&str] = &[
@@ -144,7 +144,7 @@ async fn effects(f: &Postgres, client: &mut dyn Client, settings: &str) -> Vec<S
     for sql in SQL {
         answers.push(format!("{sql}: {:?}", client.execute(sql).await.map_err(|problem| problem.to_string())));
     }
-    let stored: Vec<Line> = diesel::sql_query(STORED).load(&mut owner).await.unwrap();
+    let stored: Vec<Line> = diesel_async::RunQueryDsl::load(diesel::sql_query(STORED), &mut owner).await.unwrap();
     answers.extend(stored.into_iter().map(|one| one.line));
     answers
 }
@@ -168,4 +168,43 @@ async fn changes_nothing(f: &Postgres, settings: &str) {
 #[test]
 fn backslashes_are_no_escapes_under_any_setting() {
     run::<Postgres, _>(async |f: Postgres| changes_nothing(&f, "set standard_conforming_strings = off").await);
+}
+
+/// A schema with the functions and operators of the server, as far as SQL can define them, all of which fail.
+const HOSTILE: &str = "create schema hostile;
+do $$
+declare
+    one record;
+begin
+    for one in
+        select format('%I(%s)', proname, pg_get_function_identity_arguments(oid)) as signature, pg_get_function_result(oid) as result
+        from pg_proc where pronamespace = 'pg_catalog'::regnamespace and prokind = 'f'
+    loop
+        begin
+            execute format('create function hostile.%s returns %s language plpgsql as %L', one.signature, one.result,
+                           format('begin raise exception %L; end', 'hostile: ' || replace(one.signature, '%', '%%')));
+        exception when invalid_function_definition or feature_not_supported or syntax_error then
+            null;
+        end;
+    end loop;
+    for one in
+        select oid, oprname, oprkind, format_type(oprleft, null) as left, format_type(oprright, null) as right, format_type(oprresult, null) as result
+        from pg_operator where oprnamespace = 'pg_catalog'::regnamespace and oprcode <> 0
+    loop
+        execute format('create function hostile.operator_%s(%s%s) returns %s language plpgsql as %L', one.oid,
+                       case one.oprkind when 'b' then one.left || ', ' end, one.right, one.result,
+                       format('begin raise exception %L; end', 'hostile: ' || replace(one.oprname, '%', '%%')));
+        execute format('create operator hostile.%s (function = hostile.operator_%s, %srightarg = %s)', one.oprname, one.oid,
+                       case one.oprkind when 'b' then 'leftarg = ' || one.left || ', ' end, one.right);
+    end loop;
+end
+$$";
+
+/// Extensions that imitate other databases want such a `search_path`.
+#[test]
+fn functions_and_operators_are_those_of_the_server_under_any_search_path() {
+    run::<Postgres, _>(async |f: Postgres| {
+        f.client().await.execute(HOSTILE).await.unwrap();
+        changes_nothing(&f, "set search_path = hostile, pg_catalog, public").await;
+    });
 }

@@ -619,7 +619,7 @@ delete from jobs.held;
 -- first waits for its turn or in its lane. It is a trigger and no constraint. The server prepares the expression of a constraint again in
 -- each statement, and that takes a third of the time of an enqueue.
 create function jobs.check_rules() returns trigger
-language plpgsql
+language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 begin
     if not (case when new.flags & 128 = 0 then jobs.is_possible(new.rules #> '{0,rule,rate}') and json_array_length(new.rules) = 1
@@ -1545,7 +1545,7 @@ $$;
 -- Tells the idle workers that an operator may have changed a setting, also by hand. They then read all settings. Workers that are not idle read them
 -- once a second. Whether a worker is idle is not asked: one may become idle before the transaction commits. Settings change rarely.
 create function jobs.wake_for_settings() returns trigger
-language plpgsql
+language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform jobs.notify_workers('') where current_setting('jobs.notify', true) is distinct from 'off';
@@ -1604,7 +1604,9 @@ $$;
 -- after it has ended. 'error': an exception with the code JU001.
 -- `expires`: the job is cancelled if its first attempt has not started within this time after it is due. Default: it does not expire.
 --
--- Whatever the planner settings of the application's session are, its statements are not compiled: that would take longer than they do.
+-- Whatever the planner settings of the application's session are, its statements are not compiled: that would take longer than they do. And whatever
+-- its `search_path` is, functions and operators are those of the server. The functions that this one calls have both settings from it. The rules of a
+-- job that has none are not asked for: the two calls would take as long as setting `search_path`.
 create function jobs.enqueue(
     kind text,
     args json default '{}',
@@ -1629,7 +1631,7 @@ create function jobs.enqueue(
     on_full text default null,
     fair_by text[] default null
 ) returns bigint
-language plpgsql volatile set jit = off
+language plpgsql volatile set search_path = pg_catalog, pg_temp set jit = off
 as $$
 declare
     new_id bigint;
@@ -1675,14 +1677,18 @@ begin
     if enqueue.limits::text ~ E'(?<!\\\\)((?:\\\\\\\\)*)\\\\u0000' then
         raise exception E'jobs.enqueue: `limits` of job % must not contain the NUL character (\\u0000)', enqueue.kind using errcode = '22023';
     end if;
-    rules := jobs.rule(enqueue.kind, enqueue.args, enqueue.concurrency, enqueue.by, enqueue.limit_name, enqueue.sequence, enqueue.rate, enqueue.per,
-                       enqueue.burst, enqueue.on_full);
+    if num_nonnulls(enqueue.concurrency, enqueue.by, enqueue.limit_name, enqueue.sequence, enqueue.rate, enqueue.per, enqueue.burst, enqueue.on_full) > 0 then
+        rules := jobs.rule(enqueue.kind, enqueue.args, enqueue.concurrency, enqueue.by, enqueue.limit_name, enqueue.sequence, enqueue.rate, enqueue.per,
+                           enqueue.burst, enqueue.on_full);
+    end if;
     rules := case when enqueue.limits is not null then jobs.rules(enqueue.kind, enqueue.args, rules, enqueue.limits)
                   when rules is not null then json_build_array(rules) end;
     if enqueue.fair_by is not null then
         rules := jobs.with_tenant(enqueue.kind, enqueue.args, rules, enqueue.fair_by);
     end if;
-    unique_rule := jobs.unique_rule(enqueue.kind, coalesce(enqueue.args, '{}'), enqueue.unique_by, enqueue.unique_within, enqueue.unique_until, enqueue.on_conflict);
+    if num_nonnulls(enqueue.unique_by, enqueue.unique_within, enqueue.unique_until, enqueue.on_conflict) > 0 then
+        unique_rule := jobs.unique_rule(enqueue.kind, coalesce(enqueue.args, '{}'), enqueue.unique_by, enqueue.unique_within, enqueue.unique_until, enqueue.on_conflict);
+    end if;
     if (unique_rule ->> 'again')::boolean then
         if rules is not null then
             raise exception 'jobs.enqueue: job % has `on_conflict` run_again, which makes a sequence, and one of `concurrency`, `sequence` and `rate`', enqueue.kind
@@ -1740,7 +1746,7 @@ $$;
 -- Enqueues the job of row `number` of jobs.dead_letter as a new job, and deletes the row. The new job is due now, with
 -- all its attempts and a new id. Returns the new id.
 create function jobs.put_back(number bigint) returns bigint
-language plpgsql volatile
+language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 declare
     letter jobs.dead_letter;
@@ -3797,7 +3803,7 @@ $$;
 -- only those of the key are needed. Returns how many jobs were cancelled: 0 if there are none, or if they have ended.
 create function jobs.cancel(id bigint default null, tag text default null, kind text default null, args json default null, unique_by text[] default null)
 returns integer
-language plpgsql volatile
+language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 begin
     return jobs.act_on('cancel', id, tag, kind, args, unique_by, null);
@@ -3808,7 +3814,7 @@ $$;
 -- unique key any more. Returns how many jobs were changed.
 create function jobs.retry(id bigint default null, tag text default null, kind text default null, args json default null, unique_by text[] default null)
 returns integer
-language plpgsql volatile
+language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 begin
     return jobs.act_on('retry', id, tag, kind, args, unique_by, null);
@@ -3821,7 +3827,7 @@ create function jobs.reschedule(
     id bigint default null, run_at timestamptz default null, tag text default null, kind text default null, args json default null,
     unique_by text[] default null
 ) returns integer
-language plpgsql volatile
+language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 begin
     -- This also refuses 'infinity', which clients cannot represent.

@@ -118,7 +118,7 @@ impl RunTime {
 
 impl QueryFragment<Pg> for RunTime {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        sql!(out, "greatest(clock_timestamp() + " [self.0 => Interval] ", " [self.1 => Nullable<Timestamptz>] ")")
+        sql!(out, "greatest(pg_catalog.clock_timestamp() operator(pg_catalog.+) " [self.0 => Interval] ", " [self.1 => Nullable<Timestamptz>] ")")
     }
 }
 
@@ -128,7 +128,7 @@ pub(super) struct Later(pub(super) RunTime);
 impl QueryFragment<Pg> for Later {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         let RunTime(delay, not_before) = &self.0;
-        sql!(out, "coalesce(" [*delay => Interval] " > interval '0' or " [*not_before => Nullable<Timestamptz>] " > clock_timestamp(), false)")
+        sql!(out, "coalesce(" [*delay => Interval] " operator(pg_catalog.>) interval '0' or " [*not_before => Nullable<Timestamptz>] " operator(pg_catalog.>) pg_catalog.clock_timestamp(), false)")
     }
 }
 
@@ -170,7 +170,7 @@ native_query!(EnqueueQuery<'a> -> (BigInt, Nullable<Bool>));
 pub(super) const ARRAYS: &str = "kind, queue, priority, delay, not_before, max_attempts, tags, args";
 
 /// All of [`COLUMNS`], from rows of [`ARRAYS`].
-pub(super) const COLUMNS_OF_ARRAYS: &str = "kind, queue, priority, greatest(clock_timestamp() + delay, not_before) as run_at, max_attempts, tags::text[] as tags, args";
+pub(super) const COLUMNS_OF_ARRAYS: &str = "kind, queue, priority, greatest(pg_catalog.clock_timestamp() operator(pg_catalog.+) delay, not_before) as run_at, max_attempts, tags::pg_catalog.text[] as tags, args";
 
 /// The values of several jobs, as arrays.
 #[derive(Default)]

@@ -41,8 +41,8 @@ impl QueryFragment<Pg> for EnqueueAlikeQuery<'_> {
             out,
             "insert into jobs.ready (" COLUMNS {self.trace} ")
 select " {self.values} ", args" {self.traceparent} "
-from unnest(" [self.args => Array<Json>] ") as job (args)
-returning id + (select count(jobs.notify_workers(queue)) * 0 from (select " [self.queue => Text] "::text as queue) woken where " A_WORKER_IS_IDLE ")"
+from pg_catalog.unnest(" [self.args => Array<Json>] ") as job (args)
+returning id operator(pg_catalog.+) (select pg_catalog.count(jobs.notify_workers(queue)) operator(pg_catalog.*) 0 from (select " [self.queue => Text] "::pg_catalog.text as queue) woken where " A_WORKER_IS_IDLE ")"
         )
     }
 }

@@ -54,8 +54,10 @@ impl<Q> ArgsOfRows<Q> {
         let joined = |of: fn(&(String, &str)) -> String| row.iter().map(of).collect::<Vec<_>>().join(", ");
         // The server would cut the name of a column. `.*`, because a column may have the name `args`, too.
         let args = match keys.iter().any(|(key, _)| key.len() > LONGEST_NAME) {
-            false => "row_to_json(args.*)".into(),
-            true => format!("json_build_object({})", joined(|(column, key)| format!("'{key}', {column}"))).into(),
+            false => "pg_catalog.row_to_json(args.*)".into(),
+            true => {
+                format!("pg_catalog.json_build_object({})", joined(|(column, key)| format!("'{key}', {column}"))).into()
+            }
         };
         let fields = match args {
             Cow::Borrowed(_) => joined(|(column, key)| format!("{column} as \"{key}\"")),
@@ -98,7 +100,7 @@ impl<Q: QueryFragment<Pg>> QueryFragment<Pg> for EnqueueEachQuery<'_, Q> {
             "insert into jobs.ready (" COLUMNS {self.trace} ")
 select " {self.values} ", " (&self.rows.args) {self.traceparent} "
 from " {self.rows} "
-where (select count(jobs.notify_workers(queue)) from (select " [self.queue => Text] "::text as queue) woken where " A_WORKER_IS_IDLE ") is not null"
+where (select pg_catalog.count(jobs.notify_workers(queue)) from (select " [self.queue => Text] "::pg_catalog.text as queue) woken where " A_WORKER_IS_IDLE ") is not null"
         )
     }
 }

@@ -82,7 +82,7 @@ impl QueryFragment<Pg> for EnqueueHeldQuery<'_> {
             out,
             "with job as materialized (
     select " COLUMNS_OF_ARRAYS ", traceparent,
-           rules, flags, coalesce(delay > interval '0' or not_before > clock_timestamp(), false) as later, limit_name, limit_key, most
+           rules, flags, coalesce(delay operator(pg_catalog.>) interval '0' or not_before operator(pg_catalog.>) pg_catalog.clock_timestamp(), false) as later, limit_name, limit_key, most
     from unnest(" {self.arrays} ", " [self.traceparents => Array<Nullable<Text>>] ", "
         [self.rules => Array<Nullable<Json>>] ", " [self.flags => Array<Integer>] ", " [self.names => Array<Nullable<Text>>] ", "
         [self.keys => Array<Nullable<Text>>] ", " [self.most => Array<Nullable<Integer>>] ")
@@ -96,12 +96,12 @@ impl QueryFragment<Pg> for EnqueueHeldQuery<'_> {
     returning id
 ), nudged as (
     insert into jobs.nudge (limit_name, limit_key, place, run_at)
-    select *, (select min(~priority) from job where rules is not null), statement_timestamp() from unnest(" [self.nudged_names => Array<Text>] ", " [self.nudged_keys => Array<Text>] ")
+    select *, (select pg_catalog.min(operator(pg_catalog.~) priority) from job where rules is not null), pg_catalog.statement_timestamp() from unnest(" [self.nudged_names => Array<Text>] ", " [self.nudged_keys => Array<Text>] ")
 ), woken as (
     select jobs.notify_workers(queue) from (select distinct queue from plain) plain where " A_WORKER_IS_IDLE "
     union all select " ADMISSION_WOKEN "
 )
-select true, id from held where (select count(*) from woken) >= 0 union all select false, id from plain"
+select true, id from held where (select pg_catalog.count(*) from woken) operator(pg_catalog.>=) 0 union all select false, id from plain"
         )
     }
 }
@@ -146,7 +146,7 @@ impl QueryFragment<Pg> for EnqueueHeldOneQuery<'_> {
             out,
             "with nudged as (
     insert into jobs.nudge (limit_name, limit_key, place, run_at)
-    values (" [self.name => Text] ", " [self.key => Text] ", ~(" [self.values.priority => SmallInt] "), statement_timestamp())
+    values (" [self.name => Text] ", " [self.key => Text] ", operator(pg_catalog.~) " [self.values.priority => SmallInt] ", pg_catalog.statement_timestamp())
 )
 insert into jobs.held (" COLUMNS ", traceparent, rules, flags, " HELD ")
 values (" {self.values} ", " [self.args => Json] ", " [self.traceparent => Nullable<Text>] ", " [self.rules => Json] ", " [self.flags => Integer] ", "

@@ -63,7 +63,7 @@ impl QueryFragment<Pg> for EnqueueHeldAlikeQuery<'_> {
             out,
             "with nudged as (
     insert into jobs.nudge (limit_name, limit_key, place, run_at)
-    select " [self.name => Text] ", key, ~(" [self.values.priority => SmallInt] "), statement_timestamp() from unnest(" [self.nudged => Array<Text>] ") as key
+    select " [self.name => Text] ", key, operator(pg_catalog.~) " [self.values.priority => SmallInt] ", pg_catalog.statement_timestamp() from pg_catalog.unnest(" [self.nudged => Array<Text>] ") as key
 ), woken as (
     select " ADMISSION_WOKEN "
 )
@@ -71,7 +71,7 @@ insert into jobs.held (" COLUMNS ", traceparent, rules, flags, " HELD ")
 select " {self.values} ", args, " [self.traceparent => Nullable<Text>] ", rules, " [self.flags => Integer] ", "
             {self.later} ", " [self.name => Text] ", key, " [self.most => Integer] "
 from unnest(" [self.args => Array<Json>] ", " [self.rules => Array<Json>] ", " [self.keys => Array<Text>] ") as job (args, rules, key)
-returning id + (select count(*) * 0 from woken)"
+returning id operator(pg_catalog.+) (select pg_catalog.count(*) operator(pg_catalog.*) 0 from woken)"
         )
     }
 }

@@ -63,7 +63,7 @@ select " COLUMNS_OF_ARRAYS {self.trace} "
 from unnest(" {self.arrays} {self.traceparents} ")
     with ordinality as job (" ARRAYS {self.trace} ", place)
 order by place
-returning id + (select count(jobs.notify_workers(queue)) * 0 from unnest(" [self.distinct_queues => Array<Text>] ") as woken (queue) where " A_WORKER_IS_IDLE ")"
+returning id operator(pg_catalog.+) (select pg_catalog.count(jobs.notify_workers(queue)) operator(pg_catalog.*) 0 from pg_catalog.unnest(" [self.distinct_queues => Array<Text>] ") as woken (queue) where " A_WORKER_IS_IDLE ")"
         )
     }
 }

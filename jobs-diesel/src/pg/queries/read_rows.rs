@@ -23,7 +23,7 @@ impl<Q> ReadRows<Q> {
 impl<Q: QueryFragment<Pg>> QueryFragment<Pg> for ReadRows<Q> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         out.unsafe_to_cache_prepared();
-        sql!(out, "declare diesel_jobs_rows no scroll cursor for select " (&self.0.args) "::text from " {self.0})
+        sql!(out, "declare diesel_jobs_rows no scroll cursor for select " (&self.0.args) "::pg_catalog.text from " {self.0})
     }
 }
 

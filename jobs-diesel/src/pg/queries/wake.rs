@@ -1,6 +1,9 @@
 //! Notifications of idle workers when their queues have jobs. None is sent while no worker of the queue is idle,
 //! because `NOTIFY` takes a lock that all committing transactions of the server share. The function
 //! `jobs.notify_workers` sends all of them, and none while much of the server's queue of notifications is in use.
+//!
+//! Enqueues are sent on connections of the application, whose `search_path` may begin with functions and operators of
+//! the same names. So both conditions name the schema of each, as all statements that enqueue do.
 
 /// The channel of the notifications.
 pub(crate) const CHANNEL: &str = "jobs";
@@ -8,12 +11,13 @@ pub(crate) const CHANNEL: &str = "jobs";
 /// The condition that an idle worker may serve `queue`, and that notifications are not off. A transaction that has sent
 /// a notification cannot be prepared for a two-phase commit. So an application that prepares a transaction sets
 /// `jobs.notify` to `off`. Reads the few rows of `jobs.worker`.
-pub(crate) const A_WORKER_IS_IDLE: &str = "current_setting('jobs.notify', true) is distinct from 'off' \
-    and exists (select from jobs.worker where idle and get_bit(queue_filter, hashtext(queue) & 1023) = 1)";
+pub(crate) const A_WORKER_IS_IDLE: &str = "coalesce(pg_catalog.current_setting('jobs.notify', true), '') operator(pg_catalog.<>) 'off' \
+    and exists (select from jobs.worker where idle and pg_catalog.get_bit(queue_filter, \
+        pg_catalog.hashtext(queue) operator(pg_catalog.&) 1023) operator(pg_catalog.=) 1)";
 
 /// Notifies the workers that admit held jobs, if any worker is idle. A notification without a queue is for them. The
 /// value is null if none was sent.
-pub(crate) const ADMISSION_WOKEN: &str = "case when current_setting('jobs.notify', true) is distinct from 'off' \
+pub(crate) const ADMISSION_WOKEN: &str = "case when coalesce(pg_catalog.current_setting('jobs.notify', true), '') operator(pg_catalog.<>) 'off' \
     and exists (select from jobs.worker where idle) then jobs.notify_workers('') end";
 
 #[cfg(test)]

@@ -131,7 +131,7 @@ delete from jobs.held;
 -- first waits for its turn or in its lane. It is a trigger and no constraint. The server prepares the expression of a constraint again in
 -- each statement, and that takes a third of the time of an enqueue.
 create function jobs.check_rules() returns trigger
-language plpgsql
+language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 begin
     if not (case when new.flags & 128 = 0 then jobs.is_possible(new.rules #> '{0,rule,rate}') and json_array_length(new.rules) = 1

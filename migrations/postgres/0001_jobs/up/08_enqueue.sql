@@ -77,7 +77,7 @@ $$;
 -- Tells the idle workers that an operator may have changed a setting, also by hand. They then read all settings. Workers that are not idle read them
 -- once a second. Whether a worker is idle is not asked: one may become idle before the transaction commits. Settings change rarely.
 create function jobs.wake_for_settings() returns trigger
-language plpgsql
+language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform jobs.notify_workers('') where current_setting('jobs.notify', true) is distinct from 'off';
@@ -136,7 +136,9 @@ $$;
 -- after it has ended. 'error': an exception with the code JU001.
 -- `expires`: the job is cancelled if its first attempt has not started within this time after it is due. Default: it does not expire.
 --
--- Whatever the planner settings of the application's session are, its statements are not compiled: that would take longer than they do.
+-- Whatever the planner settings of the application's session are, its statements are not compiled: that would take longer than they do. And whatever
+-- its `search_path` is, functions and operators are those of the server. The functions that this one calls have both settings from it. The rules of a
+-- job that has none are not asked for: the two calls would take as long as setting `search_path`.
 create function jobs.enqueue(
     kind text,
     args json default '{}',
@@ -161,7 +163,7 @@ create function jobs.enqueue(
     on_full text default null,
     fair_by text[] default null
 ) returns bigint
-language plpgsql volatile set jit = off
+language plpgsql volatile set search_path = pg_catalog, pg_temp set jit = off
 as $$
 declare
     new_id bigint;
@@ -207,14 +209,18 @@ begin
     if enqueue.limits::text ~ E'(?<!\\\\)((?:\\\\\\\\)*)\\\\u0000' then
         raise exception E'jobs.enqueue: `limits` of job % must not contain the NUL character (\\u0000)', enqueue.kind using errcode = '22023';
     end if;
-    rules := jobs.rule(enqueue.kind, enqueue.args, enqueue.concurrency, enqueue.by, enqueue.limit_name, enqueue.sequence, enqueue.rate, enqueue.per,
-                       enqueue.burst, enqueue.on_full);
+    if num_nonnulls(enqueue.concurrency, enqueue.by, enqueue.limit_name, enqueue.sequence, enqueue.rate, enqueue.per, enqueue.burst, enqueue.on_full) > 0 then
+        rules := jobs.rule(enqueue.kind, enqueue.args, enqueue.concurrency, enqueue.by, enqueue.limit_name, enqueue.sequence, enqueue.rate, enqueue.per,
+                           enqueue.burst, enqueue.on_full);
+    end if;
     rules := case when enqueue.limits is not null then jobs.rules(enqueue.kind, enqueue.args, rules, enqueue.limits)
                   when rules is not null then json_build_array(rules) end;
     if enqueue.fair_by is not null then
         rules := jobs.with_tenant(enqueue.kind, enqueue.args, rules, enqueue.fair_by);
     end if;
-    unique_rule := jobs.unique_rule(enqueue.kind, coalesce(enqueue.args, '{}'), enqueue.unique_by, enqueue.unique_within, enqueue.unique_until, enqueue.on_conflict);
+    if num_nonnulls(enqueue.unique_by, enqueue.unique_within, enqueue.unique_until, enqueue.on_conflict) > 0 then
+        unique_rule := jobs.unique_rule(enqueue.kind, coalesce(enqueue.args, '{}'), enqueue.unique_by, enqueue.unique_within, enqueue.unique_until, enqueue.on_conflict);
+    end if;
     if (unique_rule ->> 'again')::boolean then
         if rules is not null then
             raise exception 'jobs.enqueue: job % has `on_conflict` run_again, which makes a sequence, and one of `concurrency`, `sequence` and `rate`', enqueue.kind
@@ -272,7 +278,7 @@ $$;
 -- Enqueues the job of row `number` of jobs.dead_letter as a new job, and deletes the row. The new job is due now, with
 -- all its attempts and a new id. Returns the new id.
 create function jobs.put_back(number bigint) returns bigint
-language plpgsql volatile
+language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 declare
     letter jobs.dead_letter;

@@ -294,7 +294,7 @@ $$;
 -- only those of the key are needed. Returns how many jobs were cancelled: 0 if there are none, or if they have ended.
 create function jobs.cancel(id bigint default null, tag text default null, kind text default null, args json default null, unique_by text[] default null)
 returns integer
-language plpgsql volatile
+language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 begin
     return jobs.act_on('cancel', id, tag, kind, args, unique_by, null);
@@ -305,7 +305,7 @@ $$;
 -- unique key any more. Returns how many jobs were changed.
 create function jobs.retry(id bigint default null, tag text default null, kind text default null, args json default null, unique_by text[] default null)
 returns integer
-language plpgsql volatile
+language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 begin
     return jobs.act_on('retry', id, tag, kind, args, unique_by, null);
@@ -318,7 +318,7 @@ create function jobs.reschedule(
     id bigint default null, run_at timestamptz default null, tag text default null, kind text default null, args json default null,
     unique_by text[] default null
 ) returns integer
-language plpgsql volatile
+language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 begin
     -- This also refuses 'infinity', which clients cannot represent.
