@@ -1865,7 +1865,8 @@ $$;
 
 -- The same for many jobs without a limit that differ only in their keys and arguments. See jobs.take_keys. `outcomes` is null if no other job
 -- has one of the keys. It first inserts the keys as if this were so, which takes half as long as with `on conflict`. After a conflict these
--- keys are given back, and jobs.take_keys begins again.
+-- keys are given back, and jobs.take_keys begins again. It is a subtransaction, because nothing else gives keys back before the transaction ends,
+-- and transactions that wait for them may have the keys that jobs.take_keys waits for.
 create function jobs.enqueue_unique_alike(
     name text, keys text[], started boolean, within float8, rule text, kind text, queue text, priority smallint, run_at timestamptz,
     max_attempts smallint, tags text[], args json[], traceparent text, out ids bigint[], out outcomes smallint[]
