@@ -1,6 +1,7 @@
 //! The rules for discarded jobs as the code of programs declares them, beside those that are stored.
 
 use crate::discarded::DiscardRule;
+use crate::lease::WorkerId;
 use crate::storage_error::StorageError;
 
 /// The rules that are stored, and those that the programs of live workers declare.
@@ -8,12 +9,12 @@ use crate::storage_error::StorageError;
 pub struct DiscardRules {
     /// The rule of each kind that has one. `None`: it was changed by hand, and cannot be read.
     pub stored: Vec<(String, Option<DiscardRule>)>,
-    /// What live workers declare that do not drain.
-    pub live: Vec<DiscardRule>,
+    /// What each live worker declares that does not drain. One whose rules this program cannot read is left out.
+    pub live: Vec<(WorkerId, Vec<DiscardRule>)>,
 }
 
 impl DiscardRules {
-    fn of(&self, kind: &str) -> Option<&Option<DiscardRule>> {
+    pub(crate) fn of(&self, kind: &str) -> Option<&Option<DiscardRule>> {
         self.stored.iter().find(|(stored, _)| stored == kind).map(|(_, rule)| rule)
     }
 
@@ -27,7 +28,9 @@ impl DiscardRules {
 
     /// Whether a live worker declares the rule of the kind as it is stored. Then it stays.
     pub fn is_kept(&self, kind: &str) -> bool {
-        self.of(kind).and_then(Option::as_ref).is_some_and(|stored| self.live.contains(stored))
+        self.of(kind)
+            .and_then(Option::as_ref)
+            .is_some_and(|stored| self.live.iter().any(|(_, declared)| declared.contains(stored)))
     }
 }
 

@@ -9,6 +9,7 @@ use diesel_jobs_core::{
 use diesel_jobs_storage::Database;
 
 use crate::bench::*;
+use crate::examining::{none, one};
 use crate::fixture::Fixture;
 
 /// Discarded jobs of kind `a` enqueue a job of kind `b`.
@@ -236,6 +237,49 @@ pub(crate) async fn a_job_whose_follower_is_refused_ends_nevertheless<F: Fixture
         assert!(failures.iter().any(told), "{failures:?}");
     }
     assert!(claim(db, worker, 5).await.is_empty());
+}
+
+pub(crate) async fn a_rule_that_a_live_worker_declares_otherwise_is_named<F: Fixture>(f: F) {
+    let (db, check) = (f.database(), "on_discarded_declared_otherwise");
+    let declares = async |discard_rules: Vec<DiscardRule>| {
+        let id = WorkerId::generate();
+        let worker = WorkerInfo { kinds: vec!["a".to_owned()], discard_rules, ..info(id, HOUR) };
+        db.storage.register(&worker).await.unwrap();
+        id
+    };
+    let named = async |words: &str| {
+        let finding = one(db, check).await;
+        assert!(
+            finding.what.starts_with("`on_discarded` of kind `a` is ") && finding.what.ends_with(words),
+            "{finding:?}"
+        );
+    };
+    let newer = declares(vec![rule()]).await;
+    named(
+        "is not stored, and the live worker bench:4711 declares `b` in queue `default` with priority 7 and 3 attempts",
+    )
+    .await;
+    declare(db, &[rule()]).await;
+    none(db, check).await;
+    let older = declares(vec![DiscardRule { enqueues: "c".to_owned(), ..rule() }]).await;
+    named(
+        "is stored as `b` in queue `default` with priority 7 and 3 attempts, and the live worker bench:4711 declares `c` in queue \
+         `default` with priority 7 and 3 attempts",
+    )
+    .await;
+    db.storage.deregister(older).await.unwrap();
+    let others = [declares(vec![]).await, declares(vec![DiscardRule { args: "{}".to_owned(), ..rule() }]).await];
+    named("; 1 more live worker differs, too").await;
+    db.storage.deregister(others[1]).await.unwrap();
+    named("and the live worker bench:4711 declares none").await;
+    db.storage.deregister(others[0]).await.unwrap();
+    let other = declares(vec![DiscardRule { expires: Some(HOUR), ..rule() }]).await;
+    named("3 attempts with other arguments, rules or `expires`").await;
+    // A worker that drains decides no more, and one that does not know the kind never did.
+    db.storage.open_heartbeat(other).await.unwrap().beat(true, HOUR).await.unwrap();
+    worker(db).await;
+    none(db, check).await;
+    db.storage.deregister(newer).await.unwrap();
 }
 
 /// Two programs of different versions start at the same time repeatedly: each has rules for the kinds of which the

@@ -361,6 +361,7 @@ conformance! {
         many_discards_in_a_batch_enqueue_one_each,
         a_rescue_that_discards_enqueues_it_too,
         a_job_whose_follower_is_refused_ends_nevertheless,
+        a_rule_that_a_live_worker_declares_otherwise_is_named,
         programs_with_different_rules_start_at_the_same_time,
         rules_are_replaced_and_removed_with_their_code,
         a_discarded_job_that_is_not_kept_enqueues_it_too,

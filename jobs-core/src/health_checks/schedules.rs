@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 
-use super::servers::{Servers, Whose};
+use super::servers::{Servers, Whose, more_differ, named};
 use crate::record::WorkerRecord;
 use crate::schedule::Schedule;
 use crate::storage::{Finding, Program, StoredSchedule};
@@ -36,17 +36,12 @@ fn declared_otherwise(schedule: &StoredSchedule, workers: &[WorkerRecord]) -> Op
         let declared = worker.schedules.get(name).filter(|declared| !schedule.follows(declared))?;
         Some((worker, declared))
     });
-    let (WorkerRecord { host, pid, version, .. }, declared) = others.next()?;
-    let version = version.as_ref().map(|version| format!(", version {version}")).unwrap_or_default();
-    let more = match others.count() {
-        0 => String::new(),
-        1 => "; 1 more live worker differs, too".to_owned(),
-        more => format!("; {more} more live workers differ, too"),
-    };
+    let (worker, declared) = others.next()?;
+    let (worker, more) = (named(worker), more_differ(others.count()));
     Some(Finding::warning(
         "schedule_declared_otherwise",
         format!(
-            "schedule `{name}` is `{expression}` in {timezone} with catch_up {catch_up}, and the live worker {host}:{pid}{version} declares \
+            "schedule `{name}` is `{expression}` in {timezone} with catch_up {catch_up}, and the live worker {worker} declares \
              `{}` in {} with catch_up {}{more}",
             declared.expression, declared.timezone, declared.catch_up
         ),

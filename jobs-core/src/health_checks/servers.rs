@@ -76,3 +76,18 @@ fn serves(program: &Program, queue: &str) -> bool {
 fn knows(worker: &WorkerRecord, kind: &str) -> bool {
     worker.kinds.as_ref().is_none_or(|kinds| kinds.iter().any(|known| known == kind))
 }
+
+/// How a message names a live worker.
+pub(super) fn named(WorkerRecord { host, pid, version, .. }: &WorkerRecord) -> String {
+    let version = version.as_ref().map(|version| format!(", version {version}")).unwrap_or_default();
+    format!("{host}:{pid}{version}")
+}
+
+/// How many live workers declare something else than is stored, besides the one that the message names.
+pub(super) fn more_differ(workers: usize) -> String {
+    match workers {
+        0 => String::new(),
+        1 => "; 1 more live worker differs, too".to_owned(),
+        more => format!("; {more} more live workers differ, too"),
+    }
+}

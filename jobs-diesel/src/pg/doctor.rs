@@ -18,7 +18,7 @@ use super::queries::doctor::{
     CHECKS, CHECKS_FROM_15, NOTIFICATIONS, SEQUENCES, examine, schema_objects::schema_objects, waiting::waiting,
     zones::other_rules,
 };
-use super::queries::{installation, session};
+use super::queries::{declare_discard_rules, installation, session};
 use super::{PgStorage, drift, language, migrate, run};
 use crate::error::storage_error;
 
@@ -102,6 +102,10 @@ impl Doctor for PgStorage {
             Ok(found) => findings.extend(found),
             Err(problem) => findings.push(skipped("schedule", problem)),
         }
+        match discard_rules(self).await {
+            Ok(found) => findings.extend(found),
+            Err(problem) => findings.push(skipped("on_discarded_declared_otherwise", problem)),
+        }
         match zones(self, &mut conn).await {
             Ok(found) => findings.extend(found),
             Err(problem) => findings.push(skipped("zone_rules", problem)),
@@ -164,6 +168,12 @@ async fn jobs(
 async fn schedules(storage: &PgStorage, program: Option<&Program>, is_frozen: bool) -> StorageResult<Vec<Finding>> {
     let StoredSchedules { all, now, .. } = storage.schedules(&[]).await?;
     Ok(health_checks::schedules(&all, &storage.workers().await?, program, now, is_frozen, removal))
+}
+
+/// What is enqueued for discarded jobs otherwise than a live worker declares it.
+async fn discard_rules(storage: &PgStorage) -> StorageResult<Vec<Finding>> {
+    let rules = run!(storage, "declare_discard_rules", conn => declare_discard_rules::rules(conn))?;
+    Ok(health_checks::discard_rules(&rules, &storage.workers().await?))
 }
 
 /// The time zones of schedules for which the server has other rules.

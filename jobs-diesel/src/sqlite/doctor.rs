@@ -15,7 +15,7 @@ use crate::sqlite::queries::doctor::{
     schema_objects::{SchemaObject, schema_objects},
     waiting::waiting,
 };
-use crate::sqlite::queries::{installation, pause, schedule, worker};
+use crate::sqlite::queries::{installation, on_discarded, pause, schedule, worker};
 use crate::sqlite::time::Now;
 use crate::sqlite::types::Instant;
 use crate::sqlite::{file_system, migrate};
@@ -43,6 +43,7 @@ fn all(conn: &mut SqliteConnection, file: &str, objectives: Objectives, program:
     let found = schema_objects(conn);
     add(&mut findings, "drift", found.and_then(|found| Ok(drift(&expected()?, &found))));
     add(&mut findings, "schedule", schedules(conn, program));
+    add(&mut findings, "on_discarded_declared_otherwise", discard_rules(conn));
     findings.extend(log_size(file));
     findings.extend(file_system(file));
     findings
@@ -66,6 +67,11 @@ fn schedules(conn: &mut SqliteConnection, program: Option<&Program>) -> QueryRes
     let (all, now) = schedule::schedules(conn)?;
     let is_frozen = installation::is_frozen(conn)?;
     Ok(health_checks::schedules(&all, &worker::list(conn)?, program, now, is_frozen, removal))
+}
+
+/// What is enqueued for discarded jobs otherwise than a live worker declares it.
+fn discard_rules(conn: &mut SqliteConnection) -> QueryResult<Vec<Finding>> {
+    Ok(health_checks::discard_rules(&on_discarded::rules(conn)?, &worker::list(conn)?))
 }
 
 /// The statement that removes a schedule.

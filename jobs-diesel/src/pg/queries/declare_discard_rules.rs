@@ -16,7 +16,8 @@ use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, Interval, Json, Nullable, SmallInt, Text};
 use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
 use diesel_jobs_core::storage::DiscardRules;
-use diesel_jobs_core::{DiscardRule, Rules};
+use diesel_jobs_core::{DiscardRule, Rules, WorkerId};
+use uuid::Uuid;
 
 use super::enqueue::delay;
 use super::enqueue_unique::stored;
@@ -113,9 +114,9 @@ pub(crate) async fn stored_rules(conn: &mut AsyncPgConnection) -> QueryResult<Di
 /// The rules, with those that live workers declare.
 pub(crate) async fn rules(conn: &mut AsyncPgConnection) -> QueryResult<DiscardRules> {
     let stored = stored_rules(conn).await?.stored;
-    let live: Vec<Option<RawJson>> = ticking().select(worker::discard_rules).load(conn).await?;
-    let read = |RawJson(text)| serde_json::from_slice::<Vec<DiscardRule>>(&text).unwrap_or_default();
-    Ok(DiscardRules { stored, live: live.into_iter().flatten().flat_map(read).collect() })
+    let live: Vec<(Uuid, Option<RawJson>)> = ticking().select((worker::id, worker::discard_rules)).load(conn).await?;
+    let read = |(id, text): (_, Option<RawJson>)| Some((WorkerId(id), serde_json::from_slice(&text?.0).ok()?));
+    Ok(DiscardRules { stored, live: live.into_iter().filter_map(read).collect() })
 }
 
 /// Stores the rule of a kind, or deletes it. Returns `false` if it stays as it is: another session has locked its row,

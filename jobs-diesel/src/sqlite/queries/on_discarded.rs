@@ -14,7 +14,7 @@ use crate::sqlite::queries::failures;
 use crate::sqlite::queries::worker::ticking;
 use crate::sqlite::schema::{jobs_job, jobs_on_discarded, jobs_worker};
 use crate::sqlite::time::micros;
-use crate::sqlite::types::count;
+use crate::sqlite::types::{Worker, count};
 
 type Columns = (
     jobs_on_discarded::kind,
@@ -43,11 +43,12 @@ type Row = (String, String, String, i16, i32, String, String, Option<String>, Op
 /// The rules, with those that live workers declare.
 pub(crate) fn rules(conn: &mut SqliteConnection) -> QueryResult<DiscardRules> {
     let rows: Vec<Row> = jobs_on_discarded::table.select(COLUMNS).load(conn)?;
-    let live: Vec<Option<String>> = ticking().select(jobs_worker::discard_rules).load(conn)?;
-    let read = |text: String| serde_json::from_str::<Vec<DiscardRule>>(&text).unwrap_or_default();
+    let live: Vec<(Worker, Option<String>)> =
+        ticking().select((jobs_worker::id, jobs_worker::discard_rules)).load(conn)?;
+    let read = |(id, text): (Worker, Option<String>)| Some((id.0, serde_json::from_str(&text?).ok()?));
     Ok(DiscardRules {
         stored: rows.into_iter().map(|row| (row.0.clone(), rule_of(row).ok())).collect(),
-        live: live.into_iter().flatten().flat_map(read).collect(),
+        live: live.into_iter().filter_map(read).collect(),
     })
 }
 
