@@ -36,7 +36,7 @@ impl Backend {
                     .filter(|scheme| url[scheme.len()..].starts_with("://")
                         && scheme.chars().all(|c| c.is_ascii_alphanumeric()))
                     .map_or_else(
-                        || "without a scheme".to_owned(),
+                        || "without a scheme".to_owned() + without_scheme(url),
                         |scheme| format!("of the scheme {scheme:?}, which `diesel-jobs` does not know")
                     ),
                 Self::Postgres.form(),
@@ -85,6 +85,24 @@ impl Backend {
     }
 }
 
+/// What a text is that should be a URL, without a part of it.
+fn without_scheme(text: &str) -> &'static str {
+    let text = text.trim();
+    if text.starts_with(['"', '\'']) {
+        return ", because it begins with a quotation mark: write it without quotation marks, which `docker --env-file`, for example, does \
+                not remove";
+    }
+    let (name, _) = text.split_once('=').unwrap_or_default();
+    if !name.is_empty() && name.ends_with("URL") {
+        return ", because it begins with the name of a variable and `=`: write the URL alone";
+    }
+    if text.starts_with(['/', '.', '~']) {
+        return ": it is a path. If the file contains the URL, name it in DATABASE_URL_FILE or --database-url-file, or with \
+                `builder_with_url_file`";
+    }
+    ""
+}
+
 impl fmt::Display for Backend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
@@ -107,6 +125,26 @@ mod tests {
                 assert!(error.contains(part), "{url}: {error}");
             }
             assert!(!error.contains("DATABASE_URL"), "{url}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_quotation_mark_a_name_and_a_path_before_the_url_are_named() {
+        for (url, problem) in [
+            ("\"postgres://me:s3cret@h/x\"", "begins with a quotation mark"),
+            (" 'sqlite://s3cret.db'", "begins with a quotation mark"),
+            ("DATABASE_URL=postgres://me:s3cret@h/x", "begins with the name of a variable"),
+            ("export DATABASE_URL=\"postgres://me:s3cret@h/x\"", "begins with the name of a variable"),
+            ("/run/s3crets/url", "DATABASE_URL_FILE"),
+            ("./s3cret", "DATABASE_URL_FILE"),
+        ] {
+            let error = Backend::of(url).unwrap_err().to_string();
+            assert!(error.contains("without a scheme") && error.contains(problem), "{url}: {error}");
+            assert!(!error.contains("s3cret") && error.contains("write postgres://"), "{url}: {error}");
+        }
+        for url in ["host=localhost user=me", "app.db", "a=b"] {
+            let error = Backend::of(url).unwrap_err().to_string();
+            assert!(error.contains("without a scheme; write postgres://"), "{url}: {error}");
         }
     }
 

@@ -30,7 +30,7 @@ impl App<'_> {
     /// Returns the database that the options, the environment or `.env` name. Fails if none is named, or if the file
     /// that contains its URL cannot be read.
     pub(super) fn chosen(&self) -> Result<&Chosen, CliError> {
-        let unset = || url::unset(self.env_file.as_deref(), Backend::built_in());
+        let unset = || url::unset(self.env, self.env_file.as_deref(), Backend::built_in());
         let chosen = self.chosen.as_ref().ok_or_else(unset)?;
         chosen.url().map(|_| chosen)
     }

@@ -93,10 +93,14 @@ fn both(one: &str, other: &str) -> CliError {
 }
 
 /// Returns the error for a missing database URL.
-pub(super) fn unset(file: Option<&Path>, built: &[Backend]) -> CliError {
-    let looked = match file {
-        Some(file) => format!("neither in the environment nor in {}", file.display()),
-        None => "and there is no file .env here or above".to_owned(),
+pub(super) fn unset(env: Environment<'_>, file: Option<&Path>, built: &[Backend]) -> CliError {
+    let is_empty = |name: &&str| env(name).is_some_and(|value| value.is_empty());
+    let looked = match ([DATABASE_URL, DATABASE_URL_FILE].into_iter().find(is_empty), file) {
+        (Some(empty), _) => format!("{empty} is set, but empty"),
+        (None, Some(file)) => {
+            format!("{DATABASE_URL} is not set, neither in the environment nor in {}", file.display())
+        }
+        (None, None) => format!("{DATABASE_URL} is not set, and there is no file .env here or above"),
     };
     let also = match built.contains(&Backend::Sqlite) {
         true => format!(
@@ -105,7 +109,7 @@ pub(super) fn unset(file: Option<&Path>, built: &[Backend]) -> CliError {
         false => String::new(),
     };
     CliError::usage(format!(
-        "no database is named: {DATABASE_URL} is not set, {looked}. Write {DATABASE_URL}={} into the environment or into \
+        "no database is named: {looked}. Write {DATABASE_URL}={} into the environment or into \
          .env{also}",
         Backend::Postgres.form()
     ))
@@ -229,10 +233,15 @@ mod tests {
 
     #[test]
     fn without_a_database_the_error_states_what_to_write() {
-        let postgres = unset(None, &[Backend::Postgres]).to_string();
+        let postgres = unset(&|_| None, None, &[Backend::Postgres]).to_string();
         assert!(postgres.contains("DATABASE_URL=postgres://") && postgres.contains("no file .env"), "{postgres}");
         assert!(!postgres.to_lowercase().contains("sqlite"), "{postgres}");
-        let both = unset(Some(Path::new("/app/.env")), BOTH).to_string();
+        let both = unset(&|_| None, Some(Path::new("/app/.env")), BOTH).to_string();
         assert!(both.contains("DATABASE_URL=sqlite://jobs.db") && both.contains("nor in /app/.env"), "{both}");
+        for name in [DATABASE_URL, DATABASE_URL_FILE] {
+            let empty = |asked: &str| (asked == name).then(OsString::new);
+            let error = unset(&empty, Some(Path::new("/app/.env")), BOTH).to_string();
+            assert!(error.contains(&format!("{name} is set, but empty")) && !error.contains("not set"), "{error}");
+        }
     }
 }
