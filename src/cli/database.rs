@@ -36,8 +36,11 @@ pub(super) fn missing_file(url: &str) -> Option<String> {
 /// wrong schema, the line also names the database.
 pub(super) fn explain(error: &CliError, url: &str) -> String {
     match place(url) {
-        // A server that answers FATAL is up, and its message states the reason.
-        Some(place) if error.exit == Exit::Unreachable && error.to_string().contains("FATAL") => {
+        // A server that answers is up, and the message states the reason.
+        Some(place)
+            if error.exit == Exit::Unreachable
+                && ["FATAL", "the server answers"].iter().any(|words| error.to_string().contains(words)) =>
+        {
             format!("error: {error}. The URL names {place}")
         }
         Some(place) if error.exit == Exit::Unreachable => {

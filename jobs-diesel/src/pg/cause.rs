@@ -4,6 +4,15 @@ use tokio_postgres::error::SqlState;
 
 use super::tls::OF_AUTHORITY;
 
+/// The texts of tokio-postgres, which has no codes for these errors. They are not translated.
+const NO_PASSWORD: &str = "password missing";
+const NO_TLS: &str = "server does not support TLS";
+
+/// Whether the server asks for a password that neither the URL nor the application has given.
+pub(super) fn lacks_password(error: &tokio_postgres::Error) -> bool {
+    error.code().is_none() && std::error::Error::source(error).is_some_and(|cause| cause.to_string() == NO_PASSWORD)
+}
+
 /// tokio-postgres says only "error connecting to server". This adds the reasons from the error's sources, and for some
 /// errors what to do.
 pub(super) fn with_cause(error: &tokio_postgres::Error) -> String {
@@ -16,8 +25,16 @@ pub(super) fn with_cause(error: &tokio_postgres::Error) -> String {
         }
         source = cause.source();
     }
+    if lacks_password(error) {
+        return "the server asks for a password, and none was given; write it into the database URL: postgres://user:password@host/database"
+            .to_owned();
+    }
     let advice = match error.code() {
         Some(&SqlState::INVALID_CATALOG_NAME) => "; create it first, for example with `createdb`",
+        _ if text.contains(NO_TLS) => {
+            "; the server answers, but not with TLS: turn on `ssl` in the server, or write sslmode=prefer if this connection need not be \
+             encrypted"
+        }
         _ if text.contains("UnknownIssuer") => {
             "; name the authority that signed the server's certificate: sslrootcert=/path/to/ca.pem"
         }

@@ -134,6 +134,21 @@ fn a_worker_whose_credentials_are_refused_for_long_ends_with_a_code_of_its_own()
 }
 
 #[test]
+fn without_a_password_a_server_that_asks_for_one_is_no_outage() {
+    let world = World::new();
+    let url = format!("postgres://app@127.0.0.1:{}/postgres", world.port);
+    for args in ["run", "list", "migrate"] {
+        let run = worker("fixture-worker").args([args]).env("DATABASE_URL", &url).run();
+        run.exited(6).complained(&["the server asks for a password", "postgres://user:password@host/database"]);
+    }
+    // A server that answers without TLS is up, too.
+    let run = worker("fixture-worker").args(["list"]).env("DATABASE_URL", url + "?sslmode=require").run();
+    run.exited(3)
+        .complained(&["the server answers, but not with TLS", "sslmode=prefer"])
+        .never_said("is the server up");
+}
+
+#[test]
 fn at_the_start_a_file_without_a_url_is_an_error() {
     let dir = Scratch::new();
     let file = dir.path().join("url");
