@@ -86,7 +86,22 @@ pub fn check_words(what: &str, text: &str) -> Result<(), String> {
     if text.chars().any(char::is_control) {
         return Err(format!("{what} must be one line without control characters"));
     }
+    if has_credentials(text) {
+        return Err(format!("{what} must not be a URL with a user or a password"));
+    }
     Ok(())
+}
+
+/// Whether the text contains a URL with a user or a password, so that it must be neither printed nor stored.
+pub fn has_credentials(text: &str) -> bool {
+    text.match_indices("://").any(|(at, _)| {
+        let (scheme, rest) = (&text[..at], &text[at + 3..]);
+        // A password may contain a slash or a blank that should be percent-encoded.
+        let is_of_database = scheme.ends_with("postgres") || scheme.ends_with("postgresql");
+        let ends = |c: char| "/?#".contains(c) || c.is_whitespace();
+        let authority = if is_of_database { rest } else { rest.split(ends).next().unwrap_or(rest) };
+        authority.contains('@') || rest.contains("password=")
+    })
 }
 
 /// What of a text can be stored as a name: the text without control characters, up to the limit. `None` if nothing is
@@ -103,6 +118,22 @@ mod tests {
 
     fn of(environment: Option<&str>) -> Installation {
         Installation { environment: environment.map(str::to_owned), frozen: None, ..Installation::default() }
+    }
+
+    #[test]
+    fn only_urls_with_a_user_or_a_password_have_credentials() {
+        for text in [
+            "postgres://me:s3cret@h/x",
+            "a postgresql://me:s3/cr et@h",
+            "https://me@h/",
+            "postgres://h/x?password=s3cret",
+        ] {
+            assert!(has_credentials(text), "{text}");
+        }
+        for text in ["https://status.local/7, ask ada@example.com", "docker://ghcr.io/o/app@sha256:77", "me@h", "a://b"]
+        {
+            assert!(!has_credentials(text), "{text}");
+        }
     }
 
     #[test]
@@ -123,9 +154,11 @@ mod tests {
     }
 
     #[test]
-    fn words_fit_one_line() {
-        assert!(check_words("the reason", "restored for ticket 7").is_ok());
-        for wrong in ["", "  ", "a\nb", "a\0", &"x".repeat(501)] {
+    fn words_fit_one_line_and_are_no_url_with_a_password() {
+        for right in ["restored for ticket 7", "https://tickets.local/7", "ada@example.com"] {
+            assert!(check_words("the reason", right).is_ok(), "{right}");
+        }
+        for wrong in ["", "  ", "a\nb", "a\0", &"x".repeat(501), "postgres://me:s3cret@h/x"] {
             assert!(check_words("the reason", wrong).is_err(), "{wrong:?}");
         }
     }

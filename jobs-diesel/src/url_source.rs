@@ -38,8 +38,13 @@ impl UrlSource {
 /// password.
 pub fn read_url_file(path: &Path) -> StorageResult<String> {
     let refused = |problem: String| StorageError::Config(format!("the file {} {problem}", path.display()));
-    let text = fs::read_to_string(path).map_err(|error| {
-        refused(format!("with the database URL cannot be read: {error}; correct its path or its content"))
+    let text = fs::read_to_string(path).map_err(|error| match may_hold_a_password(&path.to_string_lossy()) {
+        true => StorageError::Config(
+            "the path of the file with the database URL is itself a URL, which is not repeated because it may contain a password; set \
+             DATABASE_URL or --database-url to the URL, or DATABASE_URL_FILE or --database-url-file to the path of a file that contains it"
+                .to_owned(),
+        ),
+        false => refused(format!("with the database URL cannot be read: {error}; correct its path or its content")),
     })?;
     match text.trim() {
         "" => Err(refused("is empty, and must contain the database URL".to_owned())),
@@ -47,9 +52,31 @@ pub fn read_url_file(path: &Path) -> StorageResult<String> {
     }
 }
 
+/// Whether a text that should be a path may be a URL with a password, so that it must not be printed.
+pub(crate) fn may_hold_a_password(path: &str) -> bool {
+    path.contains("://") || path.contains("password=") || path.contains('@') && !path.starts_with(['/', '.'])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_url_in_place_of_the_path_is_not_repeated() {
+        for path in [
+            "postgres://me:s3cret@h/x",
+            "\"postgres://me:s3cret@h/x\"",
+            "DATABASE_URL=postgres://h/x?password=s3cret",
+            "me:s3cret@h/x",
+            "host=h user=me password=s3cret",
+        ] {
+            let refusal = read_url_file(Path::new(path)).unwrap_err().to_string();
+            assert!(refusal.contains("is itself a URL") && refusal.contains("DATABASE_URL "), "{refusal}");
+            assert!(!refusal.contains("s3cret") && !refusal.contains("me:"), "{refusal}");
+        }
+        let refusal = read_url_file(Path::new("/run/@app/url")).unwrap_err().to_string();
+        assert!(refusal.contains("the file /run/@app/url"), "{refusal}");
+    }
 
     #[test]
     fn a_url_is_read_without_the_line_end_and_what_is_no_url_file_is_named() {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{PathBufValueParser, TypedValueParser as _};
 use clap::{Args, Subcommand};
 use clap_complete::Shell;
 use diesel_jobs_core::Happened;
@@ -10,7 +11,7 @@ use diesel_jobs_core::Happened;
 use super::actor_args::Who;
 use super::backend_args::BackendArgs;
 use super::duration;
-use super::parse::{entry, one_queue, positive};
+use super::parse::{entry, one_queue, path, positive};
 use super::run_args::RunArgs;
 
 #[derive(Clone, Copy, Debug, Subcommand)]
@@ -39,6 +40,7 @@ pub(super) enum MigrationsAction {
     /// Repeating it after an upgrade adds the new versions only; a folder whose files differ is never overwritten.
     Copy {
         /// Your Diesel migrations directory; it is created if it is missing
+        #[arg(value_parser = PathBufValueParser::new().try_map(path))]
         dir: PathBuf,
         #[command(flatten)]
         backend: BackendArgs,
@@ -126,7 +128,7 @@ pub(super) struct CompletionsArgs {
 #[derive(Debug, Args)]
 pub(super) struct ManArgs {
     /// Write a page for each command into this directory, which must exist
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = PathBufValueParser::new().try_map(path))]
     pub(super) dir: Option<PathBuf>,
 }
 

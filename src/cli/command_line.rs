@@ -3,6 +3,7 @@
 use std::io;
 
 use clap::{FromArgMatches as _, error::ErrorKind};
+use diesel_jobs_core::installation::has_credentials;
 
 use super::args::Cli;
 use super::exit::Exit;
@@ -30,8 +31,9 @@ pub(super) fn read() -> Result<Cli, clap::Error> {
 
 /// Prints the version of the program, as workers report it, and that of this crate.
 pub(super) fn say_version(program: Option<&str>, env: Environment<'_>) -> io::Result<Exit> {
-    let set = env("JOBS_VERSION").filter(|version| !version.is_empty());
-    let program = set.map(|version| version.to_string_lossy().into_owned()).or_else(|| program.map(str::to_owned));
+    let set = env("JOBS_VERSION").map(|version| version.to_string_lossy().into_owned());
+    let program =
+        set.filter(|version| !version.is_empty() && !has_credentials(version)).or_else(|| program.map(str::to_owned));
     let program = program.map(|version| output::printable(&version) + " ").unwrap_or_default();
     output::print_text(&format!("worker {program}(diesel-jobs {})\n", env!("CARGO_PKG_VERSION")))?;
     Ok(Exit::Fine)

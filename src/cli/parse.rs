@@ -1,8 +1,15 @@
 //! Parsers for the values of options and variables.
 
+use std::path::PathBuf;
+
 use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
 use diesel_jobs_core::installation::check_words;
 use diesel_jobs_core::storage::check_one_queue;
+
+/// Parses the path of a file or a directory. A URL is refused, and clap's message is replaced: it would repeat it.
+pub(super) fn path(path: PathBuf) -> Result<PathBuf, &'static str> {
+    if path.to_string_lossy().contains("://") { Err("it is a URL and no path") } else { Ok(path) }
+}
 
 /// Parses the name of an environment.
 pub(super) fn name(text: &str) -> Result<String, String> {

@@ -5,7 +5,8 @@
 pub(super) fn place(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("://")?;
     if scheme == "sqlite" {
-        return Some(rest.split('?').next().unwrap_or(rest).to_owned());
+        // A second URL may have a password.
+        return Some(rest.split('?').next().unwrap_or(rest).to_owned()).filter(|path| !path.contains("://"));
     }
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, tail) = rest.split_at(end);
@@ -88,5 +89,6 @@ mod tests {
             refuse(format!("postgres://db.local/app{separator}password=XY"));
             refuse(format!("postgres://db.local/app?dbname=app{separator}password=XY"));
         }
+        refuse("sqlite://postgres://me:XY@db.local/app".to_owned());
     }
 }

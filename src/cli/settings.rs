@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 
-use diesel_jobs_core::installation::{check_words, cleaned};
+use diesel_jobs_core::installation::{check_words, cleaned, has_credentials};
 use diesel_jobs_core::storage::UNNAMED_OPERATOR;
 
 use super::exit::CliError;
@@ -114,8 +114,13 @@ fn pick<T>(
     match given {
         Some(value) => Ok(Some(value)),
         None => variable(env, name)?
-            .map(|text| read(&text).map_err(|problem| CliError::usage(format!("{name}: {problem}"))))
-            .transpose(),
+            .map(|text| match has_credentials(&text) {
+                // What is wrong with a value, and what is stored of it, may repeat it.
+                true => Err(format!("the value is a URL with a user or a password; set it as {DATABASE_URL} if it is that of the database")),
+                false => read(&text),
+            })
+            .transpose()
+            .map_err(|problem| CliError::usage(format!("{name}: {problem}"))),
     }
 }
 
@@ -177,6 +182,19 @@ mod tests {
             let error = run(&RunArgs::default(), &with(&[(name, value)])).unwrap_err();
             assert_eq!(error.exit, Exit::Usage);
             assert!(error.to_string().starts_with(&format!("{name}: \"{value}\"")), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_url_in_another_variable_is_not_repeated() {
+        for url in ["postgres://me:s3cret@h/x", "\"postgres://me:s3cret@h/x\"", "postgres://h/x?password=s3cret"] {
+            for name in
+                ["JOBS_QUEUES", "JOBS_SLOTS", "JOBS_LEASE", "JOBS_ENVIRONMENT", "JOBS_VERSION", "JOBS_UNTIL_EMPTY"]
+            {
+                let error = run(&RunArgs::default(), &with(&[(name, url)])).unwrap_err().to_string();
+                assert!(error.starts_with(&format!("{name}: the value is a URL")), "{error}");
+                assert!(!error.contains("s3cret"), "{error}");
+            }
         }
     }
 

@@ -17,6 +17,8 @@ use rustls::{
 };
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use crate::url_source::may_hold_a_password;
+
 /// What is checked of the server's certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verify {
@@ -101,7 +103,10 @@ fn content(parameter: &str, path: &str) -> StorageResult<Vec<u8>> {
 }
 
 fn refused(parameter: &str, path: &str, problem: impl Display) -> StorageError {
-    StorageError::Config(format!("the database URL has {parameter}={path}: {problem}"))
+    StorageError::Config(match may_hold_a_password(path) {
+        true => format!("the database URL has another URL as {parameter}; write the path of a file"),
+        false => format!("the database URL has {parameter}={path}: {problem}"),
+    })
 }
 
 /// The certificates that are trusted.

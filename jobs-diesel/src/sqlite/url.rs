@@ -22,6 +22,10 @@ pub(super) fn file(url: &str) -> StorageResult<String> {
     if path.contains('?') {
         return refuse("sqlite: takes no options after `?`; write sqlite://path/to/file.db");
     }
+    if path.contains("://") {
+        // The message does not repeat it, because it may contain a password.
+        return refuse("sqlite: is followed by another URL; write one URL, such as sqlite://path/to/file.db");
+    }
     if path.contains('\0') {
         return refuse("sqlite: the file name holds a NUL character");
     }
@@ -56,10 +60,11 @@ mod tests {
             ("sqlite://:memory:", "belongs to one connection"),
             ("sqlite::memory:", "belongs to one connection"),
             ("sqlite://a.db?mode=ro", "no options"),
+            ("sqlite://postgres://me:s3cret@h/x", "another URL"),
             ("sqlite://a\0b", "NUL"),
         ] {
             let error = file(url).unwrap_err().to_string();
-            assert!(error.contains(reason), "{url:?}: {error}");
+            assert!(error.contains(reason) && !error.contains("s3cret"), "{url:?}: {error}");
         }
     }
 }

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::{PathBufValueParser, TypedValueParser as _};
 
 use super::shape::{self, Shape};
 use crate::cli::duration;
-use crate::cli::parse::positive;
+use crate::cli::parse::{path, positive};
 
 /// The shortest test in which each series gets at least one step.
 const SHORTEST: Duration = Duration::from_secs(5);
@@ -36,7 +37,7 @@ pub(in crate::cli) struct BenchArgs {
     #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = shape::share)]
     pub(super) fail: f64,
     /// Where to write the chart
-    #[arg(long, value_name = "FILE", default_value = "jobs-bench.svg")]
+    #[arg(long, value_name = "FILE", default_value = "jobs-bench.svg", value_parser = PathBufValueParser::new().try_map(path))]
     pub(super) svg: PathBuf,
     /// Start even if others are using the database's server
     #[arg(long)]

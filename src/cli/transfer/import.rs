@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use chrono::{DateTime, Utc};
 use clap::Args;
+use clap::builder::{PathBufValueParser, TypedValueParser as _};
 use diesel_jobs_core::storage::{Operator, STEP, key_text};
 use diesel_jobs_core::{Enqueued, JobId, NewJob, StorageError};
 use serde::Serialize;
@@ -29,6 +30,7 @@ const NAMED: usize = 10;
 #[derive(Debug, Args)]
 pub(in super::super) struct ImportArgs {
     /// A file with one job per line, as `export` writes it; `-` is standard input
+    #[arg(value_parser = PathBufValueParser::new().try_map(parse::path))]
     file: PathBuf,
     /// Jobs that ran or had ended when they were exported
     #[arg(long, value_enum, default_value_t = Others::Refuse)]

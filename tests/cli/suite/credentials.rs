@@ -1,6 +1,8 @@
 //! Passwords that change while a worker or a dashboard runs, and a server that refuses them.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::path::PathBuf;
 
 use cluster::{Own, Server, Stop};
@@ -141,8 +143,21 @@ fn without_a_password_a_server_that_asks_for_one_is_no_outage() {
         let run = worker("fixture-worker").args([args]).env("DATABASE_URL", &url).run();
         run.exited(6).complained(&["the server asks for a password", "postgres://user:password@host/database"]);
     }
-    // A server that answers without TLS is up, too.
-    let run = worker("fixture-worker").args(["list"]).env("DATABASE_URL", url + "?sslmode=require").run();
+}
+
+#[test]
+fn a_server_that_answers_without_tls_is_up() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("postgres://app@{}/app?sslmode=require", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            // The request for TLS, and the refusal.
+            stream.read_exact(&mut [0; 8]).unwrap();
+            stream.write_all(b"N").unwrap();
+        }
+    });
+    let run = worker("fixture-worker").args(["list"]).env("DATABASE_URL", url).run();
     run.exited(3)
         .complained(&["the server answers, but not with TLS", "sslmode=prefer"])
         .never_said("is the server up");
@@ -165,6 +180,32 @@ fn at_the_start_a_file_without_a_url_is_an_error() {
     // A command that needs no database does not read it.
     let sql = ["migrate", "sql", "--backend", "postgres", "--database-url-file", path];
     worker("fixture-worker").args(sql).run().succeeded();
+}
+
+/// A URL with a password may be in each place where a path or another value belongs.
+#[test]
+fn a_url_in_the_wrong_place_is_not_repeated() {
+    let url = "postgres://me:s3cret@127.0.0.1:1/app";
+    let refused = |prepared: Prepared, said: &str| {
+        prepared.run().exited(2).complained(&[said]).never_said("s3cret");
+    };
+    let run = |args: &[&str]| worker("fixture-worker").args(args);
+    for args in [&["run"][..], &["list"], &["doctor"]] {
+        refused(run(args).env("DATABASE_URL_FILE", url), "DATABASE_URL or --database-url to the URL");
+        refused(run(args).args(["--database-url-file", url]), "DATABASE_URL or --database-url to the URL");
+        refused(run(args).env("DATABASE_URL", format!("sqlite://{url}")), "another URL");
+        refused(run(args).env("DATABASE_URL", format!("'{url}'")), "quotation mark");
+    }
+    let sqlite = || run(&["run"]).env("DATABASE_URL", "sqlite://jobs.db");
+    for name in ["JOBS_QUEUES", "JOBS_ENVIRONMENT", "JOBS_VERSION", "JOBS_LISTEN", "JOBS_SLOTS"] {
+        refused(sqlite().env(name, url), &format!("{name}: the value is a URL"));
+    }
+    let in_options =
+        [&["import"][..], &["migrations", "copy"], &["man", "--dir"], &["bench", "--svg"], &["run", "--lease"]];
+    for args in in_options {
+        refused(run(args).args([url]).env("DATABASE_URL", "sqlite://jobs.db"), "set DATABASE_URL");
+    }
+    refused(run(&["run", "--environment", url]).env("DATABASE_URL", "sqlite://jobs.db"), "s");
 }
 
 #[test]

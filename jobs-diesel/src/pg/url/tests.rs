@@ -73,6 +73,15 @@ fn every_sslmode_of_libpq_is_understood_and_others_are_named() {
     assert!(refusal("postgres://localhost/x?sslmode=verify-ca&sslrootcert=%2Fno%2Fsuch.pem").contains("/no/such.pem"));
 }
 
+#[test]
+fn a_url_in_place_of_the_path_of_a_certificate_is_not_repeated() {
+    let other = "postgres://me:s3cret%40h/x";
+    for parameters in [format!("sslrootcert={other}"), format!("sslcert={other}&sslkey=/no/such.pem")] {
+        let message = refusal(&format!("postgres://localhost/x?sslmode=verify-ca&{parameters}"));
+        assert!(message.contains("write the path of a file") && !message.contains("s3cret"), "{message}");
+    }
+}
+
 fn read(url: &str) -> Url {
     Url::read(url).unwrap_or_else(|error| panic!("{url}: {error}"))
 }

@@ -82,6 +82,14 @@ fn origin(message: &str) -> Origin {
         text if text.starts_with("the server refuses the credentials") => {
             Origin::Sources("the server refuses the credentials")
         }
+        text if text.starts_with("the server asks for a password") => {
+            Origin::Sources("the server asks for a password, and none was given")
+        }
+        text if text.ends_with("is itself a URL") => {
+            let run = worker("fixture-worker").args(["run"]).env("DATABASE_URL_FILE", "postgres://me@host/app").run();
+            Origin::Printed(run.exited(2).stderr)
+        }
+        text if text.ends_with("begins with a quotation mark") => complaint("'sqlite://app.db'"),
         text if text.ends_with("levels deep") => Origin::Sources("its arguments are nested more than .. levels deep"),
         text if text.ends_with("not a valid PostgreSQL URL") => complaint("postgres://user:p@ss@host:5432/database"),
         text if text.ends_with("without a scheme") => complaint("app.db"),
