@@ -13,7 +13,8 @@ pub(super) enum Exit {
     Fine = 0,
     /// The command failed, was interrupted, or was refused for a job. `doctor` found an error.
     Failed = 1,
-    /// An option, an environment variable or the database's URL is invalid. clap uses the same code.
+    /// An option, an environment variable or the database's URL is invalid, or the program cannot run its jobs, so that
+    /// it would fail again. clap uses the same code.
     Usage = 2,
     /// The database cannot be reached.
     Unreachable = 3,
@@ -30,7 +31,8 @@ pub(super) const HELP: &str = "\
 Exit codes:
   0  fine; also a worker that was asked to stop and did, or that found no due job with --until-empty
   1  the command failed, was interrupted, or was refused for a job; `doctor` found an error
-  2  an option, an environment variable or the database URL is not understood
+  2  an option, an environment variable or the database URL is not understood, or the
+     program cannot run its jobs as they are, such as without a state that they take
   3  the database cannot be reached
   4  the schema is missing, older or newer than this program
   5  `run --until-empty` has ended, and it has discarded a job
@@ -94,7 +96,7 @@ impl From<WorkerError> for CliError {
     fn from(error: WorkerError) -> Self {
         let exit = match &error {
             WorkerError::Storage(error) => Exit::from(error),
-            WorkerError::Setting(_) => Exit::Usage,
+            WorkerError::Setting(_) | WorkerError::Registry(_) => Exit::Usage,
             _ => Exit::Failed,
         };
         Self::new(exit, error.to_string())

@@ -12,7 +12,7 @@
 //! |--:|---|
 //! | 0 | fine; also a worker that was asked to stop and did, or that found no due job with `--until-empty` |
 //! | 1 | the command failed, was interrupted, or was refused for a job; `doctor` found an error |
-//! | 2 | an option, an environment variable or the database URL is not understood |
+//! | 2 | an option, an environment variable or the database URL is not understood, or the program cannot run its jobs, such as without a state that they take |
 //! | 3 | the database cannot be reached |
 //! | 4 | the schema is missing, older or newer than this program |
 //! | 5 | `run --until-empty` has ended, and it has discarded a job |

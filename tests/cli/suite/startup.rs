@@ -68,8 +68,13 @@ on_each_database! {
 
 #[track_caller]
 fn refused(binary: &str, parts: &[&str]) {
+    ends_with(binary, 2, parts);
+}
+
+#[track_caller]
+fn ends_with(binary: &str, code: i32, parts: &[&str]) {
     let db = Db::sqlite().migrated();
-    worker(binary).env("DATABASE_URL", &db.url).run().exited(1).complained(parts);
+    worker(binary).env("DATABASE_URL", &db.url).run().exited(code).complained(parts);
 }
 
 #[test]
@@ -91,5 +96,6 @@ fn an_alias_of_two_jobs_is_refused_with_both_places() {
 
 #[test]
 fn a_set_up_that_fails_says_so_in_its_own_words() {
-    refused("broken-worker", &["set-up failed", "certificate is missing"]);
+    // It may succeed later, for example when another service is up.
+    ends_with("broken-worker", 1, &["set-up failed", "certificate is missing"]);
 }
