@@ -17,7 +17,7 @@
 /// ```
 /// # extern crate self as my_app;
 /// pub async fn setup_worker(worker: diesel_jobs::WorkerBuilder) -> Result<diesel_jobs::WorkerBuilder, std::io::Error> {
-///     Ok(worker.state("shared by all handlers").queue("mail", 20))
+///     Ok(worker.state("shared by all handlers"))
 /// }
 ///
 /// # mod worker {

@@ -41,6 +41,9 @@ pub(super) async fn doctor(app: App<'_>, args: &DoctorArgs) -> Result<Exit, CliE
         findings.extend(worker.err().map(|error| program::would_not_start(&error)));
         findings.extend(program::environment(&facts, installation));
         findings.extend(program::unknown_queues(&facts, &database.operator.stats().await?.queues));
+        if args.before_deploy {
+            findings.extend(program::left_out(&facts));
+        }
         findings.extend(program::schedules(&facts, &database.storage.schedules(&[]).await?.all));
         findings.extend(unknown_variables::of_this_process().into_iter().map(program::unknown_variable));
         let Facts { queues, kinds, .. } = facts;

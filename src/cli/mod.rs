@@ -126,7 +126,7 @@ pub fn main() -> ExitCode {
 /// ```no_run
 /// # #[derive(Clone)] struct Mailer;
 /// async fn setup(worker: diesel_jobs::WorkerBuilder) -> Result<diesel_jobs::WorkerBuilder, std::io::Error> {
-///     Ok(worker.state(Mailer).queue("mail", 20).program_version(env!("CARGO_PKG_VERSION")))
+///     Ok(worker.state(Mailer).program_version(env!("CARGO_PKG_VERSION")))
 /// }
 ///
 /// fn main() -> std::process::ExitCode {

@@ -37,6 +37,7 @@ pub(super) async fn run(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError> 
         database.storage.check_schema().await?;
         let recorder = probes.as_ref().map(|probes| probes.metrics() as Arc<dyn Recorder>);
         let mut worker = worker::build(database.storage, app.setup, &settings, recorder).await?;
+        unknown_queues::say_left_out(&worker::left_out(&worker), settings.queues.is_some());
         unknown_queues::say(&mut worker, &*database.operator).await;
         Ok::<_, CliError>((worker, database.operator))
     };

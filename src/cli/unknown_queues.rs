@@ -1,4 +1,5 @@
-//! Queues that the options name and the program does not. They are served, and the log reports which jobs wait in them.
+//! Queues that the options name and the program does not: they are served, and the log reports which jobs wait in them.
+//! And default queues of the program that are not served.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -28,6 +29,32 @@ pub(super) async fn say(worker: &mut Worker, operator: &dyn Operator) {
             Note::Meant(text) => tracing::info!(target: "diesel_jobs", { worker.queue = queue.name }, "{text}"),
             Note::Doubtful(text) => tracing::warn!(target: "diesel_jobs", { worker.queue = queue.name }, "{text}"),
         }
+    }
+}
+
+/// Logs which default queues of this program the worker does not serve. Options that name the queues are meant so. A
+/// set-up function that names one queue may leave out the others by mistake.
+pub(super) fn say_left_out(left_out: &[String], options_name_queues: bool) {
+    if left_out.is_empty() {
+        return;
+    }
+    let text = format!(
+        "this worker does not serve {}, although jobs of this program go there by default: if any queues are named, a worker serves only \
+         those. Let another worker serve the others, or name them, too: in `--queues`, or with `.serve(..)` in the set-up function",
+        listed(left_out)
+    );
+    match options_name_queues {
+        true => tracing::info!(target: "diesel_jobs", "{text}"),
+        false => tracing::warn!(target: "diesel_jobs", "{text}"),
+    }
+}
+
+/// The queues, as a part of a sentence.
+pub(super) fn listed(queues: &[String]) -> String {
+    let names: Vec<_> = queues.iter().map(|queue| format!("`{queue}`")).collect();
+    match &names[..] {
+        [name] => format!("queue {name}"),
+        _ => format!("the queues {}", names.join(", ")),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diesel_jobs_core::storage::{Storage, is_pattern};
+use diesel_jobs_core::storage::{Storage, is_pattern, served_as};
 use diesel_jobs_core::{Recorder, Registry, Worker, WorkerBuilder};
 
 use super::app::Setup;
@@ -44,6 +44,12 @@ pub(super) async fn build(
             setup(builder).await.map_err(|error| CliError::failed(format!("the worker's set-up failed: {error}")))?;
     }
     Ok(configure(builder, settings).build()?)
+}
+
+/// Returns the queues to which jobs of this program go by default, and which this worker does not serve.
+pub(super) fn left_out(worker: &Worker) -> Vec<String> {
+    let of_jobs = worker.registry().queues().into_iter();
+    of_jobs.filter(|queue| served_as(worker.queues(), queue).is_none()).map(str::to_owned).collect()
 }
 
 fn configure(mut builder: WorkerBuilder, settings: &RunArgs) -> WorkerBuilder {

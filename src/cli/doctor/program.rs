@@ -9,6 +9,8 @@ use diesel_jobs_core::{Installation, QueueStats, Registry, UnknownQueue, Worker}
 
 use crate::cli::exit::CliError;
 use crate::cli::run_args::RunArgs;
+use crate::cli::unknown_queues::listed;
+use crate::cli::worker::left_out as left_out_by;
 
 /// What this program serves and declares.
 #[derive(Default)]
@@ -17,6 +19,8 @@ pub(super) struct Facts {
     pub(super) kinds: BTreeSet<String>,
     environment: Option<String>,
     unknown: Vec<UnknownQueue>,
+    /// Default queues of its kinds that it does not serve.
+    left_out: Vec<String>,
     /// Kinds that declare a schedule in code.
     schedules: BTreeSet<String>,
     /// Kinds whose jobs are a sequence.
@@ -30,6 +34,7 @@ impl Facts {
             queues: worker.queues().map(str::to_owned).collect(),
             environment: worker.environment().map(str::to_owned),
             unknown: worker.unknown_queues().to_vec(),
+            left_out: left_out_by(worker),
             ..Self::of(worker.registry())
         }
     }
@@ -87,6 +92,18 @@ pub(super) fn unknown_queues(facts: &Facts, queues: &[QueueStats]) -> Vec<Findin
         )
     };
     facts.unknown.iter().filter(empty).map(finding).collect()
+}
+
+/// Returns the default queues of this program's kinds that it does not serve.
+pub(super) fn left_out(facts: &Facts) -> Option<Finding> {
+    (!facts.left_out.is_empty()).then(|| {
+        Finding::warning(
+            "unserved_default_queue",
+            format!("this program does not serve {}, although its jobs go there by default", listed(&facts.left_out)),
+            "if no other program serves them, name them in --queues, or with `.serve(..)` in the set-up function: if any queues are named, \
+             a worker serves only those",
+        )
+    })
 }
 
 /// Returns stored schedules that do not fit the code of this program.

@@ -106,6 +106,11 @@ pub async fn setup_worker(worker: WorkerBuilder) -> Result<WorkerBuilder, std::i
     Ok(if is_impatient { worker.refused_for(Duration::ZERO) } else { worker })
 }
 
+/// A set-up that names one of the two queues.
+pub async fn forgetful_setup(worker: WorkerBuilder) -> Result<WorkerBuilder, std::io::Error> {
+    Ok(worker.state(Greeting("hello")).queue("mail", 4))
+}
+
 /// A set-up that fails.
 pub async fn broken_setup(_: WorkerBuilder) -> Result<WorkerBuilder, std::io::Error> {
     Err(std::io::Error::other("the mail server's certificate is missing"))

@@ -119,7 +119,7 @@ on_each_database! {
         assert_eq!(seen.checks(), ["error:unknown_kind"]);
         assert_eq!(seen.one("unknown_kind").0, "1 job of kind `retired` waits in queue `mail`, and this program has no handler for it");
         assert!(seen.one("unknown_kind").1.contains("give a renamed job `aliases(\"retired\")`"));
-        assert_eq!(checks(&db, &["--before-deploy", "--queues", "default"]), ["error:unserved_queue"]);
+        assert_eq!(checks(&db, &["--before-deploy", "--queues", "default"]), ["error:unserved_queue", "warning:unserved_default_queue"]);
         worker.kill();
     }
 

@@ -41,6 +41,41 @@ on_each_database! {
         assert!(!run.stderr.contains("JOBS_POLL_INTERVAL"), "{run:#?}");
     }
 
+    fn default_queues_that_are_not_served_are_named(db) {
+        let db = db.migrated();
+        let start = |binary: &str, queues: Option<&str>| {
+            let mut worker = worker(binary).env("DATABASE_URL", &db.url);
+            if let Some(queues) = queues {
+                worker = worker.env("JOBS_QUEUES", queues);
+            }
+            let mut worker = worker.start();
+            worker.await_line("worker started");
+            worker.signal("TERM");
+            worker.ended().succeeded().stderr
+        };
+        let line = |log: &str| log.lines().find(|line| line.contains("does not serve")).map(str::to_owned);
+        // The set-up names `mail` and forgets the other queue. A list in the options is meant so.
+        let forgotten = line(&start("forgetful-worker", None)).unwrap();
+        assert!(forgotten.contains("WARN") && forgotten.contains("does not serve queue `default`"), "{forgotten}");
+        let meant = line(&start("fixture-worker", Some("default=1"))).unwrap();
+        assert!(meant.contains("INFO") && meant.contains("does not serve queue `mail`"), "{meant}");
+        for queues in [None, Some("m*,default"), Some("*")] {
+            assert_eq!(line(&start("fixture-worker", queues)), None, "{queues:?}");
+        }
+    }
+
+    fn the_doctor_names_them_before_a_deploy(db) {
+        let db = db.migrated();
+        let doctor = |args: &[&str]| {
+            Findings::of(&worker("forgetful-worker").args(["doctor", "--json"]).args(args).env("DATABASE_URL", &db.url).run())
+        };
+        let (what, repair) = doctor(&["--before-deploy"]).one("unserved_default_queue");
+        assert!(what.contains("queue `default`") && repair.contains(".serve(..)"), "{what}: {repair}");
+        for args in [&["--before-deploy", "--queues", "mail,default"][..], &[]] {
+            assert!(!doctor(args).checks().iter().any(|check| check.contains("default_queue")), "{args:?}");
+        }
+    }
+
     fn jobs_that_this_program_cannot_run_are_named(db) {
         let db = db.migrated();
         let table = db.waiting_table();

@@ -64,6 +64,7 @@ pub(crate) fn worker(binary: &str) -> Prepared {
         "renamed-worker" => env!("CARGO_BIN_EXE_renamed-worker"),
         "bare-worker" => env!("CARGO_BIN_EXE_bare-worker"),
         "stateless-worker" => env!("CARGO_BIN_EXE_stateless-worker"),
+        "forgetful-worker" => env!("CARGO_BIN_EXE_forgetful-worker"),
         "broken-worker" => env!("CARGO_BIN_EXE_broken-worker"),
         other => panic!("no such fixture: {other}"),
     };
