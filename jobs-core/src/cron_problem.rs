@@ -56,6 +56,9 @@ fn problem(expression: &str) -> Option<String> {
     if let Some(word) = words.next().filter(|word| word.starts_with('@')) {
         return Some(nickname_problem(word, &words.collect::<Vec<_>>().join(" ")));
     }
+    if let Some(interval) = every::meant(expression) {
+        return Some(is_interval(&interval));
+    }
     match expression.split_whitespace().count() {
         5..=7 => in_fields(expression, Field::objection),
         0 => Some("it is empty".to_owned()),
@@ -69,13 +72,16 @@ fn problem(expression: &str) -> Option<String> {
 fn nickname_problem(word: &str, rest: &str) -> String {
     let is = |nickname: &&str| word.eq_ignore_ascii_case(nickname);
     if is(&every::SIGN) {
-        let interval = if every::seconds(rest).is_ok() { rest } else { "90m" };
-        return format!("an interval is no cron expression; write it as `every`, such as `every = {interval:?}`");
+        return is_interval(&every::meant(rest).unwrap_or_else(|| "90m".to_owned()));
     }
     match NICKNAMES.iter().find(|nickname| is(nickname)) {
         Some(nickname) => format!("{nickname} is a whole expression; remove {rest:?}"),
         None => format!("{word:?} is not one of @hourly, @daily, @weekly, @monthly and @yearly"),
     }
+}
+
+fn is_interval(interval: &str) -> String {
+    format!("an interval is no cron expression; write it as `every`, such as `every = {interval:?}`")
 }
 
 /// The first problem that `find` has with a part of a field.
@@ -93,6 +99,10 @@ impl Field {
             Some((span, step)) => (span, Some(step)),
             None => (part, None),
         };
+        let too_long = self.step_too_long(part);
+        if too_long.is_some() {
+            return too_long;
+        }
         if span.is_empty() {
             return step.map(|step| format!("{name} {part:?} has a step but no range; write \"*/{step}\""));
         }
@@ -117,7 +127,6 @@ impl Field {
             }
             None => self.value(span).err(),
         }
-        .or_else(|| self.step_too_long(part))
     }
 
     /// The parser takes a step that reaches beyond the end of its range for the beginning of the range alone.
@@ -131,11 +140,23 @@ impl Field {
         };
         let longest = last.checked_sub(first)?;
         (step > longest).then(|| {
+            let interval = if span.contains('-') { None } else { self.interval(step) };
+            let or = interval.map(|interval| format!(", or an interval instead of the expression: `every = {interval:?}`"));
             format!(
                 "{name} {part:?} has a step of {step} in a range from {first} to {last}, and so means {first} alone; write a step of at most \
-                 {longest}, or use the next field for a longer interval"
+                 {longest}{}",
+                or.unwrap_or_default()
             )
         })
+    }
+
+    /// The interval of so many units of this field.
+    fn interval(&self, number: u32) -> Option<String> {
+        let unit = match self.name {
+            "weekday" | "day of the month" => "day",
+            name => name,
+        };
+        every::meant(&format!("{number} {unit}"))
     }
 
     /// Returns the number of a value, or what is wrong with it. `None` if it contains signs that only the parser
@@ -177,6 +198,12 @@ mod tests {
             ("0 9-24 * * *", "hour 24 is out of range; write 0 to 23"),
             ("*/0 * * * *", "minute \"*/0\" has the step \"0\"; a step is a whole number from 1"),
             ("5/10 * * * *", "minute \"5/10\" has a step without a range; write \"5-59/10\""),
+            ("every 90 minutes", "an interval is no cron expression; write it as `every`, such as `every = \"90m\"`"),
+            ("Every 2 hours", "an interval is no cron expression; write it as `every`, such as `every = \"2h\"`"),
+            ("every day", "an interval is no cron expression; write it as `every`, such as `every = \"1d\"`"),
+            ("90m", "an interval is no cron expression; write it as `every`, such as `every = \"90m\"`"),
+            ("30 secs", "an interval is no cron expression; write it as `every`, such as `every = \"30s\"`"),
+            ("every 1h 30m", "an interval is no cron expression; write it as `every`, such as `every = \"1h 30m\"`"),
             ("every night", "it has 2 fields instead of five, six or seven"),
             ("", "it is empty"),
             ("@dayly", "\"@dayly\" is not one of @hourly, @daily, @weekly, @monthly and @yearly"),
@@ -195,14 +222,28 @@ mod tests {
             assert_eq!(problem(expression).as_deref(), Some(expected), "{expression:?}");
         }
     }
+
     #[test]
     fn a_step_beyond_its_range_is_refused() {
         let refusal = |expression: &str| parse(expression).err().unwrap_or_default();
         assert_eq!(
             refusal("*/90 * * * *"),
-            "minute \"*/90\" has a step of 90 in a range from 0 to 59, and so means 0 alone; write a step of at most 59, or use the next field \
-             for a longer interval"
+            "minute \"*/90\" has a step of 90 in a range from 0 to 59, and so means 0 alone; write a step of at most 59, or an interval \
+             instead of the expression: `every = \"90m\"`"
         );
+        for (expression, interval) in [
+            ("0/90 * * * *", "90m"),
+            ("/90 * * * *", "90m"),
+            ("*/120 * * * * *", "120s"),
+            ("0 */48 * * *", "48h"),
+            ("0 0 */45 * *", "45d"),
+            ("0 0 * * */10", "10d"),
+        ] {
+            assert!(refusal(expression).ends_with(&format!("`every = \"{interval}\"`")), "{}", refusal(expression));
+        }
+        for expression in ["0 9-17/9 * * *", "0 0 1 */12 *", "*/999999999 * * * *"] {
+            assert!(!refusal(expression).contains("every"), "{}", refusal(expression));
+        }
         for (expression, part) in [
             ("*/60 * * * *", "minute \"*/60\""),
             ("*/61 0 * * * *", "second \"*/61\""),

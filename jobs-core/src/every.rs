@@ -10,6 +10,10 @@ const MOST: i64 = 366 * 86_400;
 /// The units, the longest first, and how many seconds each has.
 const UNITS: [(&str, i64); 4] = [("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)];
 
+/// The words for the units in a sentence.
+const WORDS: [(&[&str], &str); 4] =
+    [(&["second", "sec"], "s"), (&["minute", "min"], "m"), (&["hour", "hr"], "h"), (&["day"], "d")];
+
 /// Returns what is stored for an interval: `@every 90m` for both `90m` and `1h 30m`.
 pub(crate) fn stored(text: &str) -> Result<String, String> {
     let seconds = seconds(text)?;
@@ -64,6 +68,23 @@ pub(crate) fn seconds(text: &str) -> Result<i64, String> {
         1..=MOST => Ok(total),
         _ => Err(format!("interval {text:?} is longer than 366 days; a cron expression can name a month or a year")),
     }
+}
+
+/// The interval that a text such as `90m`, `every 90 minutes` or `every hour` means. `None` for any other text.
+pub(crate) fn meant(text: &str) -> Option<String> {
+    let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
+    let rest = if words.first().is_some_and(|word| word == "every") { &words[1..] } else { &words[..] };
+    let named = |number: &str, unit: &str| {
+        let unit = unit.strip_suffix('s').unwrap_or(unit);
+        let (_, short) = WORDS.iter().find(|(names, _)| names.contains(&unit))?;
+        Some(format!("{number}{short}"))
+    };
+    let meant = match rest {
+        [unit] if rest.len() < words.len() => named("1", unit).unwrap_or_else(|| unit.clone()),
+        [number, unit] => named(number, unit).unwrap_or_else(|| rest.join(" ")),
+        _ => rest.join(" "),
+    };
+    seconds(&meant).is_ok().then_some(meant)
 }
 
 #[cfg(test)]

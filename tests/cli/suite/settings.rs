@@ -299,6 +299,9 @@ on_each_database! {
             run(&db, &args)
         };
         add(&["greet", "--cron", "0 0 30 2 * *"]).exited(2).complained(&["cron expression"]);
+        for interval in ["*/90 * * * *", "every 90 minutes", "90m"] {
+            add(&["greet", "--cron", interval]).exited(2).complained(&["`every = \"90m\"`"]);
+        }
         add(&["greet", "--cron", "0 0 2 * * *", "--timezone", "Paris"]).exited(2).complained(&["unknown time zone \"Paris\""]);
         add(&["greet", "--cron", "0 0 2 * * *", "--args", "7"]).exited(2).complained(&["JSON object"]);
         add(&["greet", "--cron", "0 0 2 * * *"]).exited(2).complained(&["--args: no job of kind `greet`", "missing field `name`"]);
