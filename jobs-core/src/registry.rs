@@ -170,9 +170,12 @@ impl Registry {
             return Err(twice(first, second));
         }
         if let Some((Registration { kind, location, .. }, problem)) = self.invalid_rules.first() {
+            let kind = self.present_name(kind);
             return Err(RegistryError::OnDiscarded { kind, location, problem: problem.clone() });
         }
-        for &Registration { kind, location, states: takes, connection, schedule, handler, .. } in self.iter() {
+        for &Registration { kind: stored, location, states: takes, connection, schedule, handler, .. } in self.iter() {
+            // The code has the present name. An alias may come first.
+            let kind = self.present_name(stored);
             if let Some(state) = takes.iter().map(|key| key()).find(|key| !states.contains(*key)) {
                 let (given, near) = missing_state::explain(state.name, &states.names());
                 return Err(RegistryError::MissingState { kind, location, state: state.name, given, near });

@@ -95,6 +95,11 @@ async fn a_program_runs_the_jobs_of_its_aliases_which_keep_their_kind(db: Db) {
     worker.stop().await;
 }
 
+async fn a_refusal_names_the_kind_and_not_its_alias(db: Db) {
+    let refused = db.worker(registry![Charge]).build().unwrap_err().to_string();
+    assert!(refused.starts_with("job `charge` ("), "{refused}");
+}
+
 /// The handler decodes the arguments of an alias as those of the same version of the kind.
 async fn an_alias_covers_the_versions_that_the_job_covers(db: Db) {
     let (probe, mut events) = Probe::new();
@@ -313,6 +318,7 @@ fn the_registry_has_each_name_of_each_version_once() {
 
 support::on_each_database! {
     a_program_runs_the_jobs_of_its_aliases_which_keep_their_kind,
+    a_refusal_names_the_kind_and_not_its_alias,
     an_alias_covers_the_versions_that_the_job_covers,
     a_rolling_rename_strands_no_job_and_gives_none_to_a_program_that_cannot_decode_it,
     jobs_of_both_names_share_unique_keys_and_limits,
