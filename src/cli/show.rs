@@ -115,7 +115,7 @@ fn human(shown: &Shown<'_>, job: &JobRecord, registry: &Registry, args: &str, ou
         ("queue", job.queue.clone()),
         ("state", job.state.to_string()),
         ("priority", job.priority.to_string()),
-        ("attempt", format!("{} of {}", job.attempt, job.max_attempts)),
+        ("attempt", format!("{} of {}", job.attempt, job.max_attempts) + &given_up(shown, job)),
     ];
     if job.crashes > 0 {
         lines.push(("crashes", job.crashes.to_string()));
@@ -156,6 +156,18 @@ fn human(shown: &Shown<'_>, job: &JobRecord, registry: &Registry, args: &str, ou
         text.push_str(&indented(&shown.unwrap_or_default()));
     }
     text
+}
+
+/// Why a job that was discarded had no further attempt, although it had some left.
+fn given_up(Shown { errors, .. }: &Shown<'_>, job: &JobRecord) -> String {
+    let has_left = job.state == JobState::Discarded && (1..job.max_attempts).contains(&job.attempt);
+    match errors.last().filter(|last| has_left && last.actor.is_none()).map(|last| last.kind) {
+        Some(FailureKind::Undecodable) => {
+            format!("; there are no more, because its arguments cannot be read: see `worker why {}`", job.id)
+        }
+        Some(FailureKind::Error) => "; there are no more, as its last error says".to_owned(),
+        _ => String::new(),
+    }
 }
 
 /// The attempts as a table, and then the failures in full.

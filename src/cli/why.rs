@@ -27,20 +27,17 @@ fn human(why: &Why) -> String {
             text.push_str(&format!("  help: {}\n", printable(&explained.advice)));
         }
     }
-    if let Some(key) = &why.unique_key {
-        let registry = Registry::linked();
-        let rule = why.kind.as_deref().and_then(|kind| registry.get(kind)).and_then(|kind| kind.options.unique);
-        text.push_str(&format!("- its unique key is {}\n", printable(&key.text(rule))));
-        text.push_str(&format!(
-            "  help: `worker release-key {}` takes the key away from the job, which continues\n",
-            why.id
-        ));
-    }
     if let Some(at) = why.start_by {
         text.push_str(&format!(
             "- it expires at {}: if its first attempt has not started by then, it is cancelled\n",
             time(at)
         ));
+    }
+    // It is no reason to wait, but one for which other jobs were not enqueued.
+    if let Some(key) = &why.unique_key {
+        let registry = Registry::linked();
+        let rule = why.kind.as_deref().and_then(|kind| registry.get(kind)).and_then(|kind| kind.options.unique);
+        text.push_str(&format!("its unique key does not delay it: {}\n", printable(&key.text(rule))));
     }
     text
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use diesel_jobs_core::storage::{Asked, WorkerInfo};
-use diesel_jobs_core::{JobId, Keep, Reason, RunAt, Transition, WorkerId};
+use diesel_jobs_core::{Failure, FailureKind, JobId, Keep, Reason, RunAt, Transition, WorkerId};
 use diesel_jobs_storage::Database;
 
 use crate::bench::{
@@ -104,19 +104,71 @@ pub(crate) async fn what_operators_have_stopped_says_who_did_it<F: Fixture>(f: F
     assert_eq!(reasons(db, id).await, [Reason::Due]);
 }
 
+pub(crate) async fn a_misspelt_queue_or_kind_says_which_was_meant<F: Fixture>(f: F) {
+    let db = f.database();
+    serving(db, 1, &["a", "send_receipt"]).await;
+    let why = async |id: JobId| {
+        let mut reasons = db.operator.why(id).await.unwrap().reasons;
+        assert_eq!(reasons.len(), 1, "{reasons:?}");
+        reasons.remove(0)
+    };
+    let queue = enqueue(&f, with(|job| job.queue = "defualt".into())).await;
+    let found = why(queue).await;
+    assert_eq!(found.reason, Reason::NoWorker { alive: 1, quiet: 0, near: Some("default".to_owned()) });
+    assert!(
+        found.advice.starts_with(&format!("if `default` was meant: `worker move {queue} --to default`")),
+        "{found:?}"
+    );
+    let kind = enqueue(&f, with(|job| job.kind = "send_reciept".into())).await;
+    let found = why(kind).await;
+    assert_eq!(found.reason, Reason::UnknownKind { workers: 1, near: Some("send_receipt".to_owned()) });
+    assert!(found.advice.starts_with(&format!("if `send_receipt` was meant: `worker cancel {kind}`")), "{found:?}");
+}
+
+pub(crate) async fn a_discarded_job_says_why_it_had_no_further_attempt<F: Fixture>(f: F) {
+    let db = f.database();
+    let me = worker(db).await;
+    let ended = async |attempts: u16, kind: FailureKind| {
+        let claimed = claimed(&f, me, with(|job| job.max_attempts = attempts)).await;
+        let failure = Failure::new(kind, "it does not fit");
+        finish(db, &claimed, Transition::Discard { failure, keep: Keep::For(HOUR) }).await;
+        let why = db.operator.why(claimed.lease.job).await.unwrap().reasons.remove(0);
+        (why.text, why.advice)
+    };
+    for (attempts, kind, words) in [
+        (1, FailureKind::Error, " after its only attempt: it does not fit"),
+        (25, FailureKind::Error, " after attempt 1 of 25, without another one: it does not fit"),
+        (
+            25,
+            FailureKind::Undecodable,
+            " after 1 of 25 attempts, because its arguments cannot be read: it does not fit",
+        ),
+        (25, FailureKind::Crash, " after attempt 1 of 25: it does not fit"),
+    ] {
+        let (text, advice) = ended(attempts, kind).await;
+        assert!(text.ends_with(words), "{text}");
+        assert_eq!(advice.contains("`worker enqueue a ARGS`"), kind == FailureKind::Undecodable, "{advice}");
+    }
+    let waits = claimed(&f, me, job()).await;
+    let failure = Failure::new(FailureKind::Undecodable, "it does not fit");
+    finish(db, &waits, Transition::Retry { delay: HOUR, failure }).await;
+    let advice = db.operator.why(waits.lease.job).await.unwrap().reasons.remove(0).advice;
+    assert!(advice.contains(&format!("`worker cancel {}`, and enqueue", waits.lease.job)), "{advice}");
+}
+
 pub(crate) async fn a_job_that_no_worker_can_run_says_which_is_missing<F: Fixture>(f: F) {
     let db = f.database();
     let id = enqueue(&f, job()).await;
-    assert_eq!(reasons(db, id).await, [Reason::NoWorker { alive: 0, quiet: 0 }]);
+    assert_eq!(reasons(db, id).await, [Reason::NoWorker { alive: 0, quiet: 0, near: None }]);
     let first = serving(db, 1, &["b"]).await;
-    assert_eq!(reasons(db, id).await, [Reason::UnknownKind { workers: 1 }]);
+    assert_eq!(reasons(db, id).await, [Reason::UnknownKind { workers: 1, near: None }]);
     let elsewhere = enqueue(&f, with(|job| job.queue = "mail".into())).await;
-    assert_eq!(reasons(db, elsewhere).await, [Reason::NoWorker { alive: 1, quiet: 0 }]);
+    assert_eq!(reasons(db, elsewhere).await, [Reason::NoWorker { alive: 1, quiet: 0, near: None }]);
     let second = serving(db, 1, &["a"]).await;
     assert_eq!(reasons(db, id).await, [Reason::Due]);
     db.storage.deregister(first).await.unwrap();
     assert!(db.operator.ask_worker(second, Asked::Quiet, "ada").await.unwrap());
-    assert_eq!(reasons(db, id).await, [Reason::NoWorker { alive: 1, quiet: 1 }]);
+    assert_eq!(reasons(db, id).await, [Reason::NoWorker { alive: 1, quiet: 1, near: None }]);
     let why = db.operator.why(id).await.unwrap();
     assert!(
         why.reasons[0].text.starts_with("1 live worker serves queue `default`, and drains or was asked to be quiet"),

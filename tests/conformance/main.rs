@@ -316,6 +316,8 @@ conformance! {
         a_job_that_has_ended_or_runs_says_so,
         a_job_that_waits_for_its_time_says_until_when,
         what_operators_have_stopped_says_who_did_it,
+        a_discarded_job_says_why_it_had_no_further_attempt,
+        a_misspelt_queue_or_kind_says_which_was_meant,
         a_job_that_no_worker_can_run_says_which_is_missing,
         a_job_in_a_line_says_what_comes_first,
         a_worker_that_runs_all_it_may_in_other_queues_says_so,

@@ -66,6 +66,12 @@ impl<'a> Servers<'a> {
             .map(String::as_str)
             .filter(|name| !is_pattern(name))
     }
+
+    /// The kinds that they know.
+    pub(super) fn kinds(&self) -> impl Iterator<Item = &str> {
+        let of_workers = self.workers.iter().filter_map(|worker| worker.kinds.as_ref()).flatten();
+        of_workers.chain(self.program.iter().flat_map(|program| &program.kinds)).map(String::as_str)
+    }
 }
 
 fn serves(program: &Program, queue: &str) -> bool {

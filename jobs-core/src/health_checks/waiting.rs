@@ -61,7 +61,7 @@ pub fn waiting(found: &Observed, objective: Duration, program: Option<&Program>,
             continue;
         }
         if servers.serve(&jobs.queue) && !servers.run(&jobs.kind, &jobs.queue) {
-            unknown.push((jobs.jobs, unknown_kind(jobs, servers.whose)));
+            unknown.push((jobs.jobs, unknown_kind(jobs, &servers)));
         } else {
             queue.oldest_due = queue.oldest_due.into_iter().chain(jobs.oldest_due).min();
         }
@@ -192,9 +192,13 @@ fn unserved_queue(name: &str, jobs: i64, servers: &Servers<'_>) -> Finding {
     Finding::error("unserved_queue", format!("{} in queue `{name}`, and {who}", that_wait(jobs, "")), repair)
 }
 
-fn unknown_kind(jobs: &WaitingJobs, whose: Whose) -> Finding {
+fn unknown_kind(jobs: &WaitingJobs, servers: &Servers<'_>) -> Finding {
     let WaitingJobs { queue, kind, jobs, .. } = jobs;
-    let who = match whose {
+    let near = nearest(kind, servers.kinds());
+    let meant = near
+        .map(|near| format!("if `{near}` was meant, cancel the jobs and enqueue them with this kind; if not, "))
+        .unwrap_or_default();
+    let who = match servers.whose {
         Whose::ProgramAlone => "this program has no handler for it",
         Whose::ProgramInstead => "neither a live worker nor this program has a handler for it",
         Whose::LiveWorkers | Whose::Nobody => "no live worker that serves the queue has a handler for it",
@@ -203,7 +207,7 @@ fn unknown_kind(jobs: &WaitingJobs, whose: Whose) -> Finding {
         "unknown_kind",
         format!("{} in queue `{queue}`, and {who}", that_wait(*jobs, &format!(" of kind `{kind}`"))),
         format!(
-            "deploy a program with this kind, give a renamed job `aliases(\"{name}\")`, or end the jobs: \
+            "{meant}deploy a program with this kind, give a renamed job `aliases(\"{name}\")`, or end the jobs: \
              worker cancel {} {}",
             option("--queue", queue),
             option("--kind", kind),

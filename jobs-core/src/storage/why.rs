@@ -1,6 +1,8 @@
 //! Why a job does not run, or how it ended. The decision is a pure function of what a storage has read.
 
+mod ended;
 mod sequence;
+mod servers;
 mod several;
 mod tenants;
 mod times;
@@ -11,7 +13,7 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use super::{HaltedSequence, HeldBy, KeyOfJob, KindSettings, Pause, QueueSettings, RowLock, RunningJob, Surroundings};
-use crate::error::FailureKind;
+use crate::failure::FailureKind;
 use crate::installation::Freeze;
 use crate::job_id::JobId;
 use crate::progress::Progress;
@@ -45,6 +47,13 @@ pub enum Reason {
         by: Option<String>,
         /// The newest failure, if it has not completed.
         error: Option<String>,
+        /// How this failure came about.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        failure: Option<FailureKind>,
+        /// How many attempts it had.
+        attempt: u16,
+        /// How many attempts it could have had.
+        max_attempts: u16,
     },
     /// It was discarded, and so it halts its sequence: later jobs of it do not start. It may have been deleted since.
     Halts(HaltedSequence),
@@ -89,6 +98,9 @@ pub enum Reason {
         at: DateTime<Utc>,
         /// The newest failure.
         error: Option<String>,
+        /// How it came about.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        failure: Option<FailureKind>,
     },
     /// No live worker serves its queue.
     NoWorker {
@@ -97,11 +109,17 @@ pub enum Reason {
         /// How many of them would serve it, and claim nothing: they drain, or an operator has asked them to be quiet or
         /// to stop.
         quiet: usize,
+        /// A queue that a live worker serves, and whose name is nearly the same.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        near: Option<String>,
     },
     /// Live workers serve its queue, and none of them knows its kind.
     UnknownKind {
         /// How many serve the queue.
         workers: usize,
+        /// A kind that one of them knows, and whose name is nearly the same.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        near: Option<String>,
     },
     /// It was in crashes of its workers, so it runs alone in a worker.
     Quarantined {
@@ -213,7 +231,7 @@ pub(crate) fn why(id: JobId, seen: Circumstances) -> Why {
     let reasons = match job.state {
         JobState::Running => running(job, &seen),
         state if state.is_finished() => {
-            [ended(job, errors)].into_iter().chain(seen.around.halts.clone().map(Reason::Halts)).collect()
+            [ended::of(job, errors)].into_iter().chain(seen.around.halts.clone().map(Reason::Halts)).collect()
         }
         _ => waiting(job, errors, &seen),
     };
@@ -221,13 +239,6 @@ pub(crate) fn why(id: JobId, seen: Circumstances) -> Why {
     let (kind, queue) = (Some(job.kind.clone()), Some(job.queue.clone()));
     let start_by = seen.around.start_by;
     Why { id, kind, queue, state: Some(job.state), reasons, unique_key: seen.unique_key, start_by }
-}
-
-fn ended(job: &JobRecord, errors: &[AttemptError]) -> Reason {
-    let last = errors.last().filter(|_| job.state != JobState::Completed);
-    let operator = last.and_then(|error| error.actor.clone());
-    let by = operator.or_else(|| job.worker.map(|worker| format!("worker {worker}")));
-    Reason::Ended { state: job.state, at: job.finished_at, by, error: last.map(|error| error.message.clone()) }
 }
 
 fn running(job: &JobRecord, seen: &Circumstances) -> Vec<Reason> {
@@ -258,22 +269,16 @@ fn waiting(job: &JobRecord, errors: &[AttemptError], seen: &Circumstances) -> Ve
         let failure = errors.iter().rev().find(|error| !FailureKind::WITHOUT_FAILURE.contains(&error.kind));
         reasons.push(match failure {
             Some(failure) if job.attempt > 0 => {
-                Reason::Retrying { at: job.run_at, error: Some(failure.message.clone()) }
+                let (error, failure) = (Some(failure.message.clone()), Some(failure.kind));
+                Reason::Retrying { at: job.run_at, error, failure }
             }
             _ => Reason::Scheduled { at: job.run_at },
         });
     }
     reasons.extend(around.held.clone().map(Box::new).map(Reason::Held));
-    let (serving, quiet): (Vec<&WorkerRecord>, Vec<&WorkerRecord>) = seen
-        .workers
-        .iter()
-        .filter(|worker| worker.alive && worker.serves(&job.queue))
-        .partition(|worker| worker.claims());
-    if serving.is_empty() {
-        let alive = seen.workers.iter().filter(|worker| worker.alive).count();
-        reasons.push(Reason::NoWorker { alive, quiet: quiet.len() });
-    } else if !serving.iter().any(|worker| may_know(worker, &job.kind)) {
-        reasons.push(Reason::UnknownKind { workers: serving.len() });
+    let serving = servers::claiming(job, &seen.workers);
+    if let Some(missing) = servers::missing(job, &serving, &seen.workers) {
+        reasons.push(missing);
     } else if is_due && around.held.is_none() {
         reasons.extend(turn::in_turn(job, &serving, queue.and_then(|queue| queue.slots), around));
     }
@@ -281,9 +286,4 @@ fn waiting(job: &JobRecord, errors: &[AttemptError], seen: &Circumstances) -> Ve
         reasons.push(Reason::Due);
     }
     reasons
-}
-
-/// Workers of earlier versions do not say which kinds they know.
-fn may_know(worker: &WorkerRecord, kind: &str) -> bool {
-    worker.kinds.as_ref().is_none_or(|kinds| kinds.iter().any(|known| known == kind))
 }

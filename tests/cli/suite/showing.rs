@@ -96,6 +96,21 @@ on_each_database! {
         assert_eq!(db.run(&["list", "--count", "--kind", "charge"]).succeeded().stdout, "1 job\n");
     }
 
+    fn show_says_why_a_job_with_attempts_left_was_discarded(db) {
+        let db = db.migrated();
+        let [_, _, failed] = three_jobs(&db);
+        let id = failed.to_string();
+        let attempt = || db.run(&["show", &id]).succeeded().stdout.lines().find(|line| line.starts_with("attempt ")).unwrap().to_owned();
+        assert_eq!(attempt(), "attempt      1 of 1");
+        db.execute(&format!("update {} set max_attempts = 25 where id = {id}", db.waiting_table().replace("ready", "finished")));
+        assert_eq!(attempt(), "attempt      1 of 25; there are no more, as its last error says");
+        db.execute("update jobs.job_error set kind = 'undecodable'");
+        let undecodable = format!("attempt      1 of 25; there are no more, because its arguments cannot be read: see `worker why {id}`");
+        assert_eq!(attempt(), undecodable);
+        let why = db.run(&["why", &id]).succeeded().stdout;
+        assert!(why.contains(&format!("`worker retry {id}`; if the arguments are wrong")) && why.contains("`worker enqueue charge ARGS`"), "{why}");
+    }
+
     fn show_tells_everything(db) {
         let db = db.migrated();
         let [_, later, failed] = three_jobs(&db);

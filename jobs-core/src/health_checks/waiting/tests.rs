@@ -165,6 +165,20 @@ fn a_typing_error_in_the_name_of_an_unserved_queue_is_recognised() {
 }
 
 #[test]
+fn a_typing_error_in_the_name_of_an_unknown_kind_is_recognised() {
+    let repair = |kind: &str| {
+        let found = of(vec![due("mail", kind, 1, 1)], vec![worker("mail", Some(&["send_receipt"]))]);
+        findings(&found, None).remove(0).repair
+    };
+    assert!(
+        repair("send_reciept").starts_with("if `send_receipt` was meant, cancel the jobs"),
+        "{}",
+        repair("send_reciept")
+    );
+    assert!(repair("charge").starts_with("deploy a program with this kind"), "{}", repair("charge"));
+}
+
+#[test]
 fn a_worker_or_a_program_with_a_pattern_serves_the_queues_that_fit() {
     let jobs = || vec![later("tenant-7", "k"), later("tenants", "k")];
     let by_pattern = of(jobs(), vec![worker("tenant-*", None)]);

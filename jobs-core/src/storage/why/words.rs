@@ -6,12 +6,12 @@ use chrono::{DateTime, Utc};
 
 use super::super::{HeldBy, MOST_AHEAD, RowLock, Tokens};
 use super::times::{exactly, time};
-use super::{Explained, Reason, sequence, several, tenants};
+use super::{Explained, Reason, ended, sequence, several, tenants};
+use crate::failure::FailureKind;
 use crate::job_id::JobId;
 use crate::progress::Progress;
 use crate::rules::{JobRule, Rule, keyed, period_text};
 use crate::shell::{argument, option};
-use crate::state::JobState;
 
 /// Puts a reason in words. Queue and kind are empty only if there is no such job.
 pub(super) fn explain(id: JobId, queue: &str, kind: &str, reason: Reason) -> Explained {
@@ -24,7 +24,7 @@ pub(super) fn explain(id: JobId, queue: &str, kind: &str, reason: Reason) -> Exp
                 "enqueue it again under a new id: `select jobs.put_back(number) from jobs.dead_letter where id = {id}`"
             ),
         ),
-        Reason::Ended { state, at, by, error } => ended(id, *state, *at, by.as_deref(), error.as_deref()),
+        Reason::Ended { .. } => ended::explain(id, kind, &reason),
         Reason::Running { worker, alive, since, progress } => {
             running(id, worker.as_deref(), *alive, *since, progress.as_ref())
         }
@@ -46,9 +46,12 @@ pub(super) fn explain(id: JobId, queue: &str, kind: &str, reason: Reason) -> Exp
         Reason::Scheduled { at } => {
             (format!("the job waits for its time: {}", time(*at)), format!("`worker run-now {id}` makes it due now"))
         }
-        Reason::Retrying { at, error } => (
+        Reason::Retrying { at, error, failure } => (
             format!("its last attempt failed, and the next one is at {}{}", time(*at), after(error.as_deref())),
-            format!("`worker retry {id}` makes it due now"),
+            match failure {
+                Some(FailureKind::Undecodable) => ended::undecodable(id, kind, &format!("`worker cancel {id}`, and ")),
+                _ => format!("`worker retry {id}` makes it due now"),
+            },
         ),
         Reason::NoWorker { quiet: 1, .. } => (
             format!(
@@ -62,22 +65,34 @@ pub(super) fn explain(id: JobId, queue: &str, kind: &str, reason: Reason) -> Exp
             ),
             format!("start another one: `worker run {served}`; `worker workers` shows their states"),
         ),
-        Reason::NoWorker { alive, .. } => (
+        Reason::NoWorker { alive: 0, .. } => ("no worker is alive".to_owned(), "start one: `worker run`".to_owned()),
+        Reason::NoWorker { alive, near, .. } => (
             match alive {
-                0 => "no worker is alive".to_owned(),
                 1 => format!("1 worker is alive, and it does not serve queue `{queue}`"),
                 _ => format!("{alive} workers are alive, and none of them serves queue `{queue}`"),
             },
-            format!("start one that does: `worker run {served}`"),
+            match near {
+                Some(near) => format!(
+                    "if `{near}` was meant: `worker move {id} {}`; if not, start a worker that serves it: `worker run {served}`",
+                    option("--to", near)
+                ),
+                None => format!("start one that does: `worker run {served}`"),
+            },
         ),
-        Reason::UnknownKind { workers } => (
+        Reason::UnknownKind { workers, near } => (
             match workers {
                 1 => format!("1 live worker serves queue `{queue}`, and its program has no kind `{kind}`"),
                 _ => format!(
                     "{workers} live workers serve queue `{queue}`, and no program of theirs has the kind `{kind}`"
                 ),
             },
-            format!("deploy a program that has the kind `{kind}`, or `worker cancel {id}`"),
+            match near {
+                Some(near) => format!(
+                    "if `{near}` was meant: `worker cancel {id}`, and enqueue the job with this kind; if not, deploy a program that has the \
+                     kind `{kind}`"
+                ),
+                None => format!("deploy a program that has the kind `{kind}`, or `worker cancel {id}`"),
+            },
         ),
         Reason::Quarantined { crashes } => (
             format!(
@@ -219,20 +234,6 @@ fn no_such_job(id: JobId, highest: Option<JobId>) -> (String, String) {
         None => format!("there is no job {id}, and no other one"),
     };
     (text, "`worker list` prints the jobs that are kept".to_owned())
-}
-
-fn ended(
-    id: JobId,
-    state: JobState,
-    at: Option<DateTime<Utc>>,
-    by: Option<&str>,
-    error: Option<&str>,
-) -> (String, String) {
-    let at = at.map(|at| format!(" at {}", time(at))).unwrap_or_default();
-    let by = by.map(|by| format!(" by {by}")).unwrap_or_default();
-    let text = format!("the job was {state}{at}{by}{}", after(error));
-    let again = if state == JobState::Completed { String::new() } else { format!("`worker retry {id}` runs it again") };
-    (text, again)
 }
 
 fn running(
