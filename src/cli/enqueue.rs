@@ -60,7 +60,7 @@ const MOST_READ: u64 = 2 * MAX_ARGS_BYTES as u64;
 
 pub(super) async fn enqueue(app: &App<'_>, args: &EnqueueArgs) -> Result<Exit, CliError> {
     let registry = Registry::linked();
-    let registration = registry.get(&args.kind).ok_or_else(|| unknown(&args.kind, &registry))?;
+    let registration = known(&args.kind, &registry)?;
     let job = job(registration, args)?;
     let actor = args.who.name(app)?;
     let database = database::open(app.chosen()?, database::NO_HANDLERS).await?;
@@ -124,6 +124,11 @@ fn arguments(given: &str) -> Result<String, CliError> {
         )));
     }
     Ok(text.trim().to_owned())
+}
+
+/// Returns the job of this kind. Fails if this program has none, because only the program knows what the job takes.
+pub(super) fn known<'a>(kind: &str, registry: &'a Registry) -> Result<&'a Registration, CliError> {
+    registry.get(kind).ok_or_else(|| unknown(kind, registry))
 }
 
 fn unknown(kind: &str, registry: &Registry) -> CliError {

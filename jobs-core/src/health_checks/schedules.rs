@@ -5,6 +5,7 @@ use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use super::servers::{Servers, Whose, more_differ, named};
 use crate::record::WorkerRecord;
 use crate::schedule::Schedule;
+use crate::shell::argument;
 use crate::storage::{Finding, Program, StoredSchedule};
 
 /// How late a tick may be. Workers search for due ticks every few seconds.
@@ -12,7 +13,7 @@ const LATE: TimeDelta = TimeDelta::minutes(5);
 
 /// The schedules that cannot tick, those whose kind nobody knows, and those whose ticks are overdue. Each of them is
 /// named once. Then those that a live worker declares otherwise. While the database is frozen, none is overdue.
-/// `removal` is the statement that removes a schedule.
+/// `removal` is the statement that removes a schedule which no operator has added.
 pub fn schedules(
     schedules: &[StoredSchedule],
     workers: &[WorkerRecord],
@@ -56,7 +57,10 @@ fn examine(
     late_from: DateTime<Utc>,
     removal: impl Fn(&str) -> String,
 ) -> Option<Finding> {
-    let StoredSchedule { name, kind, expression, timezone, last_tick, .. } = schedule;
+    let StoredSchedule { name, kind, expression, timezone, last_tick, is_added, .. } = schedule;
+    // The command only pauses a schedule that code has declared, because workers would store it again.
+    let removal =
+        |name: &str| if *is_added { format!("worker schedules remove {}", argument(name)) } else { removal(name) };
     let ticks = match Schedule::parse(expression, timezone) {
         Err(problem) => {
             return Some(Finding::error(
@@ -128,6 +132,10 @@ mod tests {
         assert_eq!(found(nightly("0 * * * * *", "Mars/Base", 1, false)), Some("schedule"));
         let bad = schedules(&[nightly("0 0 0 30 2 *", "UTC", 1, false)], &[], None, now(), false, str::to_owned);
         assert_eq!(bad[0].repair, "nightly", "the statement that removes it");
+        let added =
+            StoredSchedule { name: "my own".to_owned(), is_added: true, ..nightly("0 0 0 30 2 *", "UTC", 1, false) };
+        let bad = schedules(&[added], &[], None, now(), false, str::to_owned);
+        assert_eq!(bad[0].repair, "worker schedules remove 'my own'");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use self::args::{AddArgs, ChangeArgs, SchedulesAction};
 use super::actor_args::Named;
 use super::app::App;
 use super::exit::{CliError, Exit};
-use super::{database, output};
+use super::{database, enqueue, output};
 
 #[derive(Serialize)]
 struct Answer {
@@ -75,18 +75,16 @@ async fn add(app: &App<'_>, database: &Database, args: &AddArgs) -> Result<Exit,
             max_attempts: args.max_attempts,
         },
     };
-    new.validate(&options(&args.kind)).map_err(|problem| CliError::usage(problem.to_string()))?;
-    if let Some(registration) = Registry::linked().get(&args.kind) {
-        let fits = registration.job_by_hand(args.args.as_deref().unwrap_or("{}"), |_| ());
-        fits.map_err(|problem| {
-            let text = format!("--args: no job of kind `{}` can be made of this: {problem}", args.kind);
-            CliError::usage(output::printable(&text))
-        })?;
-    }
+    let registry = Registry::linked();
+    let registration = enqueue::known(&args.kind, &registry)?;
+    new.validate(&registration.options).map_err(|problem| CliError::usage(problem.to_string()))?;
+    let fits = registration.job_by_hand(args.args.as_deref().unwrap_or("{}"), |_| ());
+    fits.map_err(|problem| {
+        let text = format!("--args: no job of kind `{}` can be made of this: {problem}", args.kind);
+        CliError::usage(output::printable(&text))
+    })?;
     let result = database.operator.add_schedule(&new, &args.who.name(app)?).await?;
-    let exit = say(app, database, &args.name, result, "it ticks from now on").await?;
-    warn_if_unknown(&args.kind);
-    Ok(exit)
+    say(app, database, &args.name, result, "it ticks from now on").await
 }
 
 async fn change(app: &App<'_>, database: &Database, args: &ChangeArgs) -> Result<Exit, CliError> {

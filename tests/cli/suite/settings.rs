@@ -309,8 +309,9 @@ on_each_database! {
         add(&["greet", "--cron", "0 0 2 * * *", "--catch-up", "some"]).exited(2).complained(&["unknown catch_up"]);
         add(&["greet"]).exited(2).complained(&["--cron"]);
         assert_eq!(json(&db, &["schedules"]), serde_json::json!([]));
-        let unknown = add(&["gret", "--cron", "0 0 2 * * *", "--actor", "ada"]).succeeded();
-        assert!(unknown.stderr.contains("no job of kind `gret`"), "{}", unknown.stderr);
+        add(&["gret", "--cron", "0 0 2 * * *"]).exited(2).complained(&["this program has no job of kind `gret`; did you mean `greet`?"]);
+        assert_eq!(json(&db, &["schedules"]), serde_json::json!([]));
+        add(&["greet", "--cron", "0 0 2 * * *", "--args", r#"{"name":"Bo"}"#, "--actor", "ada"]).succeeded();
         run(&db, &["schedules", "change", "mine"]).exited(2).complained(&["--cron"]);
         run(&db, &["schedules", "change", "mine", "--cron", "soon"]).exited(2).complained(&["cron expression"]);
         run(&db, &["schedules", "change", "mine", "--cron", "61 * * * *"]).exited(2).complained(&["minute 61", "`min hour day month weekday`", "\"0 2 * * *\""]);
