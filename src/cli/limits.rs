@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use clap::{Args, Subcommand};
 use diesel_jobs_core::storage::{Count, LimitSetting, MOST_LIMITS, Operator, StorageResult};
-use diesel_jobs_core::{KindRule, MOST_AT_ONCE, Registry};
+use diesel_jobs_core::{KindRule, MOST_AT_ONCE, Registration, Registry};
 use serde::Serialize;
 
 use super::actor_args::{Named, Who};
@@ -78,7 +78,12 @@ pub(super) async fn limits(app: &App<'_>, action: &LimitsAction) -> Result<Exit,
             return Ok(Exit::Fine);
         }
         LimitsAction::Set(SetArgs { name, most, reason, who }) => {
+            let has_jobs = listed(operator).await?.iter().any(|limit| limit.name == *name && !limit.is_unknown());
             refuse_others(name)?;
+            // Enqueues from SQL and an earlier version of the program may use a limit of the kind's name.
+            if !has_jobs {
+                refuse_kind(name)?;
+            }
             (name, operator.set_limit(name, *most, &who.name(app)?, reason.as_deref()).await?)
         }
         LimitsAction::Reset(args) => {
@@ -86,6 +91,7 @@ pub(super) async fn limits(app: &App<'_>, action: &LimitsAction) -> Result<Exit,
             // An earlier version of the program may have had a limit of this name, for which a number is set.
             if !changed {
                 refuse_others(&args.name)?;
+                refuse_kind(&args.name)?;
             }
             (&args.name, changed)
         }
@@ -108,11 +114,28 @@ pub(super) async fn limits(app: &App<'_>, action: &LimitsAction) -> Result<Exit,
 /// Fails if the kinds of this program say that the name is that of a sequence or of a rate. The database knows only
 /// those with jobs.
 fn refuse_others(name: &str) -> Result<(), CliError> {
-    let registry = Registry::linked();
-    match refusal(name, registry.iter().flat_map(|kind| kind.options.rules)) {
-        Some(problem) => Err(CliError::usage(problem)),
-        None => Ok(()),
+    let problem = refusal(name, Registry::linked().iter().flat_map(|kind| kind.options.rules));
+    problem.map_or(Ok(()), |problem| Err(CliError::usage(output::printable(&problem))))
+}
+
+/// Fails if the name is that of a kind whose limit has another name.
+fn refuse_kind(name: &str) -> Result<(), CliError> {
+    of_kind(name, &Registry::linked()).map_or(Ok(()), |problem| Err(CliError::usage(output::printable(&problem))))
+}
+
+/// Says which limits a kind has, if the name is that of the kind and of no limit. A renamed kind keeps the oldest name
+/// for its limit, and a kind may give it a name of its own.
+fn of_kind(name: &str, registry: &Registry) -> Option<String> {
+    let limits =
+        |kind: &Registration| kind.options.rules.iter().filter(|rule| rule.rule.most().is_some()).map(|rule| rule.name);
+    if registry.iter().any(|kind| limits(kind).any(|limit| limit == name)) {
+        return None;
     }
+    let of_kind: BTreeSet<&str> = registry.get(name).into_iter().flat_map(limits).collect();
+    (!of_kind.is_empty()).then(|| {
+        let names: Vec<_> = of_kind.iter().map(|limit| format!("`{limit}`")).collect();
+        format!("`{name}` is a kind, and its limit has another name: {}; use this name", names.join(", "))
+    })
 }
 
 fn refusal<'a>(name: &str, rules: impl Iterator<Item = &'a KindRule>) -> Option<String> {

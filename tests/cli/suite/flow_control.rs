@@ -147,6 +147,17 @@ on_each_database! {
         run(&db, &["release-permit", "x"]).exited(2).complained(&["is not the id of a job"]);
     }
 
+    fn a_limit_under_the_name_of_its_kind_is_refused_with_its_real_name(db) {
+        let db = db.migrated();
+        for args in [&["limits", "set", "refund", "1"][..], &["limits", "reset", "refund"]] {
+            run(&db, args).exited(2).complained(&["`refund` is a kind, and its limit has another name: `stripe`"]);
+        }
+        assert!(!text(&db, &["limits"]).contains("refund"));
+        // A kind without a limit may get one in another version of the program.
+        run(&db, &["limits", "set", "charge", "1"]).succeeded().complained(&["this program has no limit `charge`"]);
+        run(&db, &["limits", "reset", "charge"]).succeeded();
+    }
+
     fn a_unique_key_is_shown_and_released(db) {
         let db = db.migrated();
         let id = db.enqueue(Welcome { user_id: 7 });
