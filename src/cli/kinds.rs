@@ -1,6 +1,7 @@
 //! `kinds`: pauses of kinds.
 
 use clap::Subcommand;
+use diesel_jobs_core::__private::nearest;
 use diesel_jobs_core::Registry;
 use diesel_jobs_core::storage::KindSettings;
 use serde::Serialize;
@@ -87,9 +88,12 @@ pub(super) async fn kinds(app: &App<'_>, action: &KindsAction) -> Result<Exit, C
 pub(super) fn warn_of_unknown<'a>(names: impl IntoIterator<Item = &'a str>) {
     let registry = Registry::linked();
     for name in names.into_iter().filter(|name| registry.get(name).is_none()) {
-        output::complain(&output::printable(&format!(
-            "warning: this program has no job of kind `{name}`; `worker kinds` lists those that it has"
-        )));
+        let kinds = registry.kinds();
+        let hint = match nearest(name, kinds.iter().map(String::as_str)) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "`worker kinds` lists those that it has".to_owned(),
+        };
+        output::complain(&output::printable(&format!("warning: this program has no job of kind `{name}`; {hint}")));
     }
 }
 

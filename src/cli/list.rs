@@ -17,7 +17,7 @@ use super::exit::{CliError, Exit};
 use super::filter_args::FilterArgs;
 use super::output;
 use super::parse::{id, positive};
-use super::{database, duration, redact, wording};
+use super::{database, duration, kinds, redact, wording};
 
 /// Why a number below [`COUNTED`] is not exact.
 const STOPPED: &str =
@@ -115,6 +115,9 @@ pub(super) async fn list(app: &App<'_>, args: &ListArgs) -> Result<Exit, CliErro
     let args: Vec<String> = found.jobs.iter().map(|job| redact::arguments(&registry, job).json).collect();
     let rows: Vec<Listed<'_>> = found.jobs.iter().zip(&args).map(Listed::from).collect();
     output::print(app.json, &rows, || human(&found, start))?;
+    if found.jobs.is_empty() && !app.json {
+        kinds::warn_of_unknown(filter.kinds.iter().map(String::as_str));
+    }
     Ok(Exit::Fine)
 }
 

@@ -63,6 +63,21 @@ on_each_database! {
         assert_eq!(listed[0]["args"], json!({"user": "ada", "password": "[redacted]"}));
     }
 
+    fn a_misspelt_kind_is_named_with_the_kind_that_is_meant(db) {
+        let db = db.migrated();
+        let meant = "this program has no job of kind `chrage`; did you mean `charge`?";
+        for args in [
+            &["list", "--kind", "chrage"][..],
+            &["retry", "--kind", "chrage", "--yes"],
+            &["kinds", "pause", "chrage"],
+            &["kinds", "resume", "chrage"],
+        ] {
+            db.run(args).succeeded().complained(&[meant]);
+        }
+        db.run(&["list", "--kind", "charge"]).succeeded().never_said("warning");
+        db.run(&["list", "--kind", "chrage", "--json"]).succeeded().never_said("warning");
+    }
+
     fn list_has_pages_and_every_condition(db) {
         let db = db.migrated();
         let [waiting, later, failed] = three_jobs(&db);
