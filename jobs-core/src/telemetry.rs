@@ -116,14 +116,17 @@ pub(crate) fn worker_stopped() {
     info!(target: "diesel_jobs", "worker stopped");
 }
 
-pub(crate) fn finished(kind: &str, lease: &Lease, transition: &Transition, ran: Duration) {
-    let (id, name, ms) = (lease.job.0, transition.name(), ran.as_secs_f64() * 1e3);
+pub(crate) fn finished(ctx: &JobContext, transition: &Transition, ran: Duration) {
+    let (id, kind, name) = (ctx.id().0, ctx.kind(), transition.name());
+    let (attempt, most) = (ctx.attempt(), ctx.max_attempts());
+    // In whole microseconds. A product of floats would have fifteen digits.
+    let ms = ran.as_micros() as f64 / 1e3;
     match transition {
         Transition::Retry { delay, failure } => {
-            warn!(target: "diesel_jobs", { job.id = id, job.kind = kind, job.run_ms = ms, job.retry_seconds = delay.as_secs_f64(), error.kind = %failure.kind }, "job {id} failed and will be retried: {}", failure.message);
+            warn!(target: "diesel_jobs", { job.id = id, job.kind = kind, job.attempt = attempt, job.max_attempts = most, job.run_ms = ms, job.retry_seconds = delay.as_secs_f64(), error.kind = %failure.kind }, "job {id} failed and will be retried: {}", failure.message);
         }
         Transition::Discard { failure, .. } => {
-            error!(target: "diesel_jobs", { job.id = id, job.kind = kind, job.run_ms = ms, error.kind = %failure.kind }, "job {id} failed permanently and was discarded: {}", failure.message);
+            error!(target: "diesel_jobs", { job.id = id, job.kind = kind, job.attempt = attempt, job.max_attempts = most, job.run_ms = ms, error.kind = %failure.kind }, "job {id} failed permanently and was discarded: {}", failure.message);
         }
         Transition::CompleteWith(_, output) if output.note().is_some() => {
             let note = output.note().unwrap_or_default();

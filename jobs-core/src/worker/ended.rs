@@ -67,7 +67,7 @@ impl Shared {
             // The job has its old `run_at` again, which may be below a scan floor.
             self.rescan_requested.notify_one();
         }
-        telemetry::finished(ctx.kind(), &ctx.lease(), transition, ran);
+        telemetry::finished(ctx, transition, ran);
         self.settings.recorders.record(|| {
             let (outcome, error) = AttemptOutcome::of(transition);
             let wait = ctx.waited();

@@ -1,6 +1,6 @@
 //! `run`: jobs are run, and signals have their effect.
 
-use fixture_app::{Greet, HOUR, Wait, WaitFor};
+use fixture_app::{Greet, HOUR, ImportFeed, Wait, WaitFor};
 use serde_json::Value;
 
 use crate::support::{Gate, until, worker};
@@ -37,6 +37,26 @@ on_each_database! {
         assert_eq!(db.json(&["show", &id.to_string()])["state"], "completed");
         assert_eq!(db.json(&["show", &left.to_string()])["state"], "available");
         assert_eq!(db.json(&["stats"])["workers"], Value::Array(vec![]), "the worker took itself off the list");
+    }
+
+    fn a_failure_is_logged_with_its_attempt_and_its_time_in_whole_microseconds(db) {
+        let db = db.migrated();
+        db.enqueue(ImportFeed { file: "/no/such/feed".to_owned() });
+        db.enqueue(Wait { millis: 30 });
+        let mut worker = worker("fixture-worker").args(["--log", "json", "--poll-interval", "100ms"]).env("DATABASE_URL", &db.url)
+            .env("RUST_LOG", "diesel_jobs=debug").start();
+        let mut lines = std::collections::BTreeMap::new();
+        while lines.len() < 3 {
+            let line: Value = serde_json::from_str(&worker.await_line("job.run_ms")).unwrap();
+            let micros = line["job.run_ms"].as_f64().unwrap() * 1e3;
+            assert!((micros - micros.round()).abs() < 1e-6, "{line}");
+            lines.insert(line["level"].as_str().unwrap().to_owned(), line);
+        }
+        assert!(lines.contains_key("DEBUG"), "{lines:?}");
+        for (level, attempt) in [("WARN", 1), ("ERROR", 2)] {
+            let line = &lines[level];
+            assert_eq!((&line["job.attempt"], &line["job.max_attempts"]), (&attempt.into(), &2.into()), "{line}");
+        }
     }
 
     fn workers_show_the_version_of_the_application_unless_another_is_given(db) {
