@@ -79,5 +79,6 @@ fn question(plan: &Plan, filter: &JobFilter, count: &Count, limit: Option<usize>
         _ => wording::jobs(count),
     };
     let what = wording::to_do(&plan.action, &jobs);
-    output::printable(&format!("{what} that match {filter}: {}", wording::effect(&plan.action)))
+    let that_match = if count.jobs == 1 && count.is_exact { "that matches" } else { "that match" };
+    output::printable(&format!("{what} {that_match} {filter}: {}", wording::effect(&plan.action)))
 }

@@ -55,7 +55,11 @@ pub(super) fn show(Shown { record, next, problem, stale }: &Shown) -> String {
         line("zone rules", format!("IANA {} of this program", Schedule::ZONE_RULES));
     }
     line("catch up", record.catch_up.to_string());
-    let result = record.last_result.map(|state| format!("; the newest job of its kind is {state}")).unwrap_or_default();
+    // The time at which a schedule is stored counts as its first tick.
+    let result = match record.last_result {
+        Some(state) => format!("; the newest job of its kind is {state}"),
+        None => ", or stored then; there is no job of its kind".to_owned(),
+    };
     line("last tick", format!("{}{result}", output::time(record.last_tick)));
     if let Some(pause) = &record.paused {
         line("paused", pause.to_string());

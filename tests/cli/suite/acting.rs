@@ -136,6 +136,7 @@ on_each_database! {
         run(&db, &["delete", "1"]).exited(1).complained(&["delete 1 job", "cannot be undone", "nothing was changed"]);
         assert_eq!((count(&db, &[]), json(&db, &["operations"])), (3, json!([])));
 
+        run(&db, &["cancel", "--state", "scheduled"]).exited(1).complained(&["cancel 1 job that matches state:scheduled"]);
         prepared(&db, &["cancel", "--state", "scheduled"]).run_with_input("yes\n").succeeded();
         assert_eq!((count(&db, &["--state", "cancelled"]), count(&db, &["--state", "available"])), (1, 2));
         prepared(&db, &["delete", "--state", "cancelled"]).run_with_input("delete\n").succeeded();
