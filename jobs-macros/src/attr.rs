@@ -11,8 +11,17 @@ use syn::{Attribute, Expr, ExprTuple, Ident, Meta, Token, parenthesized};
 
 use crate::errors::Errors;
 
-/// The options that are written as lists.
-const LISTS: [&str; 8] = ["aliases", "batch", "concurrency", "sequence", "rate", "fair", "unique", "debounce"];
+/// The options that are written as lists, with an example of each.
+const LISTS: [(&str, &str); 8] = [
+    ("aliases", "`aliases(\"send_welcome\")`"),
+    ("batch", "`batch(max = 100)`"),
+    ("concurrency", "`concurrency(limit = 5)`"),
+    ("sequence", "`sequence(by(order_id))`"),
+    ("rate", "`rate(limit = 100, per = \"1m\")`"),
+    ("fair", "`fair(by(tenant_id))`"),
+    ("unique", "`unique(by(user_id))`, or `unique()` for all arguments together"),
+    ("debounce", "`debounce(quiet = \"5s\", max = \"1m\", by(doc_id))`"),
+];
 
 /// One `name = value`, or `name(..)` with a tuple as the value.
 pub(crate) struct Entry {
@@ -34,12 +43,10 @@ impl Parse for Entry {
             return Ok(Self { name, value: Expr::Tuple(ExprTuple { attrs: Vec::new(), paren_token, elems }) });
         }
         if !input.peek(Token![=]) {
-            let is_list = LISTS.iter().any(|list| name == list);
-            let example = if is_list { format!("{name}(..)") } else { "queue = \"mail\"".to_owned() };
-            return Err(syn::Error::new(
-                name.span(),
-                format!("`{name}` is not a complete option; options look like `{example}`"),
-            ));
+            let example = LISTS.iter().find(|(list, _)| name == list);
+            let form = example
+                .map_or("options look like `queue = \"mail\"`".to_owned(), |(_, example)| format!("write {example}"));
+            return Err(syn::Error::new(name.span(), format!("`{name}` is not a complete option; {form}")));
         }
         input.parse::<Token![=]>()?;
         if input.is_empty() || input.peek(Token![,]) {

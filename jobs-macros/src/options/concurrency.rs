@@ -5,7 +5,7 @@ use syn::punctuated::Punctuated;
 use syn::{Expr, ExprAssign, ExprCall, ExprTuple, Ident, Lit, LitStr, Token};
 
 use super::on_full::{self, OnFull};
-use super::values::{literal, stored_name};
+use super::values::{literal, shared_name};
 
 /// The most jobs that a limit may allow. `diesel_jobs_core` has the same limit at run time.
 const MOST_AT_ONCE: u32 = 10_000;
@@ -33,7 +33,7 @@ pub(super) fn concurrency(value: Expr) -> syn::Result<Concurrency> {
     for (place, part) in elems.iter().enumerate() {
         let refuse = |message: String| Err(syn::Error::new_spanned(part, message));
         match part {
-            Expr::Lit(_) | Expr::Group(_) if place == 0 => name = Some(stored_name("concurrency", part)?),
+            Expr::Lit(_) | Expr::Group(_) if place == 0 => name = Some(shared_name("concurrency", part, FORM)?),
             Expr::Assign(ExprAssign { left, right, .. }) if is(left, "limit") => {
                 if most.replace(limit(right)?).is_some() {
                     return refuse("`limit` is given twice".to_owned());

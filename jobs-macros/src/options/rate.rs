@@ -6,7 +6,7 @@ use syn::{Expr, ExprAssign, ExprCall, ExprTuple, Ident, Lit, LitStr};
 
 use super::concurrency::{arguments, is};
 use super::on_full::{self, OnFull};
-use super::values::{duration, literal, stored_name};
+use super::values::{duration, literal, shared_name};
 
 /// The most starts, the largest burst, the longest time, and the most starts in a second. `diesel_jobs_core` has the
 /// same at run time.
@@ -42,7 +42,7 @@ pub(super) fn rate(value: Expr) -> syn::Result<Rate> {
     let (mut name, mut most, mut per, mut burst, mut by, mut rule) = (None, None, None, None, Vec::new(), None);
     for (place, part) in elems.iter().enumerate() {
         let is_new = match part {
-            Expr::Lit(_) | Expr::Group(_) if place == 0 => name.replace(stored_name("rate", part)?).is_none(),
+            Expr::Lit(_) | Expr::Group(_) if place == 0 => name.replace(shared_name("rate", part, FORM)?).is_none(),
             Expr::Assign(ExprAssign { left, right, .. }) if is(left, "limit") => most
                 .replace(number(
                     right,

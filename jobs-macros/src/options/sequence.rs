@@ -3,7 +3,7 @@
 use syn::{Expr, ExprAssign, ExprCall, ExprTuple, Ident, Lit, LitStr};
 
 use super::concurrency::{arguments, is};
-use super::values::{literal, stored_name};
+use super::values::{literal, shared_name};
 
 const FORM: &str = "write `sequence(by(order_id))`, `sequence(by(order_id), on_discard = \"skip\")` or `sequence(\"orders\", by(order_id))`";
 
@@ -30,7 +30,7 @@ pub(super) fn sequence(value: Expr) -> syn::Result<Sequence> {
     let (mut name, mut by, mut on_discard) = (None, Vec::new(), None);
     for (place, part) in elems.iter().enumerate() {
         match part {
-            Expr::Lit(_) | Expr::Group(_) if place == 0 => name = Some(stored_name("sequence", part)?),
+            Expr::Lit(_) | Expr::Group(_) if place == 0 => name = Some(shared_name("sequence", part, FORM)?),
             Expr::Call(ExprCall { func, args, .. }) if is(func, "by") => arguments(part, args, &mut by)?,
             Expr::Assign(ExprAssign { left, right, .. }) if is(left, "on_discard") => {
                 if on_discard.replace(policy(right)?).is_some() {

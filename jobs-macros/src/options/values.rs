@@ -54,6 +54,17 @@ pub(super) fn stored_name(option: &str, value: &Expr) -> syn::Result<LitStr> {
     Ok(text)
 }
 
+/// Returns the name of a rule that kinds share, which comes first in its list. `form` says how the list is written.
+pub(super) fn shared_name(option: &str, part: &Expr, form: &str) -> syn::Result<LitStr> {
+    match literal(part) {
+        Some(Lit::Str(_)) => stored_name(option, part),
+        _ => Err(syn::Error::new_spanned(
+            part,
+            format!("not a part of `{option}`, in which only a name has no `=`; {form}"),
+        )),
+    }
+}
+
 /// Refuses a name that no database could store.
 pub(super) fn storable(what: &str, text: &LitStr) -> syn::Result<()> {
     let name = text.value();
