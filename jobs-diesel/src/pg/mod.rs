@@ -60,6 +60,7 @@ mod settings;
 mod source;
 mod stale;
 mod storage;
+mod suspicions;
 mod target;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used)]

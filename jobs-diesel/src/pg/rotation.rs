@@ -15,13 +15,11 @@ use std::time::{Duration, Instant};
 
 use super::settings::Fact;
 use super::stale::Stale;
+use super::suspicions::Suspicions;
 
 /// The age that no connection of a pool exceeds, unless it is in use. Each has its own, between four fifths of this and
 /// all of it, so that connections that were opened together are not closed together.
 pub(super) const LIFETIME: Duration = Duration::from_secs(30 * 60);
-
-/// If even a new session does not find or may not use something, this is no reason to close sessions for this long.
-const NO_SUSPICION: Duration = Duration::from_secs(60);
 
 /// How often idle connections are looked through for those that have reached their age.
 const SWEEP: Duration = Duration::from_secs(30);
@@ -81,8 +79,7 @@ pub(crate) struct Rotation {
 struct State {
     /// Connections of earlier generations are used no longer.
     generation: AtomicU64,
-    /// When a new session did not find or was not allowed to use something.
-    no_suspicion: Mutex<Option<Instant>>,
+    suspicions: Suspicions,
     swept: Mutex<(u64, Instant)>,
     /// How often new connections led to another database than those before.
     moves: AtomicU64,
@@ -90,8 +87,12 @@ struct State {
 
 impl Rotation {
     pub(crate) fn new(lifetime: Duration) -> Self {
-        let (generation, no_suspicion, swept) = (AtomicU64::new(0), Mutex::default(), Mutex::new((0, Instant::now())));
-        let state = State { generation, no_suspicion, swept, moves: AtomicU64::new(0) };
+        let state = State {
+            generation: AtomicU64::new(0),
+            suspicions: Suspicions::default(),
+            swept: Mutex::new((0, Instant::now())),
+            moves: AtomicU64::new(0),
+        };
         Self { lifetime, state: Arc::new(state), translated: Fact::default() }
     }
 
@@ -137,21 +138,24 @@ impl Rotation {
     /// one, because this one and all older ones have gone stale. A new session cannot be stale, so this comes to an
     /// end.
     pub(super) fn is_stale<C>(&self, pooled: &mut Pooled<C>, stale: Option<Stale>) -> bool {
-        let Some(stale) = stale.filter(|stale| *stale != Stale::Unread || self.translated.holds()) else {
+        let Some(stale) = stale.filter(|stale| !matches!(stale, Stale::Unread(_)) || self.translated.holds()) else {
             return false;
         };
-        let perhaps = matches!(stale, Stale::Perhaps | Stale::Unread);
         if pooled.is_new {
             match stale {
-                Stale::Perhaps | Stale::Unread => *self.no_suspicion() = Some(Instant::now()),
+                Stale::Perhaps(missing) | Stale::Unread(missing) => {
+                    self.state.suspicions.note(missing, Instant::now());
+                }
                 // Where it leads, others may lead elsewhere.
                 Stale::Standby | Stale::Outdated => pooled.is_unusable = true,
             }
             return false;
         }
         let is_of_earlier = pooled.generation != self.generation();
-        let is_fruitless = || self.no_suspicion().is_some_and(|since| since.elapsed() < NO_SUSPICION);
-        if perhaps && !is_of_earlier && is_fruitless() {
+        if let Stale::Perhaps(missing) | Stale::Unread(missing) = stale
+            && !is_of_earlier
+            && self.state.suspicions.are_fruitless(missing, Instant::now())
+        {
             return false;
         }
         pooled.is_unusable = true;
@@ -159,10 +163,6 @@ impl Rotation {
         let next = pooled.generation + 1;
         let _ = self.state.generation.compare_exchange(pooled.generation, next, Ordering::AcqRel, Ordering::Acquire);
         true
-    }
-
-    fn no_suspicion(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
-        self.state.no_suspicion.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until this connection may not be used again, up to a sweep longer.
@@ -189,6 +189,12 @@ impl Rotation {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pg::stale::Missing;
+    use crate::pg::suspicions::{MOST, NO_SUSPICION};
+
+    fn perhaps(name: &str) -> Option<Stale> {
+        Some(Stale::Perhaps(Missing::named(name)))
+    }
 
     fn used(rotation: &Rotation) -> Pooled<()> {
         let mut pooled = rotation.opened((), rotation.generation());
@@ -215,27 +221,58 @@ mod tests {
     fn what_new_sessions_do_not_find_either_closes_nothing() {
         let rotation = Rotation::new(LIFETIME);
         let (mut first, mut second) = (used(&rotation), used(&rotation));
-        assert!(rotation.is_stale(&mut first, Some(Stale::Perhaps)));
+        assert!(rotation.is_stale(&mut first, perhaps("thing")));
         let mut new = rotation.opened((), rotation.generation());
-        assert!(!rotation.is_stale(&mut new, Some(Stale::Perhaps)));
+        assert!(!rotation.is_stale(&mut new, perhaps("thing")));
         new.used();
-        assert!(!rotation.is_stale(&mut new, Some(Stale::Perhaps)));
+        assert!(!rotation.is_stale(&mut new, perhaps("thing")));
         assert!(rotation.keeps(&new, Instant::now()));
-        assert!(rotation.is_stale(&mut second, Some(Stale::Perhaps)), "it was open before");
+        assert!(rotation.is_stale(&mut second, perhaps("thing")), "it was open before");
         assert!(rotation.is_stale(&mut new, Some(Stale::Outdated)));
     }
 
     #[test]
-    fn an_error_that_is_not_read_is_a_suspicion_only_where_messages_are_translated() {
+    fn something_else_that_is_missing_is_suspected_nevertheless() {
         let rotation = Rotation::new(LIFETIME);
+        assert!(!rotation.is_stale(&mut rotation.opened((), 0), perhaps("thing")));
+        assert!(!rotation.is_stale(&mut used(&rotation), perhaps("thing")));
+        let mut other = used(&rotation);
+        assert!(rotation.is_stale(&mut other, perhaps("felt")));
+        assert!(!rotation.keeps(&other, Instant::now()));
+        let now = Instant::now();
+        assert!(
+            rotation.state.suspicions.are_fruitless(Missing::named("thing"), now),
+            "the end of a generation does not change it"
+        );
+        assert!(!rotation.state.suspicions.are_fruitless(Missing::named("thing"), now + NO_SUSPICION));
+    }
+
+    #[test]
+    fn ever_new_names_close_a_bounded_number_of_sessions() {
+        let rotation = Rotation::new(LIFETIME);
+        let closed = (0..100).filter(|name| {
+            let name = perhaps(&name.to_string());
+            let is_closed = rotation.is_stale(&mut used(&rotation), name);
+            assert!(!rotation.is_stale(&mut rotation.opened((), rotation.generation()), name), "it is new");
+            is_closed
+        });
+        assert_eq!(closed.count(), MOST);
+        let later = Instant::now() + NO_SUSPICION;
+        assert!(!rotation.state.suspicions.are_fruitless(Missing::named("101"), later));
+    }
+
+    #[test]
+    fn an_error_that_is_not_read_is_a_suspicion_only_where_messages_are_translated() {
+        let (rotation, unread) =
+            (Rotation::new(LIFETIME), Some(Stale::Unread(Missing::named("Relation »thing« existiert nicht"))));
         let mut one = used(&rotation);
-        assert!(!rotation.is_stale(&mut one, Some(Stale::Unread)));
+        assert!(!rotation.is_stale(&mut one, unread));
         rotation.translated().learn(true);
-        assert!(rotation.is_stale(&mut one, Some(Stale::Unread)));
+        assert!(rotation.is_stale(&mut one, unread));
         let mut new = rotation.opened((), rotation.generation());
-        assert!(!rotation.is_stale(&mut new, Some(Stale::Unread)));
+        assert!(!rotation.is_stale(&mut new, unread));
         new.used();
-        assert!(!rotation.is_stale(&mut new, Some(Stale::Unread)), "a new session had such an error");
+        assert!(!rotation.is_stale(&mut new, unread), "a new session had such an error");
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! the C locale, and elsewhere by a new session, which has the error as well or has not. There an error of a handler
 //! that hides Diesel's error says nothing.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
 use diesel_jobs_core::JobError;
 
@@ -15,14 +17,26 @@ pub(super) enum Stale {
     Outdated,
     /// It does not find, or may not use, what a new session perhaps would: the `search_path` may have been altered, or
     /// the role. The mistake may also be the application's.
-    Perhaps,
+    Perhaps(Missing),
     /// Its message is none of those below. It may be one of them where messages are translated, and then counts as
     /// `Perhaps`.
-    Unread,
+    Unread(Missing),
+}
+
+/// What a session does not find or may not use. It is known by the hash of the words with which the server names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Missing(u64);
+
+impl Missing {
+    pub(super) fn named(words: &str) -> Self {
+        let mut hasher = DefaultHasher::new();
+        words.hash(&mut hasher);
+        Self(hasher.finish())
+    }
 }
 
 /// Parts of the server's messages, and a second part that must follow. The first match counts.
-const TEXTS: [(&str, &str, Stale); 18] = [
+const CERTAIN: [(&str, &str, Stale); 9] = [
     ("during recovery", "", Stale::Standby),
     ("recovery is in progress", "", Stale::Standby),
     ("cached plan must not change result type", "", Stale::Outdated),
@@ -32,15 +46,19 @@ const TEXTS: [(&str, &str, Stale); 18] = [
     ("type with OID", "does not exist", Stale::Outdated),
     ("prepared statement \"", "does not exist", Stale::Outdated),
     ("prepared statement \"", "already exists", Stale::Outdated),
-    ("relation \"", "does not exist", Stale::Perhaps),
-    ("column ", "does not exist", Stale::Perhaps),
-    ("function ", "does not exist", Stale::Perhaps),
-    ("type \"", "does not exist", Stale::Perhaps),
-    ("schema \"", "does not exist", Stale::Perhaps),
-    ("operator does not exist", "", Stale::Perhaps),
-    ("unrecognized configuration parameter", "", Stale::Perhaps),
-    ("permission denied for ", "", Stale::Perhaps),
-    ("must be owner of ", "", Stale::Perhaps),
+];
+
+/// The same of messages that name what is missing: up to the second part, or else up to the end of the line.
+const MISSING: [(&str, &str); 9] = [
+    ("relation \"", "does not exist"),
+    ("column ", "does not exist"),
+    ("function ", "does not exist"),
+    ("type \"", "does not exist"),
+    ("schema \"", "does not exist"),
+    ("operator does not exist", ""),
+    ("unrecognized configuration parameter", ""),
+    ("permission denied for ", ""),
+    ("must be owner of ", ""),
 ];
 
 /// How PostgreSQL refuses a write in a transaction that is read-only.
@@ -48,16 +66,29 @@ const READ_ONLY: &str = "in a read-only transaction";
 
 fn stale_in(text: &str) -> Option<Stale> {
     let says = |first: &str, then: &str| text.split_once(first).is_some_and(|(_, rest)| rest.contains(then));
-    TEXTS.iter().find(|(first, then, _)| says(first, then)).map(|(.., stale)| *stale)
+    let certain = CERTAIN.iter().find(|(first, then, _)| says(first, then)).map(|(.., stale)| *stale);
+    certain.or_else(|| missing_in(text).map(|words| Stale::Perhaps(Missing::named(words))))
+}
+
+/// The words that name what is missing. Of several matches the one that begins first counts: a column is named
+/// together with its relation.
+fn missing_in(text: &str) -> Option<&str> {
+    let words = |(first, then): &(&str, &str)| {
+        let from = text.find(first)?;
+        let (_, rest) = text[from..].split_at(first.len());
+        let length = if then.is_empty() { rest.lines().next().map_or(0, str::len) } else { rest.find(then)? };
+        Some((from, from + first.len() + length))
+    };
+    let (from, to) = MISSING.iter().filter_map(words).min()?;
+    Some(&text[from..to])
 }
 
 /// What the error of one of the worker's own statements says, which may write by themselves.
 pub(super) fn of_statement(error: &DieselError) -> Option<Stale> {
     match error {
         DieselError::DatabaseError(DatabaseErrorKind::ReadOnlyTransaction, _) => Some(Stale::Standby),
-        DieselError::DatabaseError(kind, info) => {
-            stale_in(info.message()).or((*kind == DatabaseErrorKind::Unknown).then_some(Stale::Unread))
-        }
+        DieselError::DatabaseError(kind, info) => stale_in(info.message())
+            .or_else(|| (*kind == DatabaseErrorKind::Unknown).then(|| Stale::Unread(Missing::named(info.message())))),
         _ => None,
     }
 }
@@ -107,13 +138,30 @@ mod tests {
         assert_eq!(of("cannot set transaction read-write mode during recovery"), Some(Stale::Standby));
         assert_eq!(of("cache lookup failed for type 16386"), Some(Stale::Outdated));
         assert_eq!(of("type with OID 16386 does not exist"), Some(Stale::Outdated));
-        assert_eq!(of("relation \"thing\" does not exist"), Some(Stale::Perhaps));
+        assert!(matches!(of("relation \"thing\" does not exist"), Some(Stale::Perhaps(_))));
         let duplicate = "duplicate key value violates unique constraint \"column does\"";
         assert_eq!(of_statement(&said(DatabaseErrorKind::UniqueViolation, duplicate)), None);
-        assert_eq!(of("Relation »thing« existiert nicht"), Some(Stale::Unread));
+        assert!(matches!(of("Relation »thing« existiert nicht"), Some(Stale::Unread(_))));
         let standby = said(DatabaseErrorKind::ReadOnlyTransaction, "INSERT kann nicht ausgeführt werden");
         assert_eq!(of_statement(&standby), Some(Stale::Standby));
         assert_eq!(of_transaction(&JobError::new(standby)), None, "it began as one that writes");
+    }
+
+    #[test]
+    fn what_is_missing_is_known_by_its_name_however_the_error_is_wrapped() {
+        let of = |text: &str| of_transaction(&JobError::new(said(DatabaseErrorKind::Unknown, text))).unwrap();
+        let wrapped = |text: &str| of_transaction(&JobError::msg(text.to_owned())).unwrap();
+        for (one, other) in [
+            ("relation \"thing\" does not exist", "relation \"felt\" does not exist"),
+            ("column \"a\" of relation \"thing\" does not exist", "relation \"thing\" does not exist"),
+            ("function f(integer) does not exist", "function f(text) does not exist"),
+            ("permission denied for table thing", "permission denied for table felt"),
+            ("operator does not exist: a = b", "operator does not exist: a = c"),
+        ] {
+            assert_eq!(of(one), wrapped(&format!("the note of 12 ü: {one}\nand more")), "{one}");
+            assert_ne!(of(one), of(other), "{one}");
+        }
+        assert_ne!(of("Relation »thing« existiert nicht"), of("Relation »felt« existiert nicht"));
     }
 
     #[test]
