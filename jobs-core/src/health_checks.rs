@@ -10,5 +10,5 @@ mod zones;
 pub use clocks::clocks;
 pub use discard_rules::discard_rules;
 pub use schedules::schedules;
-pub use waiting::{Observed, due_jobs, unserved, waiting};
+pub use waiting::{Observed, UNNOTICED, due_jobs, unserved, waiting};
 pub use zones::{OtherRules, ZoneOffset, zone_offsets, zones};

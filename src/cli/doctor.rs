@@ -47,7 +47,7 @@ pub(super) async fn doctor(app: App<'_>, args: &DoctorArgs) -> Result<Exit, CliE
         findings.extend(program::schedules(&facts, &database.storage.schedules(&[]).await?.all));
         findings.extend(unknown_variables::of_this_process().into_iter().map(program::unknown_variable));
         let Facts { queues, kinds, .. } = facts;
-        program = Some(Program { queues, kinds, replaces_workers: args.before_deploy });
+        program = Some(Program { queues, kinds, replaces_workers: args.before_deploy, ..Program::default() });
     }
     let objectives = Objectives { oldest_due: args.objective, transaction: args.transaction };
     findings.extend(database.operator.examine(objectives, program.as_ref()).await?);

@@ -5,6 +5,7 @@ mod summary;
 use std::sync::Arc;
 use std::time::Duration;
 
+use diesel_jobs_core::storage::Program;
 use diesel_jobs_core::{Recorder, WorkerHandle, record_actions, record_enqueues};
 
 use super::app::App;
@@ -55,6 +56,7 @@ pub(super) async fn run(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError> 
         probes.are_about(handle.clone());
         record_enqueues(probes.metrics());
         record_actions(probes.metrics());
+        let operator = operator.clone();
         tokio::spawn(async move { probes.read_gauges(operator).await });
     }
     stop_on_signals(handle)?;
@@ -68,7 +70,14 @@ pub(super) async fn run(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError> 
         worker.run_until(std::future::pending()).await?;
         return Ok(Exit::Fine);
     }
+    let program = Program {
+        queues: worker.queues().map(str::to_owned).collect(),
+        kinds: worker.registry().kinds().into_iter().collect(),
+        joins_workers: true,
+        ..Program::default()
+    };
     let stats = worker.run_until_empty().due_only().await?;
+    summary::say_unserved(&*operator, &program).await;
     summary::say(&stats);
     Ok(if stats.discarded > 0 { Exit::Discarded } else { Exit::Fine })
 }

@@ -143,6 +143,7 @@ mod tests {
         let program = |kind: &str, replaces_workers| Program {
             kinds: [kind.to_owned()].into(),
             replaces_workers,
+            joins_workers: false,
             ..Program::default()
         };
         let late = [nightly("0 * * * * *", "UTC", 10, false)];

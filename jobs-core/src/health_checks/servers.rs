@@ -17,7 +17,7 @@ pub(super) struct Servers<'a> {
 pub(super) enum Whose {
     /// The workers that claim jobs.
     LiveWorkers,
-    /// The program, because no worker claims jobs.
+    /// The program, because no worker claims jobs, or the program and the workers.
     ProgramInstead,
     /// The program, as if it had replaced all workers.
     ProgramAlone,
@@ -30,7 +30,9 @@ impl<'a> Servers<'a> {
         let claiming: Vec<&WorkerRecord> = workers.iter().filter(|worker| worker.claims()).collect();
         match program {
             Some(one) if one.replaces_workers => Self { workers: Vec::new(), program, whose: Whose::ProgramAlone },
-            Some(_) if claiming.is_empty() => Self { workers: claiming, program, whose: Whose::ProgramInstead },
+            Some(one) if one.joins_workers || claiming.is_empty() => {
+                Self { workers: claiming, program, whose: Whose::ProgramInstead }
+            }
             None if claiming.is_empty() => Self { workers: claiming, program, whose: Whose::Nobody },
             _ => Self { workers: claiming, program: None, whose: Whose::LiveWorkers },
         }

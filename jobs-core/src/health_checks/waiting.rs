@@ -19,8 +19,9 @@ use crate::unique::without_version;
 /// At most this many findings of a check are returned: those about the most jobs.
 const MOST: usize = 20;
 
-/// Due jobs that nobody runs are not logged before this many seconds.
-const UNNOTICED: f64 = 10.0;
+/// While workers run, due jobs that nobody runs are not logged before this many seconds: the worker that serves them
+/// may have begun a moment ago.
+pub const UNNOTICED: f64 = 10.0;
 
 /// What the database says of the waiting jobs, and of those who may run them.
 #[derive(Clone, Debug, Default)]
@@ -87,12 +88,11 @@ pub fn waiting(found: &Observed, objective: Duration, program: Option<&Program>,
     findings
 }
 
-/// Those of the counted jobs that have been due for so long that the worker which serves them cannot have begun a
-/// moment ago.
-pub fn due_jobs(counted: &[KindStats]) -> Vec<WaitingJobs> {
+/// Those of the counted jobs that have been due for this many seconds.
+pub fn due_jobs(counted: &[KindStats], seconds: f64) -> Vec<WaitingJobs> {
     let due = counted
         .iter()
-        .filter(|kind| kind.queue != OTHER && kind.available > 0 && kind.oldest_wait_seconds >= Some(UNNOTICED));
+        .filter(|kind| kind.queue != OTHER && kind.available > 0 && kind.oldest_wait_seconds >= Some(seconds));
     let jobs = |KindStats { queue, kind, available, .. }: &KindStats| WaitingJobs {
         queue: queue.clone(),
         kind: kind.clone(),
@@ -103,9 +103,10 @@ pub fn due_jobs(counted: &[KindStats]) -> Vec<WaitingJobs> {
     due.map(jobs).collect()
 }
 
-/// Finds those of these jobs whose queue no live worker serves, or whose kind none of those that serve it knows.
-pub fn unserved(found: &Observed) -> Vec<Finding> {
-    let mut findings = waiting(found, Duration::MAX, None, DateTime::UNIX_EPOCH);
+/// Finds those of these jobs whose queue no live worker serves, or whose kind none of those that serve it knows. If no
+/// worker claims jobs, they are compared with the program.
+pub fn unserved(found: &Observed, program: Option<&Program>) -> Vec<Finding> {
+    let mut findings = waiting(found, Duration::MAX, program, DateTime::UNIX_EPOCH);
     findings.retain(|finding| matches!(finding.check, "unserved_queue" | "unknown_kind"));
     findings
 }

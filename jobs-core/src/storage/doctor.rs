@@ -88,6 +88,8 @@ pub struct Program {
     pub kinds: BTreeSet<String>,
     /// Whether to compare as if this program had replaced all live workers, as a deploy does.
     pub replaces_workers: bool,
+    /// Whether to compare with this program and with the live workers, as if it ran beside them.
+    pub joins_workers: bool,
 }
 
 /// The jobs of a queue and kind that wait, also those that wait for their time or their limits.

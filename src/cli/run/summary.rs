@@ -1,6 +1,35 @@
-//! The last line of `run --until-empty`: what the run has done.
+//! The last lines of `run --until-empty`: which due jobs nobody runs, and what the run has done.
 
-use diesel_jobs_core::WorkerStats;
+use std::time::Duration;
+
+use diesel_jobs_core::health_checks::{Observed, due_jobs, unserved};
+use diesel_jobs_core::storage::{Finding, Operator, Program, StorageResult};
+use diesel_jobs_core::{StorageError, WorkerStats};
+
+/// The run has ended, and may have to end soon.
+const LONGEST: Duration = Duration::from_secs(2);
+
+/// Logs which due jobs neither a live worker runs nor the next run of this program.
+pub(super) async fn say_unserved(operator: &dyn Operator, program: &Program) {
+    let found = tokio::time::timeout(LONGEST, find_unserved(operator, program)).await;
+    match found.unwrap_or_else(|late| Err(StorageError::Unavailable(late.into()))) {
+        Ok(found) => found.iter().for_each(|Finding { what, repair, .. }| {
+            tracing::warn!(target: "diesel_jobs", "the run ends although jobs are due: {what}. To repair it: {repair}");
+        }),
+        Err(problem) => {
+            tracing::warn!(target: "diesel_jobs", "the run ends, and could not find out whether jobs are due that nobody runs: {problem}");
+        }
+    }
+}
+
+async fn find_unserved(operator: &dyn Operator, program: &Program) -> StorageResult<Vec<Finding>> {
+    let jobs = due_jobs(&operator.stats().await?.kinds, 0.0);
+    if jobs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (workers, queues, kinds) = (operator.workers().await?, operator.queues().await?, operator.kinds().await?);
+    Ok(unserved(&Observed { jobs, workers, queues, kinds, frozen: None }, Some(program)))
+}
 
 /// Logs how many attempts have ended in which way.
 pub(super) fn say(stats: &WorkerStats) {

@@ -1,6 +1,6 @@
 //! `run --until-empty`: a run that ends by itself, its last line and its exit code.
 
-use fixture_app::{Charge, HOUR, Wait, WaitFor};
+use fixture_app::{Charge, Greet, HOUR, Wait, WaitFor};
 
 use crate::support::{Db, Gate, worker};
 
@@ -42,6 +42,27 @@ on_each_database! {
         assert_eq!(db.json(&["show", &due.to_string()])["state"], "completed");
         assert_eq!(db.json(&["show", &later.to_string()])["state"], "scheduled");
         db.run(&["--until-empty"]).succeeded().complained(&["the run has ended: no job was due"]);
+    }
+
+    fn due_jobs_that_nobody_runs_are_named_at_the_end(db) {
+        let db = db.migrated();
+        let retired = db.enqueue(Greet { name: "Ada".to_owned() });
+        db.enqueue(Wait { millis: 1 });
+        let later = db.enqueue(jobs::Job::delay(Wait { millis: 1 }, std::time::Duration::from_millis(HOUR)));
+        db.execute(&format!("update {} set kind = 'retired' where id = {retired}", db.waiting_table()));
+        db.execute(&format!("update {} set queue = 'later' where id = {later}", db.waiting_table()));
+        let queue = "the run ends although jobs are due: 1 job waits in queue `default`, and neither a live worker nor this program serves it. \
+                     To repair it: start a worker";
+        let kind = "1 job of kind `retired` waits in queue `mail`, and neither a live worker nor this program has a handler for it";
+        let run = || db.run(&["run", "--until-empty", "--queues", "mail"]).succeeded();
+        let ended = run().complained(&[queue, kind]).never_said("`later`");
+        assert!(ended.stderr.lines().last().unwrap().contains("the run has ended: no job was due"), "{ended:#?}");
+        // While a worker serves the other queue, the runs still serve theirs.
+        let mut other = db.start(&["--queues", "default"]);
+        other.await_line("worker started");
+        run().complained(&[kind]).never_said("serves it");
+        other.signal("TERM");
+        other.ended().succeeded();
     }
 
     fn a_run_that_discards_a_job_exits_5(db) {

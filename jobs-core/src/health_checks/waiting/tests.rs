@@ -43,7 +43,7 @@ pub(in crate::health_checks) fn worker(queue: &str, kinds: Option<&[&str]>) -> W
 }
 
 fn program(queue: &str, kind: &str) -> Program {
-    Program { queues: [queue.to_owned()].into(), kinds: [kind.to_owned()].into(), replaces_workers: false }
+    Program { queues: [queue.to_owned()].into(), kinds: [kind.to_owned()].into(), ..Program::default() }
 }
 
 fn of(jobs: Vec<WaitingJobs>, workers: Vec<WorkerRecord>) -> Observed {
@@ -84,6 +84,18 @@ fn a_program_that_replaces_the_workers_is_compared_alone() {
     let seen = findings(&found, Some(&program));
     assert_eq!(seen.iter().map(|one| one.check).collect::<Vec<_>>(), ["unserved_queue", "unknown_kind"]);
     assert!(seen[1].what.ends_with("and this program has no handler for it"), "{}", seen[1].what);
+}
+
+#[test]
+fn a_program_that_runs_beside_live_workers_serves_its_queues_as_they_do() {
+    let jobs = [("mail", "send"), ("mail", "old"), ("default", "send"), ("lost", "send")];
+    let jobs = jobs.map(|(queue, kind)| due(queue, kind, 1, 900)).into();
+    let found = of(jobs, vec![worker("default", None)]);
+    let beside = Program { joins_workers: true, ..program("mail", "send") };
+    let seen = unserved(&found, Some(&beside));
+    assert_eq!(seen.iter().map(|one| one.check).collect::<Vec<_>>(), ["unserved_queue", "unknown_kind"]);
+    assert!(seen[0].what.contains("`lost`, and neither a live worker nor this program"), "{seen:?}");
+    assert!(seen[1].what.contains("`old` waits in queue `mail`, and neither a live worker nor this"), "{seen:?}");
 }
 
 #[test]
