@@ -60,7 +60,7 @@ fn headers_of(ancestors: &[String]) -> Vec<(HeaderName, HeaderValue)> {
 
 /// Whether this is `'self'`, or the scheme and host of an origin, without anything that would end the policy's part.
 /// The first label of the host may be `*`.
-fn is_ancestor(text: &str) -> bool {
+pub fn is_ancestor(text: &str) -> bool {
     let Some((scheme, host)) = text.split_once("://") else { return text == "'self'" };
     let is_host = |c: char| c.is_ascii_alphanumeric() || "*.-_:[]".contains(c);
     ["http", "https"].contains(&scheme) && !host.is_empty() && host.chars().all(is_host)

@@ -51,6 +51,8 @@ mod shell;
 mod site;
 
 pub use dashboard::Dashboard;
+#[doc(hidden)]
+pub use guard::is_ancestor as is_frame_ancestor;
 pub use redact::{Part, Subject};
 pub use rights::{Action, Rights};
 #[doc(hidden)]

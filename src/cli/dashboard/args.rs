@@ -25,6 +25,9 @@ pub(in super::super) struct DashboardArgs {
     /// The path of the dashboard as browsers see it, if a proxy serves it below one, such as /admin/jobs
     #[arg(long, value_name = "PATH", default_value = "/")]
     pub(super) base: String,
+    /// The origins whose pages may show the dashboard in a frame, such as https://ops.example.org [default: none]
+    #[arg(long, value_name = "ORIGIN,..", value_delimiter = ',')]
+    pub(super) frame_ancestors: Vec<String>,
     /// The name with which actions are recorded. With a token, it is the user name that the browser sends [default:
     /// JOBS_ACTOR, else the user of this machine]
     #[arg(long, value_name = "NAME")]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
-use diesel_jobs_web::{Dashboard, Rights};
+use diesel_jobs_web::{Dashboard, Rights, is_frame_ancestor};
 use tokio::net::TcpListener;
 
 use self::admission::{Admission, admit};
@@ -46,6 +46,14 @@ pub(super) async fn dashboard(app: &App<'_>, args: DashboardArgs) -> Result<Exit
             }
         }
     }
+    let ancestors: Vec<&str> = args.frame_ancestors.iter().map(|origin| origin.trim()).collect();
+    if !ancestors.iter().all(|origin| is_frame_ancestor(origin)) {
+        // What is no origin may be a URL with a password.
+        return Err(CliError::usage(
+            "--frame-ancestors: write origins without a path, such as https://ops.example.org or https://*.example.org, or 'self', \
+             separated by commas",
+        ));
+    }
     let actor = settings::actor(args.actor.clone(), app.env)?;
     let database = database::open(app.chosen()?, database::NO_HANDLERS).await?;
     // A schema that this program cannot serve is an error at once. An unreachable database is not: the pages say so.
@@ -54,7 +62,8 @@ pub(super) async fn dashboard(app: &App<'_>, args: DashboardArgs) -> Result<Exit
         _ => {}
     }
     let rights = move |actor: String| if args.read_only { Rights::read_only(actor) } else { Rights::everything(actor) };
-    let mut dashboard = Dashboard::new(database).at(&args.base);
+    let dashboard = Dashboard::new(database).at(&args.base);
+    let mut dashboard = ancestors.into_iter().fold(dashboard, Dashboard::frame_ancestor);
     if args.show_arguments_of_unknown_kinds {
         dashboard = dashboard.show_arguments_of_unknown_kinds();
     }

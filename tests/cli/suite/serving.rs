@@ -115,6 +115,21 @@ on_each_database! {
             assert!(status == 200 && text.contains("href=\"/admin/jobs/failures\""), "{path}: {status}: {text}");
         }
     }
+
+    fn pages_of_named_origins_may_show_the_dashboard_in_a_frame(db) {
+        let db = db.migrated();
+        let policy = |args: &[&str]| {
+            let mut dashboard = db.start(&[&["dashboard", "--listen", "127.0.0.1:0", "--actor", "grace"], args].concat());
+            let at = address(&mut dashboard);
+            let request = format!("GET /queues HTTP/1.1\r\nhost: {at}\r\nconnection: close\r\n\r\n");
+            let answer = exchange(&at, request.as_bytes());
+            let (_, ancestors) = answer.split_once("frame-ancestors ").unwrap_or_else(|| panic!("no policy: {answer}"));
+            (ancestors.lines().next().unwrap().to_owned(), answer.contains("x-frame-options: DENY"))
+        };
+        assert_eq!(policy(&[]), ("'none'".to_owned(), true));
+        let origins = ["--frame-ancestors", "https://ops.example.org,https://*.example.net", "--frame-ancestors", "'self'"];
+        assert_eq!(policy(&origins), ("https://ops.example.org https://*.example.net 'self'".to_owned(), false));
+    }
 }
 
 #[test]
@@ -132,4 +147,13 @@ fn settings_that_would_let_everybody_in_are_refused() {
     refused(&["--listen", "[::]:0", "--allow-remote"], None, &["at least 16 characters"]);
     refused(&["--listen", "0.0.0.0:0", "--allow-remote"], Some("short"), &["JOBS_DASHBOARD_TOKEN is too short", "16"]);
     refused(&["--listen", "8080"], None, &["127.0.0.1:8080"]);
+    for wrong in [
+        "*",
+        "ops.example.org",
+        "https://a.example,https://me:s3cret@b.example",
+        "https://ops.example.org/page",
+        "https://a.example; script-src *",
+    ] {
+        refused(&["--frame-ancestors", wrong], None, &["--frame-ancestors: write origins", "https://ops.example.org"]);
+    }
 }
