@@ -36,21 +36,13 @@ pub(super) fn missing_file(url: &str) -> Option<String> {
 /// wrong schema, the line also names the database.
 pub(super) fn explain(error: &CliError, url: &str) -> String {
     match place(url) {
-        // A server that answers is up, and the message states the reason.
-        Some(place)
-            if error.exit == Exit::Unreachable
-                && ["FATAL", "the server answers"].iter().any(|words| error.to_string().contains(words)) =>
-        {
-            format!("error: {error}. The URL names {place}")
-        }
-        Some(place) if error.exit == Exit::Unreachable => {
-            format!("error: {error}. The URL names {place}: is the server up, and is the URL right?")
-        }
         Some(place) if error.exit == Exit::Credentials => {
             format!("error: {error}. The URL names {place}: are its user and password right?")
         }
-        // The message advises a command. The reader must see which database it concerns.
-        Some(place) if error.exit == Exit::Schema => format!("error: {error}. The URL names {place}"),
+        // A message of a missing schema advises a command. The reader must see which database it concerns.
+        Some(place) if matches!(error.exit, Exit::Unreachable | Exit::Schema) => {
+            format!("error: {error}. The URL names {place}")
+        }
         _ => format!("error: {error}"),
     }
 }
@@ -62,8 +54,10 @@ mod tests {
     #[test]
     fn an_error_of_an_unreachable_or_unmigrated_database_names_the_host() {
         let url = "postgres://me:secret@db.local/app";
-        assert!(explain(&CliError::new(Exit::Unreachable, "refused"), url).contains("db.local"));
-        assert!(explain(&CliError::new(Exit::Schema, "missing"), url).contains("db.local"));
+        for exit in [Exit::Unreachable, Exit::Schema] {
+            let explained = explain(&CliError::new(exit, "missing"), url);
+            assert_eq!(explained, "error: missing. The URL names database app at db.local");
+        }
         assert_eq!(explain(&CliError::failed("no"), url), "error: no");
     }
 }

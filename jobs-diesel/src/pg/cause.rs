@@ -31,6 +31,10 @@ pub(super) fn with_cause(error: &tokio_postgres::Error) -> String {
     }
     let advice = match error.code() {
         Some(&SqlState::INVALID_CATALOG_NAME) => "; create it first, for example with `createdb`",
+        // With this code a server also refuses a setting of the connection, which its message then names.
+        Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
+            "; if the role may not connect to this database, its owner allows it with `grant connect on database .. to ..`"
+        }
         _ if text.contains(NO_TLS) => {
             "; the server answers, but not with TLS: turn on `ssl` in the server, or write sslmode=prefer if this connection need not be \
              encrypted"

@@ -28,6 +28,9 @@ use super::url::role::Role;
 use crate::stopwatch::Stopwatch;
 use crate::url_source::UrlSource;
 
+/// Is added to the problems if no server has answered. One that has answered says itself what is wrong.
+pub(super) const NO_ANSWER: &str = "; check that the server is up, and that the host and the port of the URL are right";
+
 /// How to reach one server. No `Debug`: it holds the password.
 #[derive(Clone)]
 pub(crate) struct Connector {
@@ -227,10 +230,14 @@ impl Connector {
         let share = hosts::share(limit, hosts.len() * rounds.len(), target.timeout);
         // Makes the error of the problems of all hosts.
         let (mut problems, mut refused) = (Vec::new(), NotConnected::because as fn(String) -> NotConnected);
+        let mut is_answered = false;
         for role in rounds {
             for host in &hosts {
-                let problem = match tokio::time::timeout(share, establish(host, encryption(target)?, *role)).await {
+                let tried = tokio::time::timeout(share, establish(host, encryption(target)?, *role)).await;
+                is_answered |= !matches!(tried, Err(_) | Ok(Err(NotConnected::NoAnswer(_))));
+                let problem = match tried {
                     Ok(Ok(conn)) => return Ok(conn),
+                    Ok(Err(NotConnected::NoAnswer(problem))) => problem,
                     Ok(Err(NotConnected::Credentials(problem))) => {
                         refused = NotConnected::Credentials;
                         problem
@@ -248,7 +255,8 @@ impl Connector {
         }
         // The addresses of one name often have the same problem.
         problems.dedup();
-        Err(refused(problems.join("; ")))
+        let advice = if is_answered { "" } else { NO_ANSWER };
+        Err(refused(problems.join("; ") + advice))
     }
 
     /// How the last connection was encrypted.

@@ -1,5 +1,8 @@
 //! Why a connection could not be opened.
 
+use std::error::Error as _;
+use std::io;
+
 use diesel::ConnectionError;
 use diesel_jobs_core::StorageError;
 use tokio_postgres::error::SqlState;
@@ -16,6 +19,9 @@ pub(crate) enum NotConnected {
     /// A pooler or the server perhaps refused the settings of the connection.
     #[error("{0}")]
     Settings(String),
+    /// No server has answered.
+    #[error("{0}")]
+    NoAnswer(String),
     /// Anything else.
     #[error(transparent)]
     Other(#[from] ConnectionError),
@@ -35,16 +41,25 @@ impl NotConnected {
             }
             None if lacks_password(error) => Self::Credentials(text),
             Some(code) if settings::may_be_refused(code) => Self::Settings(text),
+            None if is_network(error) => Self::NoAnswer(text),
             _ => Self::because(text),
         }
     }
+}
+
+/// Whether there was no connection, or it has ended without an answer. Errors of TLS are of the kind `InvalidData`.
+fn is_network(error: &tokio_postgres::Error) -> bool {
+    let cause = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+    error.is_closed() || cause.is_some_and(|cause| cause.kind() != io::ErrorKind::InvalidData)
 }
 
 impl From<NotConnected> for StorageError {
     fn from(problem: NotConnected) -> Self {
         match problem {
             NotConnected::Credentials(text) => Self::Credentials(text.into()),
-            NotConnected::Settings(text) => Self::Unavailable(Box::new(ConnectionError::BadConnection(text))),
+            NotConnected::Settings(text) | NotConnected::NoAnswer(text) => {
+                Self::Unavailable(Box::new(ConnectionError::BadConnection(text)))
+            }
             NotConnected::Other(error) => Self::Unavailable(Box::new(error)),
         }
     }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use deadpool::managed::{Metrics, PoolError, QueueMode, RecycleError, RecycleResult};
+use deadpool::managed::{Metrics, PoolError, QueueMode, RecycleError, RecycleResult, TimeoutType};
 use diesel_async::AsyncPgConnection;
 use diesel_async::pooled_connection::PoolableConnection as _;
 use diesel_jobs_core::StorageError;
 use diesel_jobs_core::storage::StorageResult;
 
-use super::connect::Connector;
+use super::connect::{Connector, NO_ANSWER};
 use super::not_connected::NotConnected;
 use super::rotation::Pooled;
 use super::{CHECKOUT_LIMIT, PgStorage, unavailable};
@@ -54,10 +54,19 @@ pub(super) fn pool(connector: Arc<Connector>, size: usize) -> StorageResult<Pool
 
 /// The server's own error text, without the pool's.
 pub(super) fn no_connection(error: PoolError<NotConnected>) -> StorageError {
-    match error {
-        PoolError::Backend(problem) => problem.into(),
-        error => unavailable(error),
-    }
+    let seconds = CHECKOUT_LIMIT.as_secs();
+    let problem = match error {
+        PoolError::Backend(problem) => return problem.into(),
+        PoolError::Timeout(TimeoutType::Create) => {
+            format!("opening a connection took longer than {seconds} s{NO_ANSWER}")
+        }
+        PoolError::Timeout(TimeoutType::Wait) => format!(
+            "for {seconds} s all connections were in use or being opened; look for a server that does not answer, and for statements that wait \
+             for locks. If transactional handlers use the connections, give these more with --connections"
+        ),
+        error => return unavailable(error),
+    };
+    unavailable(std::io::Error::new(std::io::ErrorKind::TimedOut, problem))
 }
 
 impl PgStorage {
@@ -73,5 +82,22 @@ impl PgStorage {
         // This pool looks at connections only before it hands one out. It closes those that it passes over.
         #[cfg(feature = "postgres-sync")]
         drop(self.blocking.try_get());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_took_too_long_is_said_without_the_words_of_the_pool() {
+        let said = |timeout| no_connection(PoolError::Timeout(timeout)).to_string();
+        let (create, wait) = (said(TimeoutType::Create), said(TimeoutType::Wait));
+        assert!(create.contains("opening a connection took longer than 10 s; check that the server is up"), "{create}");
+        assert!(
+            wait.contains("all connections were in use or being opened; ") && wait.contains("--connections"),
+            "{wait}"
+        );
+        assert!(!(create + &wait).contains("object"));
     }
 }

@@ -160,7 +160,7 @@ fn a_server_that_answers_without_tls_is_up() {
     let run = worker("fixture-worker").args(["list"]).env("DATABASE_URL", url).run();
     run.exited(3)
         .complained(&["the server answers, but not with TLS", "sslmode=prefer"])
-        .never_said("is the server up");
+        .never_said("that the server is up");
 }
 
 #[test]

@@ -1,10 +1,16 @@
 //! What keeps a worker from starting. Each case has a message of one line, and an exit code that a supervisor can
 //! distinguish.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+
 use crate::support::{Db, worker};
 
 /// No server listens on port 1.
 const NOBODY: &str = "postgres://me:s3cret@127.0.0.1:1/app";
+
+/// The advice if no server has answered.
+const IS_IT_UP: &str = "check that the server is up";
 
 #[test]
 fn an_unreachable_server_ends_every_command_with_3_and_one_line_of_error() {
@@ -19,10 +25,43 @@ fn an_unreachable_server_ends_every_command_with_3_and_one_line_of_error() {
 
 fn unreachable(args: &[&str]) {
     let run = worker("fixture-worker").args(args).env("DATABASE_URL", NOBODY).run();
-    let run = run.exited(3).complained(&["database app at 127.0.0.1:1", "refused"]).never_said("s3cret");
+    let run = run.exited(3).complained(&["database app at 127.0.0.1:1", "refused", IS_IT_UP]).never_said("s3cret");
     // The first line names the database.
     assert_eq!((run.stderr.lines().count(), &*run.stdout), (2, ""), "{run:#?}");
     assert!(run.stderr.lines().last().unwrap().starts_with("error: "), "{run:#?}");
+}
+
+/// Servers translate the severity of an error, too.
+#[test]
+fn a_server_that_refuses_is_up_in_every_language() {
+    for severity in ["FATAL", "ВАЖНО"] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("postgres://me@{}/app?sslmode=disable", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            let fields = format!("S{severity}\0VFATAL\0C57P03\0Mthe system is starting up\0\0");
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                // Reads the request of the client, and refuses it.
+                assert!(stream.read(&mut [0; 1000]).unwrap() > 0);
+                stream.write_all(b"E").unwrap();
+                stream.write_all(&(fields.len() as u32 + 4).to_be_bytes()).unwrap();
+                stream.write_all(fields.as_bytes()).unwrap();
+            }
+        });
+        let run = worker("fixture-worker").args(["stats"]).env("DATABASE_URL", url).run().exited(3);
+        run.complained(&["the system is starting up", "database app at 127.0.0.1"]).never_said(IS_IT_UP);
+    }
+}
+
+#[test]
+fn a_role_that_may_not_connect_says_what_to_grant() {
+    let db = Db::postgres();
+    let name = db.url.rsplit('/').next().unwrap().split('?').next().unwrap();
+    let role = name.replace("test", "role");
+    db.execute(&format!("revoke connect on database {name} from public; create role {role} login"));
+    let run = worker("fixture-worker").args(["stats"]).env("DATABASE_URL", db.url_as(&role)).run();
+    db.execute(&format!("drop role {role}"));
+    run.exited(3).complained(&["permission denied for database", "grant connect on database"]).never_said(IS_IT_UP);
 }
 
 on_each_database! {
