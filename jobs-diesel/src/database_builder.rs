@@ -12,7 +12,7 @@ use crate::backend::Backend;
 use crate::credentials::{AskCredentials, Credentials};
 use crate::database::Database;
 use crate::stopwatch::Stopwatch;
-use crate::url_source::UrlSource;
+use crate::url_source::{UrlSource, without_mark};
 
 /// Opens a [`Database`] with more than a URL. See [`Database::builder`].
 #[must_use = "nothing is opened before `open`"]
@@ -26,7 +26,8 @@ pub struct DatabaseBuilder {
 impl Database {
     /// Returns a builder for the database of this URL.
     pub fn builder(url: impl Into<String>) -> DatabaseBuilder {
-        DatabaseBuilder::new(UrlSource::Text(url.into()))
+        let url: String = url.into();
+        DatabaseBuilder::new(UrlSource::Text(without_mark(&url).to_owned()))
     }
 
     /// Returns a builder for the database whose URL is in this file, such as a secret that Docker or Kubernetes mounts.

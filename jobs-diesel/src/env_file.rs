@@ -7,6 +7,8 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use crate::url_source::without_mark;
+
 /// The file `.env`. Do not print it: it may contain passwords.
 pub struct EnvFile {
     path: PathBuf,
@@ -45,7 +47,7 @@ impl EnvFile {
             Err(error) => return Err(EnvFileError::Unreadable { path, error }),
         };
         // A byte order mark, which some editors write. It is not part of a name.
-        let text = text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned();
+        let text = without_mark(&text).to_owned();
         match variables(&text) {
             Ok(variables) => Ok(Some(Self { path, text, variables })),
             Err(line) => Err(EnvFileError::NotUnderstood { path, line }),

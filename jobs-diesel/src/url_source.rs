@@ -34,8 +34,8 @@ impl UrlSource {
     }
 }
 
-/// Reads a database URL from a file, without the blanks and line ends around it. Do not print it: it may contain a
-/// password.
+/// Reads a database URL from a file, without a byte order mark, and without the blanks and line ends around it. Do not
+/// print it: it may contain a password.
 pub fn read_url_file(path: &Path) -> StorageResult<String> {
     let refused = |problem: String| StorageError::Config(format!("the file {} {problem}", path.display()));
     let text = fs::read_to_string(path).map_err(|error| match may_hold_a_password(&path.to_string_lossy()) {
@@ -46,7 +46,7 @@ pub fn read_url_file(path: &Path) -> StorageResult<String> {
         ),
         false => refused(format!("with the database URL cannot be read: {error}; correct its path or its content")),
     })?;
-    match text.trim() {
+    match without_mark(&text).trim() {
         "" => Err(refused("is empty, and must contain the database URL".to_owned())),
         url => Ok(url.to_owned()),
     }
@@ -55,6 +55,11 @@ pub fn read_url_file(path: &Path) -> StorageResult<String> {
 /// Whether a text that should be a path may be a URL with a password, so that it must not be printed.
 pub(crate) fn may_hold_a_password(path: &str) -> bool {
     path.contains("://") || path.contains("password=") || path.contains('@') && !path.starts_with(['/', '.'])
+}
+
+/// Without the byte order mark that some editors and shells write before a text.
+pub fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
 #[cfg(test)]
@@ -91,6 +96,10 @@ mod tests {
         assert!(refusal().contains("UTF-8") && !refusal().contains("s3cret"), "{}", refusal());
         fs::write(&path, "\npostgres://me@h/x \r\n").unwrap();
         assert_eq!(read_url_file(&path).unwrap(), "postgres://me@h/x");
+        fs::write(&path, "\u{feff}postgres://me@h/x\n").unwrap();
+        assert_eq!(read_url_file(&path).unwrap(), "postgres://me@h/x");
+        fs::write(&path, "\u{feff}\n").unwrap();
+        assert!(refusal().contains("/url is empty"), "{}", refusal());
         fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use diesel_jobs_storage::{Backend, Database, DatabaseBuilder, read_url_file};
+use diesel_jobs_storage::{Backend, Database, DatabaseBuilder, read_url_file, without_mark};
 
 use super::dotenv::EnvFile;
 use super::exit::CliError;
@@ -34,7 +34,7 @@ enum Source {
 
 impl Chosen {
     fn text(url: String, source: Source) -> Self {
-        Self { url: Ok(url), file: None, source }
+        Self { url: Ok(without_mark(&url).to_owned()), file: None, source }
     }
 
     fn file(path: PathBuf, source: Source) -> Self {

@@ -33,7 +33,9 @@ impl Source {
             Self::File(path) => Box::new(BufReader::new(File::open(path)?)),
             Self::Kept(kept) => Box::new(kept.as_slice()),
         };
-        Ok(Lines { reader, number: 0 })
+        let mut lines = Lines { reader, number: 0 };
+        lines.skip_mark()?;
+        Ok(lines)
     }
 }
 
@@ -76,7 +78,17 @@ impl Iterator for Lines<'_> {
     }
 }
 
+/// The byte order mark that some editors and shells write before a text.
+const MARK: &[u8] = "\u{feff}".as_bytes();
+
 impl Lines<'_> {
+    fn skip_mark(&mut self) -> io::Result<()> {
+        if self.reader.fill_buf()?.starts_with(MARK) {
+            self.reader.consume(MARK.len());
+        }
+        Ok(())
+    }
+
     /// Reads to the end of a line, and keeps nothing of it.
     fn skip_line(&mut self) -> io::Result<()> {
         loop {
@@ -98,6 +110,18 @@ impl Lines<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_the_first_line() {
+        let first = |text: &str| {
+            let source = Source::Kept(text.as_bytes().to_vec());
+            source.lines().unwrap().next().map(|line| String::from_utf8(line.unwrap().text.unwrap()).unwrap())
+        };
+        assert_eq!(first("\u{feff}{}\n"), Some("{}\n".to_owned()));
+        assert_eq!(first("\u{feff}\n{}"), Some("{}".to_owned()));
+        assert_eq!(first("\u{feff}"), None);
+        assert_eq!(first("\u{feff}\u{feff}{}"), Some("\u{feff}{}".to_owned()), "only one is a mark");
+    }
 
     #[test]
     fn lines_have_their_numbers_and_a_long_one_is_not_kept() {

@@ -64,6 +64,17 @@ fn a_role_that_may_not_connect_says_what_to_grant() {
     run.exited(3).complained(&["permission denied for database", "grant connect on database"]).never_said(IS_IT_UP);
 }
 
+#[test]
+fn a_byte_order_mark_before_a_url_is_skipped() {
+    let db = Db::sqlite().migrated();
+    let url = format!("\u{feff}{}", db.url);
+    let file = db.file().with_extension("url");
+    std::fs::write(&file, format!("{url}\n")).unwrap();
+    worker("fixture-worker").args(["stats"]).env("DATABASE_URL", &url).run().succeeded();
+    worker("fixture-worker").args(["stats"]).env("DATABASE_URL_FILE", &file).run().succeeded();
+    worker("fixture-worker").args(["stats", "--database-url", &url]).run().succeeded();
+}
+
 on_each_database! {
     fn a_missing_schema_says_what_to_run(db) {
         for args in [&["run"][..], &["list"], &["stats"], &["show", "1"], &["retry", "1"], &["cancel", "1"]] {
