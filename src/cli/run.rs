@@ -95,13 +95,14 @@ fn stop_on_signals(worker: WorkerHandle) -> Result<(), CliError> {
     let listen = async move {
         let mut asked = 0;
         tokio::select! {
+            biased;
+            // An operator has asked for it, or the run ends by itself.
+            () = worker.until_draining() => {}
             signal = signals.next() => {
                 worker.shutdown();
                 asked = 1;
                 tracing::info!(target: "diesel_jobs", { signal }, "asked to stop; a second signal stops at once");
             }
-            // An operator has asked for it, or the run ends by itself.
-            () = worker.until_draining() => {}
         }
         let asked_again = async {
             while asked < 2 {
