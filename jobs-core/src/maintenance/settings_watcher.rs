@@ -57,7 +57,7 @@ pub(crate) async fn read(shared: &Shared) -> StorageResult<Vec<JobContext>> {
 }
 
 /// Makes the worker follow these settings. Returns the prefetched jobs that must be released.
-pub(crate) fn follow(shared: &Shared, new: Overrides) -> Vec<JobContext> {
+fn follow(shared: &Shared, new: Overrides) -> Vec<JobContext> {
     let new = Arc::new(new);
     let old = shared.live.replace(new.clone());
     if old == new {

@@ -83,6 +83,8 @@ async fn workers_whose_heartbeats_wait_for_a_lock_rescue_no_jobs(db: Db) {
     let workers = [Running::start(worker()), Running::start(worker())];
     events.expect("began").await;
     events.expect("began").await;
+    // A worker rescues nobody before its second heartbeat.
+    db.await_number(2, "select count(*) as number from jobs.worker where heartbeat_at > started_at + lease").await;
     // Each heartbeat reads this table.
     let mut conn = db.conn().await;
     conn.execute("begin; lock table jobs.installation in access exclusive mode").await;
