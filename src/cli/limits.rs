@@ -78,10 +78,9 @@ pub(super) async fn limits(app: &App<'_>, action: &LimitsAction) -> Result<Exit,
             return Ok(Exit::Fine);
         }
         LimitsAction::Set(SetArgs { name, most, reason, who }) => {
-            let has_jobs = listed(operator).await?.iter().any(|limit| limit.name == *name && !limit.is_unknown());
             refuse_others(name)?;
             // Enqueues from SQL and an earlier version of the program may use a limit of the kind's name.
-            if !has_jobs {
+            if !is_known(operator, name).await? {
                 refuse_kind(name)?;
             }
             (name, operator.set_limit(name, *most, &who.name(app)?, reason.as_deref()).await?)
@@ -103,7 +102,7 @@ pub(super) async fn limits(app: &App<'_>, action: &LimitsAction) -> Result<Exit,
         let set = answer.set.as_ref().map_or_else(|| "as the code says".to_owned(), ToString::to_string);
         output::printable(&format!("limit `{name}`{already}: {set}")) + "\n"
     })?;
-    if listed(operator).await?.iter().all(|limit| limit.name != *name || limit.is_unknown()) {
+    if !is_known(operator, name).await? {
         output::complain(&output::printable(&format!(
             "warning: this program has no limit `{name}`, and no job of it waits or runs; `worker limits` lists those that are known"
         )));
@@ -158,6 +157,11 @@ impl Listed {
     fn is_unknown(&self) -> bool {
         self.declared.is_empty() && self.held.jobs == 0 && self.permits.jobs == 0
     }
+}
+
+/// Whether this program has a limit of this name, or a job of it waits or runs.
+async fn is_known(operator: &dyn Operator, name: &str) -> StorageResult<bool> {
+    Ok(listed(operator).await?.iter().any(|limit| limit.name == name && !limit.is_unknown()))
 }
 
 async fn listed(operator: &dyn Operator) -> StorageResult<Vec<Listed>> {

@@ -1,6 +1,8 @@
 //! The commands for limits, sequences, permits and unique keys, with real workers.
 
 use fixture_app::{Refund, Ship, Welcome};
+use jobs::NewJob;
+use jobs::rules::Limit;
 use serde_json::{Value, json};
 
 use crate::support::{Db, Gate, Run, until, worker};
@@ -153,6 +155,9 @@ on_each_database! {
             run(&db, args).exited(2).complained(&["`refund` is a kind, and its limit has another name: `stripe`"]);
         }
         assert!(!text(&db, &["limits"]).contains("refund"));
+        // As an enqueue from SQL makes it, which names no limit.
+        db.enqueue(NewJob::raw("refund", "{}").rule(Limit::new("refund", 3)).unwrap());
+        assert_eq!(text(&db, &["limits", "set", "refund", "1", "--actor", "ada"]).lines().count(), 1);
         // A kind without a limit may get one in another version of the program.
         run(&db, &["limits", "set", "charge", "1"]).succeeded().complained(&["this program has no limit `charge`"]);
         run(&db, &["limits", "reset", "charge"]).succeeded();

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use diesel::result::{DatabaseErrorKind, Error as DieselError};
 use diesel::sql_types::{BigInt, Text};
 use diesel_async::{AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _};
 use diesel_jobs_core::storage::{Body, Claim, Storage as _, Transacted, Transaction, Wanted, WorkerInfo};
@@ -15,6 +16,7 @@ use tokio::net::tcp::ReadHalf;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
+use super::Rollback;
 use crate::pg::PgStorage;
 use crate::pg::tests::{database, url};
 use crate::stopwatch::Stopwatch;
@@ -248,4 +250,29 @@ async fn connections_that_are_closed_at_once_are_opened_again() {
     assert_eq!(number(&mut conn, "select count(*) from effect").await, committed);
     drop((conn, storage));
     admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();
+}
+
+#[test]
+fn a_closed_connection_is_an_interruption_unless_the_handler_is_the_reason() {
+    let closed =
+        |text: &str| DieselError::DatabaseError(DatabaseErrorKind::ClosedConnection, Box::new(text.to_owned()));
+    let handler = |text: &str| Rollback::Handler(JobError::new(closed(text)));
+    let interrupted = |rollback: Rollback| match rollback.after(false, true) {
+        Rollback::Interrupted { may_have_committed, .. } => Some(may_have_committed),
+        _ => None,
+    };
+    assert_eq!(interrupted(handler("terminating connection due to administrator command")), Some(false));
+    assert_eq!(interrupted(Rollback::Database(closed("connection closed"))), Some(true));
+    for timeout in [
+        "terminating connection due to idle-in-transaction timeout",
+        "terminating connection due to transaction timeout",
+        "Verbindung wird abgebrochen wegen Zeitüberschreitung in inaktiver Transaktion",
+    ] {
+        assert_eq!(interrupted(handler(timeout)), None, "{timeout}");
+        assert_eq!(interrupted(Rollback::Database(closed(&format!("closed: {timeout}")))), None, "{timeout}");
+    }
+    let decided = JobError::new(closed("connection closed")).fatal();
+    assert_eq!(interrupted(Rollback::Handler(decided)), None, "the handler has decided what follows");
+    let refused = Rollback::Database(closed("no")).after(true, false);
+    assert!(matches!(refused, Rollback::Refused(_)), "the session still works");
 }
