@@ -109,7 +109,11 @@ pub(crate) fn credentials_refused(problem: &str) {
 }
 
 pub(crate) fn not_deregistered(jobs: usize) {
-    warn!(target: "diesel_jobs", { worker.in_flight = jobs }, "the ends of {jobs} jobs could not be written: another worker frees these jobs when the lease of this one is over, and counts a crash of each if the database could not be told before that this worker stops");
+    error!(target: "diesel_jobs", { worker.in_flight = jobs }, "stopped before the ends of all attempts could be written (left: {jobs}): another worker frees these jobs when the lease of this one is over, and counts a crash of each unless the database already knows that this worker stops");
+}
+
+pub(crate) fn may_still_claim() {
+    warn!(target: "diesel_jobs", "the last claim got no answer, so the database may still execute it: another worker frees its jobs, and removes this worker, when the lease of this one is over");
 }
 
 pub(crate) fn worker_stopped() {

@@ -59,16 +59,18 @@ pub(super) async fn run(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError> 
         let operator = operator.clone();
         tokio::spawn(async move { probes.read_gauges(operator).await });
     }
-    stop_on_signals(handle)?;
+    stop_on_signals(handle.clone())?;
     tokio::select! {
         biased;
         // It came before the other handlers were installed.
         _ = signals.next() => return Ok(Exit::Fine),
         () = std::future::ready(()) => {}
     }
+    // The log has said then that the ends of these jobs could not be written.
+    let ended = move |exit| if handle.in_flight() > 0 { Exit::Failed } else { exit };
     if !settings.until_empty {
         worker.run_until(std::future::pending()).await?;
-        return Ok(Exit::Fine);
+        return Ok(ended(Exit::Fine));
     }
     let program = Program {
         queues: worker.queues().map(str::to_owned).collect(),
@@ -79,7 +81,7 @@ pub(super) async fn run(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError> 
     let stats = worker.run_until_empty().due_only().await?;
     summary::say_unserved(&*operator, &program).await;
     summary::say(&stats);
-    Ok(if stats.discarded > 0 { Exit::Discarded } else { Exit::Fine })
+    Ok(ended(if stats.discarded > 0 { Exit::Discarded } else { Exit::Fine }))
 }
 
 /// Stops the worker at a signal. This has a thread and a runtime of its own. So a worker whose handlers block every

@@ -137,8 +137,8 @@ impl Worker {
             () = signal => {}
             () = shared.phases.draining().cancelled() => {}
         }
-        let until = shutdown::drain(&shared, fetcher).await;
-        completer.flush(until).await;
+        let drained = shutdown::drain(&shared, fetcher).await;
+        completer.flush(drained.until).await;
         maintenance.stop().await;
         drop(heartbeat);
         crash_point("deregister");
@@ -149,6 +149,8 @@ impl Worker {
             telemetry::not_deregistered(left);
         } else if let Err(problem) = reconciler::release_at_end(&shared).await {
             telemetry::refused("leases", &problem);
+        } else if drained.may_still_claim {
+            telemetry::may_still_claim();
         } else if let Err(problem) = shared.storage.deregister(id).await {
             telemetry::refused("deregister", &problem);
         }

@@ -2,6 +2,7 @@
 //! and ends attempts without their handlers (*now*).
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
@@ -21,6 +22,10 @@ const STOP_TIME: Duration = Duration::from_millis(500);
 const LAST_FINISHES: Duration = Duration::from_secs(5);
 /// The time for the last batch, if every job has ended in time.
 const FLUSH: Duration = Duration::from_secs(10);
+/// If no job is held, the current claim gets this time. The server ends a claim sooner, so it executes none after it.
+const LAST_CLAIM: Duration = Duration::from_secs(12);
+/// The time between two tries to release the jobs that are left.
+const AGAIN: Duration = Duration::from_millis(250);
 
 /// Stops the worker if the future of `run_until` is dropped before its end. No work may continue then, because no
 /// caller waits for it.
@@ -40,30 +45,51 @@ impl Drop for StopOnDrop {
     }
 }
 
-/// Drains the worker. Returns when no lease is held, or when no more leases can be finished. Returns the time until
-/// which waiting finishes may be written.
-pub(super) async fn drain(shared: &Shared, fetcher: JoinHandle<()>) -> Instant {
+/// How the drain has ended.
+pub(super) struct Drained {
+    /// Waiting finishes may be written until this time.
+    pub(super) until: Instant,
+    /// The database may still execute a claim. If the worker's row stays, a rescue releases its jobs.
+    pub(super) may_still_claim: bool,
+}
+
+/// Drains the worker. Returns when no lease is held, or when no more leases can be finished.
+pub(super) async fn drain(shared: &Shared, fetcher: JoinHandle<()>) -> Drained {
     let phases = &shared.phases;
     phases.draining().cancel();
     crash_point("drain");
     telemetry::worker_draining(shared.leases.count(), shared.settings.grace);
+    let last_claim = fetcher.abort_handle();
     let drained = async {
         // The fetcher ends after its current claim, and releases the jobs of that claim.
         let _ = fetcher.await;
         shared.leases.none_held().await;
     };
     let mut drained = std::pin::pin!(drained);
-    tokio::select! {
-        () = &mut drained => return Instant::now() + FLUSH,
-        () = phases.stopping().cancelled() => {}
-        () = tokio::time::sleep(shared.settings.grace) => {}
-    }
+    let unanswered = async {
+        tokio::time::sleep(LAST_CLAIM).await;
+        shared.leases.none_held().await;
+    };
+    let by = |time| Drained { until: Instant::now() + time, may_still_claim: false };
+    let is_grace_over = tokio::select! {
+        biased;
+        () = &mut drained => return by(FLUSH),
+        () = unanswered => {
+            last_claim.abort();
+            shared.needs_reconcile.store(true, Ordering::Release);
+            false
+        }
+        () = phases.stopping().cancelled() => true,
+        () = tokio::time::sleep(shared.settings.grace) => true,
+    };
     crash_point("grace-over");
     let left = shared.leases.count();
     shared.ask_to_stop();
-    telemetry::grace_period_over(left);
+    if is_grace_over {
+        telemetry::grace_period_over(left);
+    }
     if tokio::time::timeout(STOP_TIME, &mut drained).await.is_ok() {
-        return Instant::now() + FLUSH;
+        return by(FLUSH);
     }
     phases.now().cancel();
     let last = Instant::now() + LAST_FINISHES;
@@ -72,18 +98,26 @@ pub(super) async fn drain(shared: &Shared, fetcher: JoinHandle<()>) -> Instant {
         let mut left = shared.leases.running();
         left.retain(|(ctx, _)| !ctx.has_ended());
         let _ = tokio::time::timeout_at(last, async {
-            release_all(shared).await;
+            while !release_all(shared).await {
+                tokio::time::sleep(AGAIN).await;
+            }
             drained.await;
         })
         .await;
         left.iter().for_each(|(ctx, _)| telemetry::handler_left(ctx.claimed()));
     }
-    last
+    let may_still_claim = !last_claim.is_finished();
+    if may_still_claim {
+        last_claim.abort();
+        shared.needs_reconcile.store(true, Ordering::Release);
+    }
+    Drained { until: last, may_still_claim }
 }
 
 /// Releases the jobs of all leases that are still held. If an attempt has finished before, its release changes nothing.
-/// If it finishes later, its finish is refused. A lease whose row is locked by another session stays held.
-async fn release_all(shared: &Shared) {
+/// If it finishes later, its finish is refused. A lease whose row is locked by another session stays held. Returns
+/// `false` if the database could not be reached.
+async fn release_all(shared: &Shared) -> bool {
     let leases = shared.leases.held();
     let releases: Vec<Finish> = leases.iter().copied().map(Finish::release).collect();
     let released = async {
@@ -92,8 +126,15 @@ async fn release_all(shared: &Shared) {
         valid_leases(&*shared.storage, &leases).await
     };
     match released.await {
-        Ok(locked) => shared.leases.end(leases.iter().filter(|lease| !locked.contains(lease))),
-        Err(problem) => telemetry::refused("finish", &problem),
+        Ok(locked) => {
+            shared.leases.end(leases.iter().filter(|lease| !locked.contains(lease)));
+            true
+        }
+        Err(problem) if problem.is_transient() => false,
+        Err(problem) => {
+            telemetry::refused("finish", &problem);
+            true
+        }
     }
 }
 

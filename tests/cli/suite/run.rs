@@ -3,7 +3,8 @@
 use fixture_app::{Greet, HOUR, ImportFeed, Wait, WaitFor};
 use serde_json::Value;
 
-use crate::support::{Gate, until, worker};
+use crate::support::proxy::Proxy;
+use crate::support::{Db, Gate, until, worker};
 
 on_each_database! {
     fn jobs_are_run_without_naming_a_command(db) {
@@ -138,4 +139,18 @@ on_each_database! {
             assert!(line["timestamp"].is_string() && line["message"].is_string(), "{line}");
         }
     }
+}
+
+#[test]
+fn ends_that_the_database_never_learns_of_are_an_error() {
+    let db = Db::postgres().migrated();
+    let id = db.enqueue(Wait { millis: HOUR });
+    let proxy = Proxy::start(&db.url);
+    let worker =
+        worker("fixture-worker").args(["run", "--grace-period", "0s"]).env("DATABASE_URL", proxy.url()).start();
+    db.await_state(id, "running");
+    proxy.cut();
+    worker.signal("TERM");
+    worker.ended().exited(1).complained(&["before the ends of all attempts could be written (left: 1)"]);
+    assert_eq!(db.json(&["show", &id.to_string()])["state"], "running");
 }

@@ -1,6 +1,6 @@
 //! The database executes a statement and the reply is lost on the way. What was done must not wait for ever.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -63,6 +63,55 @@ async fn a_claim_under_an_id_that_was_declared_dead_runs_no_job(db: Db) {
     let job = db.await_state(id, JobState::Completed).await;
     assert_ne!(job.worker, first.worker, "the dead id's attempt has not run");
     assert_eq!((worker.stop().await.leases_lost, events.rest().len()), (0, 1));
+}
+
+/// Starts a worker whose claim is executed and never answered, and stops it. The claimed job must be released.
+async fn stops_without_an_answer(db: &Db, grace: Duration) {
+    let id = db.enqueue(Once {}).await;
+    let lossy = Lossy { held_back: Some(Arc::default()), ..Lossy::losing(db, 0, 0) };
+    let holds_back = lossy.holds_back.clone();
+    let worker = Worker::builder(Arc::new(lossy)).registry(registry![Once]).state(Probe::new().0);
+    let worker = Running::start(worker.grace_period(grace).lease(LEASE));
+    support::until("the claim", async || holds_back.load(Ordering::SeqCst).then_some(())).await;
+    worker.stop().await;
+    let (job, failures) = db.show(id).await;
+    assert_eq!((job.state, job.attempt, failures.len()), (JobState::Available, 0, 0), "the job was released");
+}
+
+/// The network drops every packet, and the grace period is long. The worker does not wait for it, as no job runs.
+async fn a_claim_that_is_never_answered_does_not_keep_a_worker_from_stopping(db: Db) {
+    stops_without_an_answer(&db, Duration::from_secs(24 * 3600)).await;
+    db.await_number(0, "select count(*) as number from jobs.worker").await;
+}
+
+/// The server may still execute such a claim. So the worker's row stays, and says that it was stopping.
+async fn a_worker_whose_claim_may_still_be_executed_does_not_deregister(db: Db) {
+    stops_without_an_answer(&db, Duration::ZERO).await;
+    db.await_number(1, "select count(*) as number from jobs.worker where draining_at is not null").await;
+}
+
+/// It never yields, so its attempt cannot end without it.
+#[job]
+async fn deaf(ctx: &JobContext, State(probe): State<Probe>, State(ends): State<Arc<AtomicBool>>) {
+    probe.say(ctx, "started");
+    while !ends.load(Ordering::SeqCst) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The worker deregisters only if nothing is left.
+async fn a_job_that_is_left_at_the_end_is_released_although_the_answer_is_lost(db: Db) {
+    let (probe, mut events) = Probe::new();
+    let id = db.enqueue(Deaf {}).await;
+    let ends = Arc::new(AtomicBool::new(false));
+    let worker = Worker::builder(Arc::new(Lossy::losing(&db, 0, 2))).registry(registry![Deaf]).state(probe);
+    let worker = Running::start(worker.state(ends.clone()).grace_period(Duration::ZERO).lease(LEASE));
+    events.expect("started").await;
+    worker.stop().await;
+    ends.store(true, Ordering::SeqCst);
+    let (job, failures) = db.show(id).await;
+    assert_eq!((job.state, job.attempt, failures.len()), (JobState::Available, 0, 0));
+    db.await_number(0, "select count(*) as number from jobs.worker").await;
 }
 
 async fn a_finish_whose_answer_was_lost_is_not_a_lost_lease(db: Db) {
@@ -184,4 +233,7 @@ support::on_each_database! {
     a_claim_carried_out_long_after_it_was_given_up_keeps_no_job,
     a_finish_whose_answer_was_lost_is_not_a_lost_lease,
     a_claim_under_an_id_that_was_declared_dead_runs_no_job,
+    a_claim_that_is_never_answered_does_not_keep_a_worker_from_stopping,
+    a_worker_whose_claim_may_still_be_executed_does_not_deregister,
+    a_job_that_is_left_at_the_end_is_released_although_the_answer_is_lost,
 }
