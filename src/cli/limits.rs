@@ -1,9 +1,11 @@
-//! `limits`: the limits with what operators have set for them.
+//! `limits`: the limits with what operators have set for them, and the rates for whose tokens jobs wait.
+
+mod rates;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use clap::{Args, Subcommand};
-use diesel_jobs_core::storage::{Count, LimitSetting, MOST_LIMITS, Operator, StorageResult};
+use diesel_jobs_core::storage::{Count, LimitSetting, MOST_LIMITS, Operator, RateKey, StorageResult};
 use diesel_jobs_core::{KindRule, MOST_AT_ONCE, Registration, Registry};
 use serde::Serialize;
 
@@ -15,7 +17,8 @@ use super::output::{self, Align, Table};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum LimitsAction {
-    /// Print the limits: those of this program, those of which jobs wait or run, and those that are set; the default
+    /// Print the limits: those of this program, those of which jobs wait or run, and those that are set; also the rates
+    /// for whose tokens jobs wait; the default
     List,
     /// Set how many jobs of each key of a limit run at once, instead of what the code says
     ///
@@ -59,6 +62,13 @@ struct Listed {
 }
 
 #[derive(Serialize)]
+struct All {
+    limits: Vec<Listed>,
+    /// By name and key, at most [`MOST_LIMITS`].
+    rates: Vec<RateKey>,
+}
+
+#[derive(Serialize)]
 struct Changed<'a> {
     /// Whether it was different before.
     changed: bool,
@@ -73,8 +83,8 @@ pub(super) async fn limits(app: &App<'_>, action: &LimitsAction) -> Result<Exit,
     let operator = &*database.operator;
     let (name, changed) = match action {
         LimitsAction::List => {
-            let listed = listed(operator).await?;
-            output::print(app.json, &listed, || human(&listed))?;
+            let all = All { limits: listed(operator).await?, rates: operator.rate_keys(None, MOST_LIMITS).await? };
+            output::print(app.json, &all, || human(&all.limits) + &rates::human(&all.rates))?;
             return Ok(Exit::Fine);
         }
         LimitsAction::Set(SetArgs { name, most, reason, who }) => {

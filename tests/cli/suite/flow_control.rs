@@ -1,11 +1,13 @@
 //! The commands for limits, sequences, permits and unique keys, with real workers.
 
-use fixture_app::{Refund, Ship, Welcome};
-use jobs::NewJob;
-use jobs::rules::Limit;
+use fixture_app::{Greet, Refund, Ship, Welcome};
+use jobs::rules::{Limit, Rate};
+use jobs::{Job as _, NewJob};
 use serde_json::{Value, json};
 
 use crate::support::{Db, Gate, Run, until, worker};
+
+const HOUR: std::time::Duration = std::time::Duration::from_secs(3600);
 
 /// Runs a command as the user `anna`. The machine of the tests may name no user.
 fn run(db: &Db, args: &[&str]) -> Run {
@@ -25,6 +27,24 @@ fn text(db: &Db, args: &[&str]) -> String {
 }
 
 on_each_database! {
+    fn rates_that_hold_jobs_back_stand_below_the_limits(db) {
+        let db = db.migrated();
+        assert_eq!(json(&db, &["limits"])["rates"], json!([]));
+        let rated = |key: &str| Greet { name: "ada".to_owned() }.rate(Rate::new("api", 6, HOUR).burst(2).key(key));
+        for key in ["b", "a", "a"] {
+            db.enqueue(rated(key));
+        }
+        let listed = text(&db, &["limits"]);
+        let (_, rates) = listed.split_once("\n\n").unwrap_or_else(|| panic!("{listed}"));
+        let lines: Vec<&str> = rates.lines().collect();
+        assert!(lines[0].starts_with("RATE  KEY    STARTS"), "{rates}");
+        for (line, start, held) in [(lines[1], "api   [\"a\"]  6 in 1h, 2 at once     2  20", 2), (lines[2], "api   [\"b\"]  6 in 1h, 2 at once     1  20", 1)] {
+            assert!(line.starts_with(start) && line.ends_with("Z  now"), "{held}: {rates}");
+        }
+        let rates = &json(&db, &["limits"])["rates"];
+        assert_eq!((&rates[0]["name"], &rates[0]["key"], &rates[0]["held"]["jobs"]), (&json!("api"), &json!("[\"a\"]"), &json!(2)));
+    }
+
     fn a_limit_is_set_listed_and_reset(db) {
         let db = db.migrated();
         let set = run(&db, &["limits", "set", "stripe", "0", "--reason", "the bank is closed", "--actor", "ada"]).succeeded();
@@ -48,7 +68,7 @@ on_each_database! {
         assert!(why.contains("limit `stripe` allows 0 at once for all jobs ") && why.contains("(set by ada to 0 at ") && why.contains("worker limits reset stripe"), "{why}");
         let shown = text(&db, &["show", &number]);
         assert!(shown.contains("5 at once of `stripe`, all jobs; set by ada to 0 at "), "{shown}");
-        let listed = json(&db, &["limits"]);
+        let listed = &json(&db, &["limits"])["limits"].clone();
         assert_eq!((&listed[0]["name"], &listed[0]["declared"], &listed[0]["held"]["jobs"]), (&json!("stripe"), &json!([5]), &json!(1)));
         assert_eq!((&listed[0]["set"]["most"], &listed[0]["set"]["by"], &listed[0]["set"]["reason"]), (&json!(0), &json!("ada"), &json!("the bank is closed")));
         assert_eq!(listed[0]["permits"], json!({"jobs": 0, "is_exact": true}));
@@ -77,7 +97,7 @@ on_each_database! {
         // The program says that it is a sequence, although no job of it is there.
         run(&db, &["limits", "set", "orders", "3"]).exited(2).complained(&["`orders` is a sequence"]);
         run(&db, &["limits", "reset", "orders"]).exited(2).complained(&["`orders` is a sequence"]);
-        assert!(json(&db, &["limits"])[0]["set"].is_null());
+        assert!(json(&db, &["limits"])["limits"][0]["set"].is_null());
         let add = ["schedules", "add", "nightly", "ship", "--cron", "0 0 2 * * *", "--args", r#"{"order_id":7,"fails":false}"#, "--actor", "ada"];
         run(&db, &add).exited(2).complained(&["the jobs of kind `ship` are a sequence", "`concurrency(limit = 1)`"]);
         assert!(!text(&db, &["schedules"]).contains("nightly"));
