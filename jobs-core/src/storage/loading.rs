@@ -43,6 +43,8 @@ pub enum Loaded {
     },
     /// `abort` fired.
     Aborted,
-    /// There was no connection, or the database ended every connection that was tried.
+    /// The database ended every connection that was tried, and at least one of them while the rows were read.
+    Interrupted(JobError),
+    /// There was no connection, or the database ended every connection that was tried before anything was read.
     NotLoaded(StorageError),
 }

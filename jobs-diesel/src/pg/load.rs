@@ -34,6 +34,7 @@ pub(super) async fn load(storage: &PgStorage, loading: Loading) -> Loaded {
         return Loaded::NotLoaded(problem);
     }
     let in_transaction = rows > 1 || !sessions.are_kept();
+    let mut interrupted = None;
     for _ in 0..connections(storage.handlers.status().max_size) {
         let checkout = tokio::select! {
             checkout = storage.handlers.get() => checkout,
@@ -42,7 +43,10 @@ pub(super) async fn load(storage: &PgStorage, loading: Loading) -> Loaded {
         let mut conn = match checkout {
             Ok(conn) => conn,
             Err(error) if is_closed_at_once(&error) => continue,
-            Err(error) => return Loaded::NotLoaded(no_connection(error)),
+            // While the server recovers from what the rows have done to it, it opens no connection.
+            Err(error) => {
+                return interrupted.map_or_else(|| Loaded::NotLoaded(no_connection(error)), Loaded::Interrupted);
+            }
         };
         let (cancel, rotation) = (conn.cancel_token(), storage.connector.rotation());
         let loaded = {
@@ -65,13 +69,21 @@ pub(super) async fn load(storage: &PgStorage, loading: Loading) -> Loaded {
                 return failed(JobError::new(error), |stale| rotation.is_stale(&mut conn, stale));
             }
             // Nothing was written, so another connection may read the rows.
-            Some(_) => drop(Object::take(conn)),
+            Some(read) => {
+                drop(Object::take(conn));
+                if let Ok(Err(Err(error))) = read {
+                    interrupted = Some(error);
+                }
+            }
             None => {
                 storage.connector.cancel(cancel).await;
                 drop(Object::take(conn));
                 return Loaded::Aborted;
             }
         }
+    }
+    if let Some(error) = interrupted {
+        return Loaded::Interrupted(error);
     }
     let problem = "the server closed every connection before a job's rows were loaded";
     Loaded::NotLoaded(unavailable(std::io::Error::new(std::io::ErrorKind::ConnectionReset, problem)))

@@ -57,6 +57,20 @@ async fn takes_the_connection(_conn: &mut AsyncPgConnection, ctx: &JobContext, S
     probe.say(ctx, "has the connection");
 }
 
+/// Sessions that end because of the rows themselves end the attempts of their job, too, if not at once.
+async fn rows_that_end_every_session_do_not_run_their_job_for_ever(db: Db) {
+    db.execute("create view parcel as select 7::bigint as id, pg_terminate_backend(pg_backend_pid())::text || pg_sleep(600)::text as name")
+        .await;
+    let worker = Running::start(with_one_connection(&db, registry![SendsInTheEnd]).await);
+    let id = db.enqueue(SendsInTheEnd::new(7)).await;
+    db.await_state(id, JobState::Discarded).await;
+    let (job, failures) = db.show(id).await;
+    assert_eq!((job.attempt, failures.len()), (1, 1));
+    assert!(failures[0].message.contains("terminating connection"), "{failures:?}");
+    assert!(worker.handle().is_healthy());
+    worker.stop().await;
+}
+
 /// A worker whose handlers have one connection.
 async fn with_one_connection(db: &Db, registry: Registry) -> WorkerBuilder {
     let database = Database::open(db.url(), 1).await.unwrap();
@@ -241,6 +255,7 @@ async fn a_lock_that_is_never_available_ends_the_attempt(db: Db) {
 support::on_postgres! {
     a_lock_that_is_not_available_costs_no_attempt,
     a_lock_that_is_never_available_ends_the_attempt,
+    rows_that_end_every_session_do_not_run_their_job_for_ever,
     the_connection_is_back_in_its_pool_while_the_handler_runs,
     a_row_that_cannot_be_read_in_time_ends_the_attempt,
     a_worker_that_stops_releases_a_job_whose_row_cannot_be_read,
