@@ -53,7 +53,7 @@ pub fn read_url_file(path: &Path) -> StorageResult<String> {
 }
 
 /// Whether a text that should be a path may be a URL with a password, so that it must not be printed.
-pub(crate) fn may_hold_a_password(path: &str) -> bool {
+pub fn may_hold_a_password(path: &str) -> bool {
     path.contains("://") || path.contains("password=") || path.contains('@') && !path.starts_with(['/', '.'])
 }
 

@@ -1,12 +1,13 @@
 //! The part of a database URL that may be printed.
 
+use diesel_jobs_storage::may_hold_a_password;
+
 /// Returns the database and host of a URL, without user, password and parameters. Returns `None` if the parts cannot be
 /// separated with certainty: a password may contain an unescaped `/`, `?` or `@`.
 pub(super) fn place(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("://")?;
     if scheme == "sqlite" {
-        // A second URL may have a password.
-        return Some(rest.split('?').next().unwrap_or(rest).to_owned()).filter(|path| !path.contains("://"));
+        return Some(rest.split('?').next().unwrap_or(rest).to_owned()).filter(|path| !may_hold_a_password(path));
     }
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, tail) = rest.split_at(end);
@@ -29,7 +30,7 @@ pub(super) fn place(url: &str) -> Option<String> {
     let name = parameter("dbname").or(name);
     // It may be followed by a second URL or by parameters, with a password of their own.
     let is_odd = |c: char| c.is_control() || c.is_whitespace() || "&;,:='\"".contains(c);
-    if name.is_some_and(|name| name.contains(is_odd)) {
+    if name.is_some_and(|name| name.contains(is_odd) || hides_a_separator(name)) {
         return None;
     }
     Some(name.map_or_else(|| host.to_owned(), |name| format!("database {name} at {host}")))
@@ -44,7 +45,14 @@ fn is_host(written: &str) -> bool {
             (name.to_owned(), port)
         }
     };
-    name.chars().all(|c| c.is_alphanumeric() || "-_.%/ ".contains(c)) && port.chars().all(|c| c.is_ascii_digit())
+    name.chars().all(|c| c.is_alphanumeric() || "-_.%/ ".contains(c))
+        && port.chars().all(|c| c.is_ascii_digit())
+        && !hides_a_separator(&name)
+}
+
+/// Whether a `@`, `:` or `=` is percent-encoded here. A password may be beside it.
+fn hides_a_separator(written: &str) -> bool {
+    ["%40", "%3a", "%3d"].iter().any(|encoded| written.to_ascii_lowercase().contains(encoded))
 }
 
 #[cfg(test)]
@@ -90,5 +98,12 @@ mod tests {
             refuse(format!("postgres://db.local/app?dbname=app{separator}password=XY"));
         }
         refuse("sqlite://postgres://me:XY@db.local/app".to_owned());
+        refuse("sqlite://me:XY@db.local/app".to_owned());
+        // What separates the parts is percent-encoded.
+        for rest in
+            ["me%3AXY%40db.local/app", "me%3aXY@db.local%40:5432/app", "db.local/app%3Fpassword%3DXY", "db%3AXY/app"]
+        {
+            refuse(format!("postgres://{rest}"));
+        }
     }
 }

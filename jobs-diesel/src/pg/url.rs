@@ -8,6 +8,7 @@ mod tests;
 mod tls_parameters;
 mod value;
 
+use std::net::Ipv6Addr;
 use std::path::Path;
 use std::str::FromStr;
 
@@ -61,8 +62,11 @@ impl Url {
             let value = percent_decoded(value);
             parameters.take(&mut config, &percent_decoded(name), value).map_err(refused)?;
         }
-        // The parser ends the password at its first `@`. No name of a host contains one.
-        if config.get_hosts().iter().any(|host| matches!(host, Host::Tcp(name) if name.contains('@'))) {
+        // The parser ends the password at its first `@`. Or the characters that separate the parts are percent-encoded.
+        if config.get_hosts().iter().any(|host| matches!(host, Host::Tcp(name) if is_more_than_a_host(name)))
+            || config.get_user().is_some_and(|user| user.contains(':'))
+            || config.get_dbname().is_some_and(holds_other_parts)
+        {
             return Err(not_a_url());
         }
         if config.get_hosts().iter().any(|host| matches!(host, Host::Tcp(name) if name.is_empty())) {
@@ -87,6 +91,17 @@ impl Url {
 /// Whether this text in the place of a database's name has characters that should be percent-encoded in it.
 fn is_more_than_a_name(text: &str) -> bool {
     text.contains(|c: char| c.is_whitespace() || "&;,:='\"".contains(c))
+}
+
+/// Whether this has characters that no name of a host and no address has.
+fn is_more_than_a_host(name: &str) -> bool {
+    let is_address = || name.split('%').next().unwrap_or(name).parse::<Ipv6Addr>().is_ok();
+    name.contains('@') || name.contains(':') && !is_address()
+}
+
+/// Whether the name of a database, decoded, has other parts of a URL, and perhaps a password.
+fn holds_other_parts(name: &str) -> bool {
+    name.contains("://") || name.contains("password=")
 }
 
 /// The error repeats no part of the URL, because it is unknown where the password was meant to end.

@@ -26,6 +26,13 @@ pub(super) fn file(url: &str) -> StorageResult<String> {
         // The message does not repeat it, because it may contain a password.
         return refuse("sqlite: is followed by another URL; write one URL, such as sqlite://path/to/file.db");
     }
+    let authority = path.split(['/', '\\']).next().unwrap_or(path);
+    if authority.split_once(':').is_some_and(|(_, password)| password.contains('@')) {
+        // Nor does this one.
+        return refuse(
+            "sqlite: is followed by a user and a password, which SQLite does not have; write sqlite://path/to/file.db",
+        );
+    }
     if path.contains('\0') {
         return refuse("sqlite: the file name holds a NUL character");
     }
@@ -51,6 +58,9 @@ mod tests {
         assert_eq!(file("sqlite:jobs.db").unwrap(), "jobs.db");
         assert_eq!(file("sqlite:///var/lib/app/jobs.db").unwrap(), "/var/lib/app/jobs.db");
         assert_eq!(file("sqlite:file:x").unwrap(), "./file:x");
+        assert_eq!(file(r"sqlite:C:\Users\me@corp\app.db").unwrap(), r"C:\Users\me@corp\app.db");
+        assert_eq!(file("sqlite://me@home.db").unwrap(), "me@home.db");
+        assert_eq!(file("sqlite:///backup/12:30@noon.db").unwrap(), "/backup/12:30@noon.db");
     }
 
     #[test]
@@ -61,6 +71,8 @@ mod tests {
             ("sqlite::memory:", "belongs to one connection"),
             ("sqlite://a.db?mode=ro", "no options"),
             ("sqlite://postgres://me:s3cret@h/x", "another URL"),
+            ("sqlite://me:s3cret@h/x", "a user and a password"),
+            ("sqlite:me:s3cret@h", "a user and a password"),
             ("sqlite://a\0b", "NUL"),
         ] {
             let error = file(url).unwrap_err().to_string();

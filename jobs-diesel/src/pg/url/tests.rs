@@ -36,6 +36,22 @@ fn an_at_sign_in_the_password_is_refused_with_the_way_to_write_it() {
 }
 
 #[test]
+fn percent_encoded_separators_are_refused_without_repeating_what_is_between_them() {
+    for url in [
+        "me%3As3cret%40host:5432/db",
+        "me%3As3cret@host/db",
+        "host%3As3cret/db",
+        "host/db%3Fpassword%3Ds3cret",
+        "host/db?user=me%3As3cret",
+        "host/db?dbname=postgres%3A%2F%2Fme%3As3cret%40host%2Fdb",
+    ] {
+        let message = refusal(&format!("postgres://{url}"));
+        assert!(message.contains("percent-encoded") && !message.contains("s3cret"), "{url}: {message}");
+    }
+    assert!(Url::read("postgres://me@[fe80::1]:5432/a%3Ab?hostaddr=fe80::1").is_ok());
+}
+
+#[test]
 fn what_follows_the_name_of_the_database_is_refused_without_repeating_it() {
     for after in [
         "\n# next: postgres://app:s3cret@h/b",
