@@ -8,9 +8,6 @@ pub(crate) mod bench;
 mod by_id_tests;
 mod cause;
 mod claims;
-#[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used)]
-mod claims_tests;
 pub(crate) mod connect;
 mod declare;
 mod doctor;
@@ -62,6 +59,9 @@ mod stale;
 mod storage;
 mod suspicions;
 mod target;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod test_claims;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used)]
 mod tests;
