@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use crate::any_connection::AnyConnection;
 use crate::error::JobError;
 use crate::handler::LoadedHandler;
+use crate::lease::Lease;
 use crate::outcome::Handled;
 use crate::storage_error::StorageError;
 
@@ -19,6 +20,8 @@ pub type LoadingBody =
 /// Rows that are to be loaded.
 #[derive(Clone)]
 pub struct Loading {
+    /// The lease of the attempt.
+    pub lease: Lease,
     /// What loads them.
     pub body: LoadingBody,
     /// How many they are. More than one are loaded from one snapshot of the database.

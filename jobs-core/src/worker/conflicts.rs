@@ -53,14 +53,14 @@ pub(super) async fn transact(storage: &dyn Storage, transaction: Transaction) ->
 
 /// Loads the rows of a handler until that ends without a conflict, or it was begun [`RUNS`] times. Its `abort` token
 /// ends it at any moment.
-pub(super) async fn load(storage: &dyn Storage, lease: Lease, loading: Loading) -> Loaded {
+pub(super) async fn load(storage: &dyn Storage, loading: Loading) -> Loaded {
     let mut run = 1;
     loop {
         let (what, error) = match storage.load(loading.clone()).await {
             Loaded::Conflict { what, error } => (what, error),
             ended => return ended,
         };
-        telemetry::conflict(&[lease], run, what);
+        telemetry::conflict(&[loading.lease], run, what);
         if run == RUNS {
             let note = format!("its rows could not be loaded {RUNS} times in a row, at last because of {what}");
             return Loaded::Ended(Err(error.noted(note)));

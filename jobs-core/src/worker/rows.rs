@@ -49,6 +49,7 @@ async fn load(
 ) -> Result<LoadedHandler, Ended> {
     let (abort, ctx_of_body) = (CancellationToken::new(), ctx.clone());
     let loading = Loading {
+        lease: ctx.lease(),
         body: Arc::new(move |connection| {
             let ctx = ctx_of_body.clone();
             Box::pin(async move { panics::caught_loading((handler.load)(connection, ctx)).await })
@@ -56,8 +57,8 @@ async fn load(
         rows: handler.rows,
         abort: abort.clone(),
     };
-    let (storage, lease) = (shared.storage.clone(), ctx.lease());
-    let mut loaded = tokio::spawn(async move { conflicts::load(&*storage, lease, loading).await }.in_current_span());
+    let storage = shared.storage.clone();
+    let mut loaded = tokio::spawn(async move { conflicts::load(&*storage, loading).await }.in_current_span());
     let ended = tokio::select! {
         biased;
         loaded = &mut loaded => return match loaded {

@@ -23,7 +23,7 @@ use crate::meaning::{conflict, is_closed};
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
 
 pub(super) async fn load(storage: &PgStorage, loading: Loading) -> Loaded {
-    let Loading { body, rows, abort } = loading;
+    let Loading { lease, body, rows, abort } = loading;
     let sessions = storage.connector.sessions();
     // Connections that are opened before this is known could not complete the jobs of transactional handlers.
     let learnt = tokio::select! {
@@ -62,11 +62,11 @@ pub(super) async fn load(storage: &PgStorage, loading: Loading) -> Loaded {
         match loaded {
             Some(Ok(Ok(handler))) => return Loaded::Handler(handler),
             Some(Ok(Err(Err(error)))) if !closed(&error) => {
-                return failed(error, |stale| rotation.is_stale(&mut conn, stale));
+                return failed(error, |stale| rotation.is_stale_for(Some(lease), &mut conn, stale));
             }
             Some(Ok(Err(Ok(outcome)))) => return Loaded::Ended(Ok(outcome)),
             Some(Err(error)) if !is_closed(&error) => {
-                return failed(JobError::new(error), |stale| rotation.is_stale(&mut conn, stale));
+                return failed(JobError::new(error), |stale| rotation.is_stale_for(Some(lease), &mut conn, stale));
             }
             // Nothing was written, so another connection may read the rows.
             Some(read) => {

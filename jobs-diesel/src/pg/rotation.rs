@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use diesel_jobs_core::Lease;
+
 use super::settings::Fact;
 use super::stale::Stale;
 use super::suspicions::Suspicions;
@@ -135,28 +137,40 @@ impl Rotation {
     }
 
     /// Decides what follows from an error on a connection. Returns whether the work should be done again on another
-    /// one, because this one and all older ones have gone stale. A new session cannot be stale, so this comes to an
-    /// end.
+    /// one, because this one and all older ones have gone stale.
     pub(super) fn is_stale<C>(&self, pooled: &mut Pooled<C>, stale: Option<Stale>) -> bool {
+        self.is_stale_for(None, pooled, stale)
+    }
+
+    /// The same for an error of the attempt under this lease. A new session cannot be stale. Other jobs may use each
+    /// new session first, so one that was opened after an earlier run of the attempt has failed is not stale either. So
+    /// this comes to an end.
+    pub(super) fn is_stale_for<C>(&self, lease: Option<Lease>, pooled: &mut Pooled<C>, stale: Option<Stale>) -> bool {
         let Some(stale) = stale.filter(|stale| !matches!(stale, Stale::Unread(_)) || self.translated.holds()) else {
             return false;
         };
-        if pooled.is_new {
-            match stale {
-                Stale::Perhaps(missing) | Stale::Unread(missing) => {
-                    self.state.suspicions.note(missing, Instant::now());
+        let (now, current) = (Instant::now(), self.generation());
+        match stale {
+            Stale::Perhaps(missing) | Stale::Unread(missing) => {
+                let suspicions = &self.state.suspicions;
+                let has_failed = |lease| suspicions.had_arisen(lease, missing, pooled.generation, now);
+                if pooled.is_new || lease.is_some_and(has_failed) {
+                    suspicions.note(missing, now);
+                    return false;
                 }
-                // Where it leads, others may lead elsewhere.
-                Stale::Standby | Stale::Outdated => pooled.is_unusable = true,
+                if pooled.generation == current && suspicions.are_fruitless(missing, now) {
+                    return false;
+                }
+                if let Some(lease) = lease {
+                    suspicions.suspect(lease, missing, current + 1, now);
+                }
             }
-            return false;
-        }
-        let is_of_earlier = pooled.generation != self.generation();
-        if let Stale::Perhaps(missing) | Stale::Unread(missing) = stale
-            && !is_of_earlier
-            && self.state.suspicions.are_fruitless(missing, Instant::now())
-        {
-            return false;
+            Stale::Standby | Stale::Outdated if pooled.is_new => {
+                // Where it leads, others may lead elsewhere.
+                pooled.is_unusable = true;
+                return false;
+            }
+            Stale::Standby | Stale::Outdated => {}
         }
         pooled.is_unusable = true;
         // Of several connections that fail at the same time, one ends the generation.
@@ -187,100 +201,5 @@ impl Rotation {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::pg::stale::Missing;
-    use crate::pg::suspicions::{MOST, NO_SUSPICION};
-
-    fn perhaps(name: &str) -> Option<Stale> {
-        Some(Stale::Perhaps(Missing::named(name)))
-    }
-
-    fn used(rotation: &Rotation) -> Pooled<()> {
-        let mut pooled = rotation.opened((), rotation.generation());
-        pooled.used();
-        pooled
-    }
-
-    #[test]
-    fn a_stale_session_ends_its_generation_once() {
-        let rotation = Rotation::new(LIFETIME);
-        let (mut one, mut other) = (used(&rotation), used(&rotation));
-        let now = Instant::now();
-        assert!(rotation.is_stale(&mut one, Some(Stale::Outdated)));
-        assert!(!rotation.keeps(&one, now) && !rotation.keeps(&other, now));
-        assert_eq!((rotation.is_sweep_due(now), rotation.is_sweep_due(now)), (true, false));
-        let mut newer = rotation.opened((), rotation.generation());
-        assert!(rotation.is_stale(&mut other, Some(Stale::Outdated)));
-        assert!(rotation.keeps(&newer, now), "one end is enough for both");
-        assert!(!rotation.is_stale(&mut newer, Some(Stale::Standby)), "it is new");
-        assert!(!rotation.keeps(&newer, now) && rotation.keeps(&used(&rotation), now), "others may lead elsewhere");
-    }
-
-    #[test]
-    fn what_new_sessions_do_not_find_either_closes_nothing() {
-        let rotation = Rotation::new(LIFETIME);
-        let (mut first, mut second) = (used(&rotation), used(&rotation));
-        assert!(rotation.is_stale(&mut first, perhaps("thing")));
-        let mut new = rotation.opened((), rotation.generation());
-        assert!(!rotation.is_stale(&mut new, perhaps("thing")));
-        new.used();
-        assert!(!rotation.is_stale(&mut new, perhaps("thing")));
-        assert!(rotation.keeps(&new, Instant::now()));
-        assert!(rotation.is_stale(&mut second, perhaps("thing")), "it was open before");
-        assert!(rotation.is_stale(&mut new, Some(Stale::Outdated)));
-    }
-
-    #[test]
-    fn something_else_that_is_missing_is_suspected_nevertheless() {
-        let rotation = Rotation::new(LIFETIME);
-        assert!(!rotation.is_stale(&mut rotation.opened((), 0), perhaps("thing")));
-        assert!(!rotation.is_stale(&mut used(&rotation), perhaps("thing")));
-        let mut other = used(&rotation);
-        assert!(rotation.is_stale(&mut other, perhaps("felt")));
-        assert!(!rotation.keeps(&other, Instant::now()));
-        let now = Instant::now();
-        assert!(
-            rotation.state.suspicions.are_fruitless(Missing::named("thing"), now),
-            "the end of a generation does not change it"
-        );
-        assert!(!rotation.state.suspicions.are_fruitless(Missing::named("thing"), now + NO_SUSPICION));
-    }
-
-    #[test]
-    fn ever_new_names_close_a_bounded_number_of_sessions() {
-        let rotation = Rotation::new(LIFETIME);
-        let closed = (0..100).filter(|name| {
-            let name = perhaps(&name.to_string());
-            let is_closed = rotation.is_stale(&mut used(&rotation), name);
-            assert!(!rotation.is_stale(&mut rotation.opened((), rotation.generation()), name), "it is new");
-            is_closed
-        });
-        assert_eq!(closed.count(), MOST);
-        let later = Instant::now() + NO_SUSPICION;
-        assert!(!rotation.state.suspicions.are_fruitless(Missing::named("101"), later));
-    }
-
-    #[test]
-    fn an_error_that_is_not_read_is_a_suspicion_only_where_messages_are_translated() {
-        let (rotation, unread) =
-            (Rotation::new(LIFETIME), Some(Stale::Unread(Missing::named("Relation »thing« existiert nicht"))));
-        let mut one = used(&rotation);
-        assert!(!rotation.is_stale(&mut one, unread));
-        rotation.translated().learn(true);
-        assert!(rotation.is_stale(&mut one, unread));
-        let mut new = rotation.opened((), rotation.generation());
-        assert!(!rotation.is_stale(&mut new, unread));
-        new.used();
-        assert!(!rotation.is_stale(&mut new, unread), "a new session had such an error");
-    }
-
-    #[test]
-    fn connections_have_ages_of_their_own() {
-        let (rotation, now) = (Rotation::new(LIFETIME), Instant::now());
-        let (one, other) = (rotation.opened((), 0), rotation.opened((), 0));
-        assert_ne!(one.closes_at, other.closes_at);
-        assert!(rotation.keeps(&one, now + LIFETIME / 2) && !rotation.keeps(&one, now + LIFETIME * 2));
-        assert!(rotation.is_sweep_due(now + SWEEP * 2));
-    }
-}
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod tests;

@@ -21,7 +21,7 @@ use diesel_async::pooled_connection::PoolableConnection as _;
 use diesel_async::{AnsiTransactionManager, AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _};
 use diesel_jobs_core::__private::crash_point;
 use diesel_jobs_core::storage::{AsyncBody, Body, Transacted, Transaction, finishes};
-use diesel_jobs_core::{Finish, JobContext, JobError};
+use diesel_jobs_core::{Finish, JobContext, JobError, Lease};
 
 use super::not_connected::NotConnected;
 use super::pools::Object;
@@ -95,8 +95,13 @@ impl Rollback {
     }
 }
 
-/// `is_stale` decides what follows for the connection, as [`Rotation::is_stale`](super::rotation::Rotation::is_stale)
-/// does.
+/// The lease by which the attempt of these jobs is known.
+fn lease_of(jobs: &[JobContext]) -> Option<Lease> {
+    jobs.first().map(JobContext::lease)
+}
+
+/// `is_stale` decides what follows for the connection, as
+/// [`Rotation::is_stale_for`](super::rotation::Rotation::is_stale_for) does.
 fn transacted(ended: Result<Vec<Finish>, Rollback>, is_stale: impl FnOnce(Option<Stale>) -> bool) -> Transacted {
     match ended {
         Ok(finishes) => Transacted::committed(finishes),
@@ -213,7 +218,7 @@ pub(crate) async fn transact(storage: &PgStorage, transaction: Transaction) -> T
             }
             Some(ended) => {
                 crash_point("transaction-ended");
-                return transacted(ended, |stale| rotation.is_stale(&mut conn, stale));
+                return transacted(ended, |stale| rotation.is_stale_for(lease_of(&jobs), &mut conn, stale));
             }
             None => {
                 // The future was dropped before its end. The server may still run its statement, and the transaction is

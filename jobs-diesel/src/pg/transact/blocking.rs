@@ -15,7 +15,7 @@ use diesel_jobs_core::{Finish, JobContext, StorageError};
 use tokio_util::sync::CancellationToken;
 
 use super::end::{BY_INDEX, PROBE, UNLIMITED, commit, is_outermost, may_be_aborted, message, probed, refused};
-use super::{Rollback, connections, transacted};
+use super::{Rollback, connections, lease_of, transacted};
 use crate::commit_decision::CommitDecision;
 use crate::meaning::is_closed;
 use crate::pg::connect::Connector;
@@ -133,7 +133,9 @@ pub(super) async fn transact(
                 {
                     conn.abandon();
                 }
-                ended => return Ok(transacted(ended, |stale| rotation.is_stale(&mut conn, stale))),
+                ended => {
+                    return Ok(transacted(ended, |stale| rotation.is_stale_for(lease_of(&jobs), &mut conn, stale)));
+                }
             }
         }
         let problem = "the server closed every connection before a transaction could begin";
