@@ -1,5 +1,6 @@
-//! Writes the heartbeats of one worker, through the connection of all its writes. That connection has a thread of its
-//! own, so it works while the runtime of the worker is blocked.
+//! Writes the heartbeats of one worker, through the connection of all its writes, and reads its leases through one of
+//! its own, which waits for no transaction and sees what is committed. Both work while the runtime of the worker is
+//! blocked.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +15,8 @@ use crate::sqlite::shared_connection::SharedConnection;
 pub(super) struct SqliteHeartbeat {
     pub(super) worker: WorkerId,
     pub(super) writer: Arc<SharedConnection>,
+    /// Opened when the leases are read for the first time.
+    pub(super) reader: Arc<SharedConnection>,
 }
 
 #[async_trait]
@@ -25,7 +28,7 @@ impl Heartbeat for SqliteHeartbeat {
 
     async fn leases(&mut self) -> StorageResult<Vec<(JobId, i32)>> {
         let worker = self.worker;
-        self.writer.read(move |conn| leases::leases(conn, worker)).await
+        self.reader.read(move |conn| leases::leases(conn, worker)).await
     }
 
     async fn release(&mut self, leases: &[Lease]) -> StorageResult<Vec<JobId>> {

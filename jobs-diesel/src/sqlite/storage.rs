@@ -192,8 +192,9 @@ impl Storage for SqliteStorage {
     }
 
     async fn open_heartbeat(&self, worker: WorkerId) -> StorageResult<Box<dyn Heartbeat>> {
-        // Uses the connection of the writer. A separate connection would wait for the same lock, but less fairly.
-        Ok(Box::new(SqliteHeartbeat { worker, writer: self.writer.clone() }))
+        // Writes through the connection of the writer. A separate one would wait for the same lock, but less fairly.
+        let reader = Arc::new(SharedConnection::new(self.file.clone()));
+        Ok(Box::new(SqliteHeartbeat { worker, writer: self.writer.clone(), reader }))
     }
 
     fn provides(&self, connection: TypeId) -> bool {

@@ -1,14 +1,15 @@
 //! SQLite has one writer at a time. That must not affect workers.
 
 use std::any::TypeId;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use diesel::{RunQueryDsl, SqliteConnection};
 use diesel_jobs_core::storage::{Body, Rescued, Transacted, Transaction};
 use diesel_jobs_core::{ClaimedJob, JobError, Transition};
 use diesel_jobs_storage::Database;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::Sqlite;
@@ -71,6 +72,33 @@ fn a_long_transaction_does_not_make_workers_count_as_dead() {
         pulse.abort();
         rescuer.abort();
         assert!(finish(f.database(), &job, DONE).await);
+    });
+}
+
+/// A worker whose runtime is blocked asks for them, to release those that have not begun.
+#[test]
+fn the_leases_are_read_while_a_handler_writes() {
+    run::<Sqlite, _>(async |f: Sqlite| {
+        let worker = worker(f.database()).await;
+        let job = claimed(&f, worker, job()).await;
+        let (begun, (end, ends)) = (Arc::new(Notify::new()), mpsc::channel::<()>());
+        let (says, ends) = (begun.clone(), Mutex::new(ends));
+        let writes = transaction(&job, move |conn| {
+            diesel::sql_query("insert into effect (name) values ('x')").execute(conn).unwrap();
+            says.notify_one();
+            let _ = ends.lock().unwrap().recv();
+            Ok(DONE)
+        });
+        let handler = tokio::spawn({
+            let storage = f.database().storage.clone();
+            async move { storage.transact(writes).await }
+        });
+        begun.notified().await;
+        let mut heartbeat = f.database().storage.open_heartbeat(worker).await.unwrap();
+        assert_eq!(heartbeat.leases().await.unwrap(), [(job.lease.job, job.lease.number)]);
+        end.send(()).unwrap();
+        assert!(matches!(handler.await.unwrap(), Transacted::Committed(_)));
+        assert!(heartbeat.leases().await.unwrap().is_empty());
     });
 }
 
