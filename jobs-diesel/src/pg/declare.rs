@@ -25,7 +25,7 @@ impl PgStorage {
     }
 
     async fn declare_schedule(&self, one: &DeclaredSchedule) -> StorageResult<bool> {
-        run!(self, "declare_schedules", conn => schedule::declare(conn, one))
+        run!(self, "declare_schedules", conn => schedule::declare(conn, &self.patience, one))
     }
 
     pub(super) async fn declare_rules(&self, kinds: &[String], rules: &[DiscardRule]) -> StorageResult<DeclaredRules> {
@@ -50,6 +50,6 @@ impl PgStorage {
     }
 
     async fn declare_rule(&self, kind: &str, rule: Option<&DiscardRule>) -> StorageResult<bool> {
-        run!(self, "declare_discard_rules", conn => declare_discard_rules::declare(conn, kind, rule))
+        run!(self, "declare_discard_rules", conn => declare_discard_rules::declare(conn, &self.patience, kind, rule))
     }
 }

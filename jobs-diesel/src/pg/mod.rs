@@ -40,6 +40,7 @@ mod notify;
 mod operation;
 mod operator;
 mod outage;
+mod patience;
 mod pipelined;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used)]
@@ -87,6 +88,7 @@ use lag::LONGEST_LAG;
 use levels::Levels;
 use listeners::Listeners;
 use outage::Outage;
+use patience::Patience;
 use pools::{Object, Pool, no_connection, pool};
 use source::Source;
 
@@ -123,6 +125,8 @@ pub(crate) struct PgStorage {
     forgotten: Arc<AtomicI64>,
     /// The last pass of admission has failed as a whole, so the next one handles the keys one by one.
     admission_failed: Arc<AtomicBool>,
+    /// How long declarations and ticks wait for locks.
+    patience: Arc<Patience>,
     #[cfg(feature = "postgres-sync")]
     blocking: transact::BlockingPool,
 }
@@ -161,6 +165,7 @@ impl PgStorage {
             listeners: Arc::default(),
             forgotten: Arc::new(AtomicI64::new(i64::MIN)),
             admission_failed: Arc::default(),
+            patience: Arc::default(),
             #[cfg(feature = "postgres-sync")]
             blocking: transact::blocking_pool(connector.clone(), handlers.max(1)),
             own_connector,

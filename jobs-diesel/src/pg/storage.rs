@@ -218,7 +218,7 @@ impl Storage for PgStorage {
     }
 
     async fn tick(&self, stored: &StoredSchedule, last_tick: DateTime<Utc>, jobs: &[NewJob]) -> StorageResult<bool> {
-        run!(self, "tick", conn => tick::tick(conn, stored, last_tick, jobs))
+        run!(self, "tick", conn => tick::tick(conn, &self.patience, stored, last_tick, jobs))
     }
 
     async fn record_history(&self, batch: &HistoryBatch) -> StorageResult<()> {

@@ -113,6 +113,41 @@ fn a_locked_schedule_holds_up_no_other_and_no_start() {
     });
 }
 
+/// The inserts of declarations would wait for each of these rows.
+#[test]
+fn schedules_in_which_another_session_writes_are_passed_over() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let db = f.database();
+        let names = ["one", "two", "three"];
+        let all = |hour: usize| {
+            let at = |name| DeclaredSchedule { expression: format!("0 0 {hour} * * *"), ..declared(name) };
+            names.map(at)
+        };
+        db.storage.schedules(&all(0)).await.unwrap();
+        for (hour, write) in [
+            "update jobs.schedule set paused = false",
+            "update jobs.schedule set name = name || ' renamed'",
+            "delete from jobs.schedule",
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let (mut locker, wanted) = (f.client().await, all(hour + 1));
+            locker.begin().await;
+            locker.execute(write).await.unwrap();
+            let [one, two, three] = wanted.clone();
+            let new = format!("new_{hour}");
+            let found = db.storage.schedules(&[one, two, declared(&new), three]).await.unwrap();
+            assert!(found.is_locked && found.refused.is_empty(), "{write}: {:?}", found.refused);
+            assert!(found.all.iter().any(|stored| stored.name == new), "{write}");
+            locker.rollback().await;
+            let found = db.storage.schedules(&wanted).await.unwrap();
+            assert!(!found.is_locked && found.refused.is_empty(), "{write}: {:?}", found.refused);
+            assert!(wanted.iter().all(|one| found.all.iter().any(|stored| stored.follows(one))), "{write}");
+        }
+    });
+}
+
 #[test]
 fn nobody_waits_for_a_schedule_that_is_as_it_is_declared() {
     run::<Postgres, _>(async |f: Postgres| {

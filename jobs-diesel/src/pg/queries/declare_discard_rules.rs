@@ -21,9 +21,10 @@ use uuid::Uuid;
 
 use super::enqueue::delay;
 use super::enqueue_unique::stored;
-use super::tick::{NOT_LONG, OF_ROW, explained};
+use super::tick::OF_ROW;
 use super::worker::ticking;
 use crate::pg::native::{RawJson, native_query, sql};
+use crate::pg::patience::Patience;
 use crate::pg::schema::{on_discarded, worker};
 
 #[derive(Default)]
@@ -121,11 +122,16 @@ pub(crate) async fn rules(conn: &mut AsyncPgConnection) -> QueryResult<DiscardRu
 
 /// Stores the rule of a kind, or deletes it. Returns `false` if it stays as it is: another session has locked its row,
 /// or a live worker declares it so by now.
-pub(crate) async fn declare(conn: &mut AsyncPgConnection, kind: &str, rule: Option<&DiscardRule>) -> QueryResult<bool> {
+pub(crate) async fn declare(
+    conn: &mut AsyncPgConnection,
+    patience: &Patience,
+    kind: &str,
+    rule: Option<&DiscardRule>,
+) -> QueryResult<bool> {
     // Copies, because an async closure that is `Send` cannot yet borrow anything besides the connection.
-    let (kind, rule) = (kind.to_owned(), rule.cloned());
+    let (kind, rule, limit) = (kind.to_owned(), rule.cloned(), patience.limit());
     conn.transaction(async move |conn| {
-        conn.batch_execute(NOT_LONG).await?;
+        conn.batch_execute(limit).await?;
         let row = on_discarded::table.find(&kind);
         let free = row.select(on_discarded::kind).for_update().skip_locked();
         let is_free = free.first::<String>(conn).await.optional()?.is_some();
@@ -147,5 +153,5 @@ pub(crate) async fn declare(conn: &mut AsyncPgConnection, kind: &str, rule: Opti
         Ok(true)
     })
     .await
-    .map_err(|error| explained(error, OF_ROW))
+    .map_err(|error| patience.explained(error, OF_ROW))
 }

@@ -3,17 +3,18 @@
 //! refuses keeps no other from ticking.
 
 use chrono::{DateTime, Utc};
-use diesel::dsl::{insert_into, not, now, update};
+use diesel::dsl::{exists, insert_into, not, now, select, update};
 use diesel::prelude::*;
 use diesel::result::Error;
 use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
 use diesel_jobs_core::storage::{Declarations, is_declared_so};
 use diesel_jobs_core::storage::{DeclaredSchedule, ScheduledJob, StoredSchedule};
 
-use super::tick::{NOT_LONG, OF_ROW, explained};
+use super::tick::OF_ROW;
 use super::worker::ticking;
 use crate::flags::ScheduleFlagsKnown;
 use crate::pg::native::RawJson;
+use crate::pg::patience::Patience;
 use crate::pg::schema::{schedule, worker};
 
 /// Those of the declared schedules that must be stored. A schedule that a live worker declares as it is stored stays.
@@ -44,11 +45,22 @@ pub(crate) async fn to_declare(
 
 /// Stores a declared schedule. Returns `false` if another session has locked its row. What an operator has added or
 /// changed stays, and the declaration is stored beside it.
-pub(crate) async fn declare(conn: &mut AsyncPgConnection, one: &DeclaredSchedule) -> QueryResult<bool> {
-    // A copy, because an async closure that is `Send` cannot yet borrow anything besides the connection.
-    let one = one.clone();
+pub(crate) async fn declare(
+    conn: &mut AsyncPgConnection,
+    patience: &Patience,
+    one: &DeclaredSchedule,
+) -> QueryResult<bool> {
+    // Copies, because an async closure that is `Send` cannot yet borrow anything besides the connection.
+    let (one, limit) = (one.clone(), patience.limit());
     conn.transaction(async move |conn| {
-        conn.batch_execute(NOT_LONG).await?;
+        conn.batch_execute(limit).await?;
+        let row = schedule::table.find(&one.name);
+        let free = || row.select(STORED).for_no_key_update().skip_locked();
+        let mut stored = free().first::<Stored>(conn).await.optional()?;
+        // The insert would wait for a transaction that has changed or deleted the row.
+        if stored.is_none() && select(exists(row)).get_result(conn).await? {
+            return Ok(false);
+        }
         let new = (
             schedule::name.eq(&one.name),
             schedule::kind.eq(&one.name),
@@ -56,12 +68,13 @@ pub(crate) async fn declare(conn: &mut AsyncPgConnection, one: &DeclaredSchedule
             schedule::timezone.eq(&one.timezone),
             schedule::catch_up.eq(one.catch_up.as_str()),
         );
-        if insert_into(schedule::table).values(new).on_conflict_do_nothing().execute(conn).await? > 0 {
-            return Ok(true);
+        if stored.is_none() {
+            if insert_into(schedule::table).values(new).on_conflict_do_nothing().execute(conn).await? > 0 {
+                return Ok(true);
+            }
+            stored = free().first::<Stored>(conn).await.optional()?;
         }
-        let row = schedule::table.find(&one.name);
-        let free = row.select(STORED).for_no_key_update().skip_locked();
-        let Some(stored) = free.first::<Stored>(conn).await.optional()? else { return Ok(false) };
+        let Some(stored) = stored else { return Ok(false) };
         // An operator or another worker may have changed it since it was read.
         if stored.is_as(&one)? || stored.is_kept(&one.name, &declared_by_live_workers(conn).await?) {
             return Ok(true);
@@ -84,7 +97,7 @@ pub(crate) async fn declare(conn: &mut AsyncPgConnection, one: &DeclaredSchedule
         Ok(true)
     })
     .await
-    .map_err(|error| explained(error, OF_ROW))
+    .map_err(|error| patience.explained(error, OF_ROW))
 }
 
 /// A schedule as it is stored, and who has set it.
@@ -177,7 +190,7 @@ pub(crate) async fn schedules(conn: &mut AsyncPgConnection) -> QueryResult<(Vec<
         ))
         .load(conn)
         .await?;
-    let at: DateTime<Utc> = diesel::select(now.into_sql::<diesel::sql_types::Timestamptz>()).get_result(conn).await?;
+    let at: DateTime<Utc> = select(now.into_sql::<diesel::sql_types::Timestamptz>()).get_result(conn).await?;
     let schedules = rows
         .into_iter()
         .map(|(name, kind, expression, timezone, catch_up, last_tick, paused, (added_by, changed_by), job_row)| {

@@ -1,12 +1,11 @@
 //! `tick`: enqueues the jobs of a schedule's tick. One worker does this: the one that locks the row while `last_tick`
 //! still has the value that the worker has read. There is no leader. A row that another session has locked is passed
-//! over. If an open transaction has the unique key of a job, the tick fails after a second and is tried again: to wait
-//! until that transaction ends would delay the schedules that come later.
+//! over. If an open transaction has the unique key of a job, the tick soon [fails](super::super::patience) and is tried
+//! again: to wait until that transaction ends would delay the schedules that come later.
 
 use chrono::{DateTime, Utc};
 use diesel::dsl::{sql, update};
 use diesel::prelude::*;
-use diesel::result::Error;
 use diesel::sql_types::Bool;
 use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
 use diesel_jobs_core::NewJob;
@@ -15,19 +14,17 @@ use diesel_jobs_core::storage::StoredSchedule;
 use super::super::enqueue_connection::insert_many;
 use super::scan::NOT_FROZEN;
 use crate::flags::ScheduleFlagsKnown;
-use crate::meaning::conflict;
+use crate::pg::patience::Patience;
 use crate::pg::schema::schedule;
-
-/// For how long one schedule or rule may delay the others.
-pub(super) const NOT_LONG: &str = "set local lock_timeout = '1s'";
 
 pub(crate) async fn tick(
     conn: &mut AsyncPgConnection,
+    patience: &Patience,
     stored: &StoredSchedule,
     last_tick: DateTime<Utc>,
     jobs: &[NewJob],
 ) -> QueryResult<bool> {
-    let (stored, jobs) = (stored.clone(), jobs.to_vec());
+    let (stored, jobs, limit) = (stored.clone(), jobs.to_vec(), patience.limit());
     conn.transaction(async move |conn| {
         let row = schedule::table.find(&stored.name);
         let guard = row.filter(schedule::last_tick.eq(stored.last_tick)).filter(schedule::paused.eq(false));
@@ -36,24 +33,15 @@ pub(crate) async fn tick(
         if locked.first::<String>(conn).await.optional()?.is_none() {
             return Ok(false);
         }
-        conn.batch_execute(NOT_LONG).await?;
+        conn.batch_execute(limit).await?;
         update(row).set(schedule::last_tick.eq(last_tick)).execute(conn).await?;
         insert_many::<AsyncPgConnection>(conn, jobs).await?;
         Ok(true)
     })
     .await
-    .map_err(|error| explained(error, OF_TICK))
+    .map_err(|error| patience.explained(error, OF_TICK))
 }
 
-const OF_TICK: &str =
-    "an open transaction has the unique key of its job, or has locked a table, for more than a second";
+const OF_TICK: &str = "an open transaction has the unique key of its job, or has locked a table";
 /// For a declaration.
-pub(super) const OF_ROW: &str = "an open transaction has locked its row or the table for more than a second";
-
-/// A lock that was not available is no outage of the database, and the server does not say which lock it was.
-pub(super) fn explained(error: Error, reason: &str) -> Error {
-    if conflict::of_statement(&error) != Some(conflict::LOCK) {
-        return error;
-    }
-    Error::QueryBuilderError(format!("{error}: {reason}; `worker doctor` names the oldest transaction").into())
-}
+pub(super) const OF_ROW: &str = "an open transaction has locked its row or the table";
