@@ -14,7 +14,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::CHECKOUT_LIMIT;
 use super::hosts;
 use super::language;
-use super::not_connected::NotConnected;
+use super::not_connected::{NotConnected, silent};
 use super::queries::complete_in;
 use super::queries::wake::CHANNEL;
 use super::renamed;
@@ -291,9 +291,4 @@ async fn establish(
 /// How a new connection is encrypted, with certificates as they are now.
 fn encryption(target: &Target) -> Result<Option<MakeRustlsConnect>, NotConnected> {
     target.tls.as_ref().map(Tls::connector).transpose().map_err(|problem| NotConnected::because(problem.to_string()))
-}
-
-/// The error text when this time is over.
-fn silent(limit: Duration) -> String {
-    format!("the server did not answer within {} s", limit.as_secs())
 }

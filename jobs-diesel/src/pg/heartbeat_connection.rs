@@ -13,7 +13,7 @@ use super::connect::Connector;
 use super::outage::Outage;
 use super::queries::{finish_batch, heartbeat, leases};
 use super::rotation::Pooled;
-use super::{SERVER_LIMIT, STATEMENT_LIMIT, settings, unavailable};
+use super::{SERVER_LIMIT, STATEMENT_LIMIT, no_answer, settings};
 use crate::error::storage_error;
 
 /// How long a heartbeat waits for a connection in the place of one that works.
@@ -54,7 +54,7 @@ async fn connect(connector: &Connector) -> StorageResult<Pooled<AsyncPgConnectio
 
 /// Sends one statement within the time limit.
 macro_rules! send {
-    ($heartbeat:expr, $conn:ident => $work:expr) => {{
+    ($heartbeat:expr, $operation:literal, $conn:ident => $work:expr) => {{
         let PgHeartbeat { conn, connector, outage, .. } = $heartbeat;
         let (stopwatch, is_explicit) = (connector.stopwatch(), connector.explicit().holds());
         let $conn: &mut AsyncPgConnection = conn;
@@ -68,7 +68,7 @@ macro_rules! send {
         };
         let answer = match tokio::time::timeout(stopwatch.limit(STATEMENT_LIMIT), work).await {
             Ok(answer) => answer.map_err(storage_error),
-            Err(elapsed) => Err::<_, StorageError>(unavailable(elapsed)),
+            Err(_) => Err::<_, StorageError>(no_answer($operation)),
         };
         answer.inspect_err(|_| outage.begin())
     }};
@@ -79,19 +79,19 @@ impl Heartbeat for PgHeartbeat {
     async fn beat(&mut self, drains: bool, lease: Duration) -> StorageResult<Option<Beat>> {
         self.renew().await?;
         let worker = self.worker;
-        send!(self, conn => heartbeat::heartbeat(conn, worker, drains, lease))
+        send!(self, "heartbeat", conn => heartbeat::heartbeat(conn, worker, drains, lease))
     }
 
     async fn leases(&mut self) -> StorageResult<Vec<(JobId, i32)>> {
         self.renew().await?;
         let worker = self.worker;
-        let valid = send!(self, conn => leases::leases(conn, worker, None))?;
+        let valid = send!(self, "leases", conn => leases::leases(conn, worker, None))?;
         Ok(valid.into_iter().map(|(id, number)| (JobId(id), number)).collect())
     }
 
     async fn release(&mut self, leases: &[Lease]) -> StorageResult<Vec<JobId>> {
         self.renew().await?;
         let releases: Vec<Finish> = leases.iter().copied().map(Finish::release).collect();
-        send!(self, conn => finish_batch::finish(conn, &releases))
+        send!(self, "release", conn => finish_batch::finish(conn, &releases))
     }
 }

@@ -147,6 +147,15 @@ fn unavailable(error: impl std::error::Error + Send + Sync + 'static) -> Storage
     StorageError::Unavailable(Box::new(error))
 }
 
+/// One of the worker's own statements got no answer in time.
+fn no_answer(operation: &str) -> StorageError {
+    let problem = format!(
+        "{operation} got no answer within {} s; check that the server is up and not overloaded, and check the network between",
+        STATEMENT_LIMIT.as_secs()
+    );
+    unavailable(std::io::Error::new(std::io::ErrorKind::TimedOut, problem))
+}
+
 impl PgStorage {
     #[cfg(test)]
     fn new(url: &str, handlers: usize, stopwatch: Stopwatch) -> StorageResult<Self> {
@@ -223,8 +232,7 @@ impl PgStorage {
             }),
             Err(_) => {
                 drop(Object::take(conn));
-                let problem = format!("{operation} got no answer within {} s", STATEMENT_LIMIT.as_secs());
-                Err(unavailable(std::io::Error::new(std::io::ErrorKind::TimedOut, problem)))
+                Err(no_answer(operation))
             }
         };
         answer.inspect_err(|problem| {

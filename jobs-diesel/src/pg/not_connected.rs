@@ -2,6 +2,7 @@
 
 use std::error::Error as _;
 use std::io;
+use std::time::Duration;
 
 use diesel::ConnectionError;
 use diesel_jobs_core::StorageError;
@@ -45,6 +46,11 @@ impl NotConnected {
             _ => Self::because(text),
         }
     }
+}
+
+/// What is said if a server took longer.
+pub(super) fn silent(limit: Duration) -> String {
+    format!("the server did not answer within {} s", limit.as_secs())
 }
 
 /// Whether there was no connection, or it has ended without an answer. Errors of TLS are of the kind `InvalidData`.

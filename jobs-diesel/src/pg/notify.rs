@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::listeners::Deaf;
 use super::queries::session;
-use super::{PgStorage, STATEMENT_LIMIT, language};
+use super::{PgStorage, STATEMENT_LIMIT, language, no_answer};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
@@ -104,7 +104,9 @@ async fn listen_once(
     let generation = rotation.generation();
     let mut conn: AsyncPgConnection = storage.own_connector.connect_to_listen().await?;
     let opened = rotation.opened((), generation);
-    if tokio::time::timeout(storage.stopwatch().limit(STATEMENT_LIMIT), is_pooled(storage, &mut conn)).await?? {
+    let limit = storage.stopwatch().limit(STATEMENT_LIMIT);
+    let pooled = tokio::time::timeout(limit, is_pooled(storage, &mut conn)).await;
+    if pooled.map_err(|_| no_answer("asking whether there is a pooler"))?? {
         return Ok(End::Pooled);
     }
     conn.batch_execute(&language::of_own_session()).await?;

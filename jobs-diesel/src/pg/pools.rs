@@ -60,11 +60,29 @@ pub(super) fn no_connection(error: PoolError<NotConnected>) -> StorageError {
         PoolError::Timeout(TimeoutType::Create) => {
             format!("opening a connection took longer than {seconds} s{NO_ANSWER}")
         }
-        PoolError::Timeout(TimeoutType::Wait) => format!(
-            "for {seconds} s all connections were in use or being opened; look for a server that does not answer, and for statements that wait \
-             for locks. If transactional handlers use the connections, give these more with --connections"
-        ),
+        PoolError::Timeout(TimeoutType::Wait) => all_in_use(),
         error => return unavailable(error),
+    };
+    unavailable(std::io::Error::new(std::io::ErrorKind::TimedOut, problem))
+}
+
+fn all_in_use() -> String {
+    format!(
+        "for {} s all connections were in use or being opened; look for a server that does not answer, and for statements that wait \
+         for locks. If transactional handlers use the connections, give these more with --connections",
+        CHECKOUT_LIMIT.as_secs()
+    )
+}
+
+/// The same for the pool of blocking handlers. After its own words, its error has those of the connection that could
+/// not be opened, if one could not.
+#[cfg(feature = "postgres-sync")]
+pub(super) fn no_blocking_connection(error: &diesel::r2d2::PoolError) -> StorageError {
+    let problem = match error.to_string().split_once(": ") {
+        Some((_, problem)) => {
+            format!("no connection could be opened within {} s: {problem}", CHECKOUT_LIMIT.as_secs())
+        }
+        None => all_in_use(),
     };
     unavailable(std::io::Error::new(std::io::ErrorKind::TimedOut, problem))
 }
@@ -99,5 +117,46 @@ mod tests {
             "{wait}"
         );
         assert!(!(create + &wait).contains("object"));
+    }
+
+    #[cfg(feature = "postgres-sync")]
+    #[tokio::test]
+    async fn blocking_handlers_hear_the_same_without_the_words_of_their_pool() {
+        let said = |url: &str| {
+            let connector = Arc::new(Connector::from_url(url).unwrap());
+            let pool = crate::pg::transact::blocking_pool(connector, 1);
+            let soon = std::time::Duration::from_millis(100);
+            move || {
+                let _used = pool.get_timeout(std::time::Duration::from_secs(120));
+                no_blocking_connection(&pool.get_timeout(soon).err().unwrap()).to_string()
+            }
+        };
+        let url = crate::pg::tests::url("postgres");
+        let busy = tokio::task::spawn_blocking(said(&url)).await.unwrap();
+        assert!(
+            busy.contains("all connections were in use or being opened; ") && busy.contains("--connections"),
+            "{busy}"
+        );
+        // Nobody listens on this port, and no connection is free at any time.
+        let nobody = Arc::new(Connector::from_url("postgres://127.0.0.1:1/postgres").unwrap());
+        let pool = crate::pg::transact::blocking_pool(nobody, 1);
+        let refused = move || {
+            let refused = loop {
+                let error = pool.get_timeout(std::time::Duration::from_millis(100)).err().unwrap();
+                // The pool has the reason once the first attempt has failed.
+                if error.to_string().contains(": ") {
+                    break error;
+                }
+            };
+            no_blocking_connection(&refused).to_string()
+        };
+        let refused = tokio::task::spawn_blocking(refused).await.unwrap();
+        assert!(
+            refused.contains("no connection could be opened within 10 s: ") && refused.contains("refused"),
+            "{refused}"
+        );
+        for said in [busy, refused] {
+            assert!(!said.contains("timed out waiting"), "{said}");
+        }
     }
 }

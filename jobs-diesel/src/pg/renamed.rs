@@ -16,7 +16,7 @@ use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{Client, Config, Connection, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::not_connected::NotConnected;
+use super::not_connected::{NotConnected, silent};
 use stream::{Renaming, RenamingTls, Socket};
 
 pub(crate) use crate::bench::load_test_database::SCHEMA;
@@ -41,7 +41,7 @@ pub(crate) async fn connect(
         match tokio::time::timeout(limit, connect_to(config, tls, place)).await {
             Ok(Ok(client)) => return Ok(AsyncPgConnection::try_from(client).await?),
             Ok(Err(error)) => problem = error,
-            Err(elapsed) => problem = elapsed.into(),
+            Err(_) => problem = silent(limit).into(),
         }
     }
     Err(match problem.downcast_ref::<tokio_postgres::Error>() {

@@ -8,14 +8,14 @@ use diesel::sql_query;
 use diesel::sql_types::{Bool, Timestamptz};
 use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::storage::StorageResult;
-use diesel_jobs_core::{Freeze, Installation, StorageError};
+use diesel_jobs_core::{Freeze, Installation};
 use serde_json::json;
 
 use super::audit::record;
 use crate::error::storage_error;
-use crate::pg::STATEMENT_LIMIT;
 use crate::pg::connect::Connector;
 use crate::pg::schema::{installation, schedule};
+use crate::pg::{STATEMENT_LIMIT, no_answer};
 
 #[derive(QueryableByName)]
 #[diesel(table_name = installation)]
@@ -61,7 +61,7 @@ pub(crate) async fn is_read_only_by_default(connector: &Connector) -> StorageRes
     let asked = diesel::select(sql::<Bool>("current_setting('transaction_read_only') = 'on'")).get_result(&mut conn);
     match tokio::time::timeout(connector.stopwatch().limit(STATEMENT_LIMIT), asked).await {
         Ok(answer) => answer.map_err(storage_error),
-        Err(elapsed) => Err(StorageError::Unavailable(Box::new(elapsed))),
+        Err(_) => Err(no_answer("asking whether transactions are read-only")),
     }
 }
 

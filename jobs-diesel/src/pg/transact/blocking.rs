@@ -20,6 +20,7 @@ use crate::commit_decision::CommitDecision;
 use crate::meaning::is_closed;
 use crate::pg::connect::Connector;
 use crate::pg::not_connected::NotConnected;
+use crate::pg::pools::no_blocking_connection;
 use crate::pg::queries::complete_in;
 use crate::pg::queries::finish::FinishQuery;
 use crate::pg::queries::finish_batch::Inside;
@@ -174,7 +175,7 @@ async fn no_connection(storage: &PgStorage, error: PoolError, abort: &Cancellati
     };
     match tried {
         Some(NotConnected::Credentials(text)) => StorageError::Credentials(text.into()),
-        _ => unavailable(error),
+        _ => no_blocking_connection(&error),
     }
 }
 
