@@ -67,6 +67,8 @@ async fn run(routine: Routine, shared: Arc<Shared>, stop: CancellationToken) {
     let calls: &[Call] = match chore {
         // An operation is inserted as a setting is changed.
         Chore::StepOperation => &[Call::Operation, Call::Changes],
+        // Only a count finds the due jobs that no live worker runs.
+        Chore::SampleJobs => &[Call::Overdue],
         _ => &[],
     };
     let (mut wait, mut polls, mut since) = (first, 0, shared.idleness.now());

@@ -24,6 +24,9 @@ pub struct Upkeep {
     pub sweep: bool,
     /// The time until a rescue or a sweep will find something more.
     pub next: Option<Duration>,
+    /// A job of any queue and kind has been due for [ten seconds](crate::health_checks::UNNOTICED). Only a count of all
+    /// jobs says which ones, and whether a live worker serves them. A storage need not look at each poll.
+    pub overdue: bool,
     /// There is an open [operation](super::OperationRecord).
     pub operation: bool,
     /// A number that is another one after a change of what operators have set, a schedule, or a rule for discarded

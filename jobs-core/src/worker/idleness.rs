@@ -37,6 +37,8 @@ pub(crate) enum Call {
     Sweep,
     /// An action on many jobs is not finished.
     Operation,
+    /// A job of any queue and kind has been due for a while.
+    Overdue,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -45,7 +47,7 @@ struct State {
     /// The polls of all idle times.
     polls: u64,
     /// How often each call was made, in the order of [`Call`].
-    calls: [u64; 4],
+    calls: [u64; 5],
     /// When a claim failed last.
     failed_claim: Option<Instant>,
     /// The worker claims nothing before it has ended its rest.

@@ -128,11 +128,19 @@ impl PgStorage {
 
     /// The same. Also returns what else there is to do.
     pub(super) async fn find_next_due_and_upkeep(&self, claim: &Claim, within: Duration) -> StorageResult<Polled> {
+        let asked = Instant::now();
+        let looks = self.levels(claim.worker, |levels| levels.looks_for_overdue(asked));
         let ask = async |claim: &Claim, plan: &Plan| {
-            let row: PollRow = run!(self, "poll", conn => PollQuery::new(claim, plan, within).get_result(conn))?;
+            let query = PollQuery::new(claim, plan, within).looking_for_overdue(looks);
+            let row: PollRow = run!(self, "poll", conn => query.get_result(conn))?;
             Ok(row.parts())
         };
-        let (due, upkeep) = self.next_due_by(claim, within, ask).await?;
+        let answer = self.next_due_by(claim, within, ask).await;
+        if looks {
+            let took = answer.is_ok().then(|| self.stopwatch().since(asked));
+            self.levels(claim.worker, |levels| levels.has_looked_for_overdue(took, Instant::now()));
+        }
+        let (due, upkeep) = answer?;
         Ok(Polled { due, upkeep: Some(upkeep), is_notified: self.listeners.are_all_listening() })
     }
 
@@ -173,12 +181,12 @@ impl PgStorage {
     /// `None`.
     async fn live_queues(&self, claim: &Claim) -> StorageResult<Option<HashSet<String>>> {
         let asked = Instant::now();
-        if !self.levels(claim.worker, |levels| levels.many.may_query(asked)) {
+        if !self.levels(claim.worker, |levels| levels.many.queries.may_query(asked)) {
             return Ok(None);
         }
         let live: Vec<String> = run!(self, "waiting_queues", conn => WaitingQueuesQuery.load(conn))?;
         let now = Instant::now();
-        self.levels(claim.worker, |levels| levels.many.note_query(self.stopwatch().since(asked), now));
+        self.levels(claim.worker, |levels| levels.many.queries.note(self.stopwatch().since(asked), now));
         Ok(Some(live.into_iter().collect()))
     }
 

@@ -37,6 +37,7 @@ mod plan;
 
 use super::lag::Lag;
 use super::many_queues::ManyQueues;
+use super::slow_queries::SlowQueries;
 use super::unchanged::Unchanged;
 use level::{Level, Rank};
 pub(crate) use plan::{OnlyLevel, Plan, Scan};
@@ -48,6 +49,8 @@ const FORGET_AFTER: Duration = Duration::from_secs(600);
 const MOST_LEVELS: usize = 64;
 /// A claim reads the gaps while reading all of them takes no longer than this.
 const CHEAP_DISCOVERY: Duration = Duration::from_millis(8);
+/// After slow polls that looked for overdue jobs, none looks for this many times as long as the last one took.
+const LOOK_PAUSE: u32 = 50;
 /// The database's host may set its clock back. After a step of more than this, the levels are forgotten.
 const STEP_BACK: TimeDelta = TimeDelta::seconds(1);
 
@@ -87,6 +90,10 @@ pub(crate) struct Levels {
     paused: HashSet<String>,
     pub(crate) lag: Lag,
     pub(crate) many: ManyQueues,
+    /// The last poll has looked for overdue jobs.
+    has_looked: bool,
+    /// The polls that look for them.
+    looks: SlowQueries,
     /// The newest time of the database that this worker has seen.
     clock: Option<DateTime<Utc>>,
     /// Whether a first rescan was made or tried.
@@ -108,6 +115,8 @@ impl Levels {
             paused: HashSet::new(),
             lag: Lag::new(longest_lag, now),
             many: ManyQueues::default(),
+            has_looked: false,
+            looks: SlowQueries::with_factor(LOOK_PAUSE),
             clock: None,
             begun: false,
             read_gaps: false,
@@ -141,6 +150,21 @@ impl Levels {
     /// passed over the jobs of that kind. So its result changes no level.
     pub(crate) fn are_for(&self, kinds: &Arc<[String]>) -> bool {
         Arc::ptr_eq(&self.kinds, kinds) || self.kinds == *kinds
+    }
+
+    /// Whether the next poll looks for overdue jobs, too. Every second one does, so that the others show the
+    /// [lag](Self::lag) how long a poll takes.
+    pub(crate) fn looks_for_overdue(&mut self, now: Instant) -> bool {
+        self.has_looked = !self.has_looked && self.looks.may_query(now);
+        self.has_looked
+    }
+
+    /// Records how long a poll took that has looked for them. `None`: it has failed.
+    pub(crate) fn has_looked_for_overdue(&mut self, took: Option<Duration>, now: Instant) {
+        match took {
+            Some(took) => self.looks.note(took, now),
+            None => self.looks.note_failure(now),
+        }
     }
 
     fn forget(&mut self) {

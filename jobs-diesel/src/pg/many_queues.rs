@@ -1,18 +1,14 @@
 //! Claims of a worker that serves many queues. Each statement names only some of them.
 
 use std::collections::HashSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use diesel_jobs_core::storage::{Claim, Wanted};
 
+use super::slow_queries::SlowQueries;
+
 /// How many queues one claim names. A queue costs a claim about as much as a job does.
 pub(crate) const AT_ONCE: usize = 64;
-/// The query for the queues that have jobs is slow if it takes longer than this.
-const SLOW: Duration = Duration::from_millis(20);
-/// After this many slow queries in a row, the worker stops them for a while. Fewer may be chance, or a new connection.
-const IN_A_ROW: u32 = 3;
-/// How long the worker then makes no such query.
-const NO_QUERY: Duration = Duration::from_secs(10);
 /// While it is unknown which queues have jobs, the worker claims from the next queues after this time.
 pub(crate) const NEXT_QUEUES: Duration = Duration::from_millis(20);
 
@@ -20,22 +16,11 @@ pub(crate) const NEXT_QUEUES: Duration = Duration::from_millis(20);
 #[derive(Debug, Default)]
 pub(crate) struct ManyQueues {
     next: usize,
-    slow: u32,
-    no_query_until: Option<Instant>,
+    /// The queries for the queues that have jobs.
+    pub(crate) queries: SlowQueries,
 }
 
 impl ManyQueues {
-    /// Whether to query which queues have jobs.
-    pub(crate) fn may_query(&self, now: Instant) -> bool {
-        self.no_query_until.is_none_or(|until| now >= until)
-    }
-
-    /// Records how long this query took.
-    pub(crate) fn note_query(&mut self, took: Duration, now: Instant) {
-        self.slow = if took > SLOW { self.slow.saturating_add(1) } else { 0 };
-        self.no_query_until = (self.slow >= IN_A_ROW).then(|| now + NO_QUERY);
-    }
-
     /// The queues that the next claim names, in rotation. If it is known which queues have jobs, only those are named.
     /// The queues of a claim with a limit of all together are in rotation already; after a claim without jobs, the next
     /// one begins with others nevertheless.
@@ -108,21 +93,5 @@ mod tests {
         // No job of these queues could be claimed.
         let last = format!("q{AT_ONCE:03}");
         assert_eq!(names(&many.some_of(&claim, Some(&live)))[0], last);
-    }
-
-    #[test]
-    fn after_slow_queries_there_is_none_for_a_while() {
-        let (mut many, now) = (ManyQueues::default(), Instant::now());
-        for _ in 0..IN_A_ROW {
-            assert!(many.may_query(now));
-            many.note_query(SLOW * 2, now);
-        }
-        assert!(!many.may_query(now + NO_QUERY / 2));
-        assert!(many.may_query(now + NO_QUERY));
-        many.note_query(SLOW * 2, now + NO_QUERY);
-        assert!(!many.may_query(now + NO_QUERY), "it is as slow as before");
-        many.note_query(SLOW, now + NO_QUERY * 2);
-        many.note_query(SLOW * 2, now + NO_QUERY * 2);
-        assert!(many.may_query(now + NO_QUERY * 2), "once is not in a row");
     }
 }

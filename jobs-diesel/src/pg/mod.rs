@@ -55,6 +55,7 @@ pub(crate) mod schema;
 mod server_message;
 mod sessions;
 mod settings;
+mod slow_queries;
 mod source;
 mod stale;
 mod storage;

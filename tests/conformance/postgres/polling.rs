@@ -51,7 +51,9 @@ fn a_poll_says_what_there_is_to_do_besides_jobs() {
         admit(db).await;
         assert!(!sweeps_between(HOUR / 2, HOUR).await);
 
-        let id = enqueue(&f, job()).await;
+        let mut expiring = job();
+        expiring.run_at = RunAt::After(HOUR);
+        let id = enqueue(&f, expiring).await;
         let expires = format!(
             "insert into jobs.expiry (job_id, start_by, after) values ({id}, now() + interval '90 minutes', '1 hour')"
         );
@@ -91,6 +93,55 @@ fn a_poll_says_what_there_is_to_do_besides_jobs() {
         assert_eq!(upkeep().await, Upkeep { operation: true, ..nothing });
         sql.batch_execute("update jobs.operation set finished_at = now()").await.unwrap();
         assert_eq!(upkeep().await, nothing);
+    });
+}
+
+/// Whether a live worker serves them is then found out by a count of all jobs.
+#[test]
+fn a_poll_finds_jobs_that_have_been_due_for_a_while_wherever_they_wait() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let db = f.database();
+        let idle = worker(db).await;
+        let mut sql = AsyncPgConnection::establish(&f.url).await.unwrap();
+        // Every second poll looks for them.
+        let found = async || {
+            let mut overdue = false;
+            for _ in 0..2 {
+                let polled = db.storage.poll(&wants(idle, &[("default", 1)]), HOUR).await.unwrap();
+                overdue |= polled.upkeep.unwrap().overdue;
+            }
+            overdue
+        };
+        assert!(!found().await, "no job waits");
+        for (queue, kind, hidden_by) in [
+            ("nobodys", "job", ""),
+            ("default", "of_a_newer_program", ""),
+            ("nobodys", "job", ", ('nobodys', 'job', '{}', 5, now() + interval '1 hour')"),
+            ("nobodys", "job", ", ('another', 'job', '{}', 0, now() + interval '1 hour')"),
+            ("nobodys", "job", ", ('paused', 'job', '{}', 0, now() - interval '1 hour')"),
+        ] {
+            let jobs = |due: &str| {
+                format!(
+                    "delete from jobs.ready; insert into jobs.ready (queue, kind, args, priority, run_at)
+                     values ('{queue}', '{kind}', '{{}}', 0, now() {due}){hidden_by}"
+                )
+            };
+            let what = format!("{kind} in {queue} {hidden_by}");
+            sql.batch_execute("insert into jobs.queue (name, paused) values ('paused', true)").await.unwrap();
+            sql.batch_execute(&jobs("+ interval '1 hour'")).await.unwrap();
+            assert!(!found().await, "not due: {what}");
+            sql.batch_execute(&jobs("- interval '10 seconds'")).await.unwrap();
+            assert!(found().await, "{what}");
+            sql.batch_execute("insert into jobs.installation (frozen_at) values (now()) on conflict (only_row) do update set frozen_at = now()").await.unwrap();
+            assert!(!found().await, "frozen: {what}");
+            sql.batch_execute(&format!(
+                "update jobs.installation set frozen_at = null; insert into jobs.queue (name, paused) values ('{queue}', true)"
+            ))
+            .await
+            .unwrap();
+            assert!(!found().await, "paused: {what}");
+            sql.batch_execute("delete from jobs.queue").await.unwrap();
+        }
     });
 }
 

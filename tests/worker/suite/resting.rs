@@ -96,6 +96,34 @@ async fn a_resting_worker_that_fails_to_read_a_setting_reads_it_again(db: Db) {
     worker.stop().await;
 }
 
+/// The worker polls a few times, because of notifications about its own queue. No live worker runs these jobs.
+async fn a_resting_worker_counts_the_jobs_when_one_is_due_elsewhere(db: Db) {
+    let worker = Worker::builder(db.storage_without_stopwatch().await).registry(registry![Quick]);
+    let (worker, rounds) = resting(&db, worker).await;
+    for (queue, kind) in [("nobodys", "quick"), ("default", "of_a_newer_program")] {
+        let enqueue = format!(
+            "delete from jobs.ready;
+             insert into jobs.ready (queue, kind, args, run_at) values ('{queue}', '{kind}', '{{}}', now() - interval '1 minute')"
+        );
+        db.execute(&enqueue).await;
+        let named =
+            format!("select count(*) as number from jobs.sample where counts::text like '%\"{queue}\"%{kind}%'");
+        let before = rounds.ended("next_due");
+        while db.number(&named).await == 0 {
+            let counts = rounds.ended("sample_jobs");
+            // Every second poll looks for such jobs.
+            for _ in 0..2 {
+                db.execute("notify jobs, 'default'").await;
+                rounds.more("next_due", 1).await;
+            }
+            until("a count", async || (rounds.ended("sample_jobs") > counts).then_some(())).await;
+        }
+        // After so many polls they are counted in any case.
+        assert!(rounds.ended("next_due") - before < 50);
+    }
+    worker.stop().await;
+}
+
 /// The notifications are about nothing. Each would end the rest, which costs two heartbeats, a claim and a poll.
 async fn a_resting_worker_reacts_to_few_of_many_notifications(db: Db) {
     let (worker, rounds) = resting(&db, db.worker(registry![Limited])).await;
@@ -255,6 +283,7 @@ async fn a_resting_worker_hears_at_once_that_it_should_stop(db: Db) {
 support::on_postgres! {
     a_resting_worker_follows_what_operators_set,
     a_resting_worker_that_fails_to_read_a_setting_reads_it_again,
+    a_resting_worker_counts_the_jobs_when_one_is_due_elsewhere,
     a_resting_worker_reacts_to_few_of_many_notifications,
     a_resting_worker_polls_no_more_often_than_it_sweeps,
     a_resting_worker_notices_a_freeze_and_its_end,

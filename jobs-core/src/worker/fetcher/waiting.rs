@@ -167,6 +167,9 @@ impl Fetcher {
         if upkeep.sweep {
             idleness.call(Call::Sweep);
         }
+        if upkeep.overdue {
+            idleness.call(Call::Overdue);
+        }
         let next = if is_outdated { Some(BETWEEN_POLLS) } else { upkeep.next };
         next.map(|next| next.saturating_add(MARGIN).max(BETWEEN_POLLS))
     }

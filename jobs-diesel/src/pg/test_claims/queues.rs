@@ -7,6 +7,7 @@ use diesel_jobs_core::storage::{Claim, Storage as _, Waiting};
 
 use super::{FEW, World};
 use crate::pg::queries::claim::{ClaimInTurnsQuery, ClaimQuery};
+use crate::pg::queries::poll::PollQuery;
 use crate::pg::queries::waiting_queues::WaitingQueuesQuery;
 use crate::pg::tests::buffers;
 
@@ -49,6 +50,27 @@ async fn waiting_queues_cost_a_few_entries_each_however_many_jobs_wait() {
         world.sql(statistics).await;
         let touched = buffers(&mut world.conn, WaitingQueuesQuery).await;
         assert!(touched <= FEW, "{touched} buffers after {statistics}");
+    }
+    world.end().await;
+}
+
+/// It reads one entry for each priority of each queue, until it has found one. None of these jobs is due.
+#[tokio::test]
+async fn a_poll_looks_for_overdue_jobs_at_the_cost_of_a_few_entries_however_many_wait() {
+    let mut world = World::new(1, &["z"]).await;
+    world
+        .sql(
+            "insert into jobs.ready (kind, args, queue, priority, run_at)
+             select 'k', '{}', (array['a', 'b', 'c'])[1 + n % 3], n % 5, now() + interval '1 hour' from generate_series(1, 100000) n",
+        )
+        .await;
+    for statistics in ["select 1", "vacuum analyze jobs.ready"] {
+        world.sql(statistics).await;
+        let plan = world.storage.levels(world.claim.worker, |levels| levels.plan_from_floors(&world.claim));
+        let poll = |looks| PollQuery::new(&world.claim, &plan, Duration::from_secs(3)).looking_for_overdue(looks);
+        let (without, with) = (buffers(&mut world.conn, poll(false)).await, buffers(&mut world.conn, poll(true)).await);
+        // Each of the 15 levels and 3 queues costs a descent of the index.
+        assert!(with > without && with <= without + 2 * FEW, "{without} buffers, {with} after {statistics}");
     }
     world.end().await;
 }
