@@ -88,11 +88,11 @@ pub fn waiting(found: &Observed, objective: Duration, program: Option<&Program>,
     findings
 }
 
-/// Those of the counted jobs that have been due for this many seconds.
-pub fn due_jobs(counted: &[KindStats], seconds: f64) -> Vec<WaitingJobs> {
+/// Those of the counted jobs that have been due for so long that a worker logs it if nobody runs them.
+pub fn due_jobs(counted: &[KindStats]) -> Vec<WaitingJobs> {
     let due = counted
         .iter()
-        .filter(|kind| kind.queue != OTHER && kind.available > 0 && kind.oldest_wait_seconds >= Some(seconds));
+        .filter(|kind| kind.queue != OTHER && kind.available > 0 && kind.oldest_wait_seconds >= Some(UNNOTICED));
     let jobs = |KindStats { queue, kind, available, .. }: &KindStats| WaitingJobs {
         queue: queue.clone(),
         kind: kind.clone(),

@@ -113,4 +113,7 @@ pub trait Doctor: Send + Sync + 'static {
     /// Runs all checks, and returns what they have found, errors first. A check that fails is reported as skipped.
     /// Without a `program`, jobs are compared with the live workers only.
     async fn examine(&self, objectives: Objectives, program: Option<&Program>) -> StorageResult<Vec<Finding>>;
+
+    /// Counts the waiting jobs of each queue and kind. It reads all of them, which takes seconds for some millions.
+    async fn waiting(&self) -> StorageResult<Vec<WaitingJobs>>;
 }

@@ -10,7 +10,7 @@ use diesel_jobs_core::Freeze;
 use diesel_jobs_core::health_checks::{self, Observed};
 use diesel_jobs_core::storage::{
     Doctor, Finding, Objectives, Operator as _, Program, RuntimeSettings as _, Severity, Storage as _, StorageResult,
-    StoredSchedules,
+    StoredSchedules, WaitingJobs,
 };
 use futures_util::StreamExt as _;
 
@@ -126,6 +126,10 @@ impl Doctor for PgStorage {
         }
         findings.sort_by_key(|finding| finding.severity);
         Ok(findings)
+    }
+
+    async fn waiting(&self) -> StorageResult<Vec<WaitingJobs>> {
+        run!(self, "waiting", conn => waiting(conn))
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use diesel_async::RunQueryDsl;
-use diesel_jobs_core::health_checks::{self, Observed, UNNOTICED};
+use diesel_jobs_core::health_checks::{self, Observed};
 use diesel_jobs_core::history::{
     HistoryBatch, KindRate, Point, QueueRates, SeriesBounds, WorkFilter, kind_rates, points, queue_rates,
 };
@@ -188,7 +188,7 @@ impl PgStorage {
 
 /// The due jobs that no live worker runs. While no job is due for long, it sends no statement.
 async fn unserved(storage: &PgStorage, counted: &[KindStats]) -> StorageResult<Vec<Finding>> {
-    let jobs = health_checks::due_jobs(counted, UNNOTICED);
+    let jobs = health_checks::due_jobs(counted);
     if jobs.is_empty() {
         return Ok(Vec::new());
     }

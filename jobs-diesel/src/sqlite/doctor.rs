@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use diesel::connection::Connection as _;
 use diesel::{QueryResult, RunQueryDsl as _, SqliteConnection};
 use diesel_jobs_core::health_checks::{self, Observed};
-use diesel_jobs_core::storage::{Doctor, Finding, Objectives, Program, StorageResult};
+use diesel_jobs_core::storage::{Doctor, Finding, Objectives, Program, StorageResult, WaitingJobs};
 
 use crate::sqlite::connect::LONGEST_LOG;
 use crate::sqlite::operator::SqliteOperator;
@@ -31,6 +31,10 @@ impl Doctor for SqliteOperator {
         let mut findings = self.reader.run(move |conn| Ok(all(conn, &file, objectives, program.as_ref()))).await?;
         findings.sort_by_key(|finding| finding.severity);
         Ok(findings)
+    }
+
+    async fn waiting(&self) -> StorageResult<Vec<WaitingJobs>> {
+        self.reader.read(waiting).await
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use diesel::SqliteConnection;
-use diesel_jobs_core::health_checks::{self, Observed, UNNOTICED};
+use diesel_jobs_core::health_checks::{self, Observed};
 use diesel_jobs_core::history::{
     KindRate, Point, QueueRates, SeriesBounds, WorkFilter, kind_rates, points, queue_rates,
 };
@@ -104,7 +104,7 @@ impl SqliteStorage {
                 .await?;
         }
         let kinds = std::mem::take(&mut *counts.lock().unwrap_or_else(PoisonError::into_inner)).into_kinds();
-        let (took, due) = (began.elapsed(), health_checks::due_jobs(&kinds, UNNOTICED));
+        let (took, due) = (began.elapsed(), health_checks::due_jobs(&kinds));
         let rest = rest_after(took, SAMPLE_EVERY);
         self.writer.write_lazily(move |conn| sample::store(conn, took, &kinds, rest)).await?;
         let unserved = self.unserved(due).await?;

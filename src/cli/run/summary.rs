@@ -2,17 +2,18 @@
 
 use std::time::Duration;
 
-use diesel_jobs_core::health_checks::{Observed, due_jobs, unserved};
-use diesel_jobs_core::storage::{Finding, Operator, Program, StorageResult};
+use diesel_jobs_core::health_checks::{Observed, unserved};
+use diesel_jobs_core::storage::{Finding, Operator, Program, StorageResult, WaitingJobs};
 use diesel_jobs_core::{StorageError, WorkerStats};
 
 /// The run has ended, and may have to end soon.
-const LONGEST: Duration = Duration::from_secs(2);
+const LONGEST: Duration = Duration::from_secs(10);
 
 /// Logs which due jobs neither a live worker runs nor the next run of this program.
 pub(super) async fn say_unserved(operator: &dyn Operator, program: &Program) {
     let found = tokio::time::timeout(LONGEST, find_unserved(operator, program)).await;
-    match found.unwrap_or_else(|late| Err(StorageError::Unavailable(late.into()))) {
+    let late = || format!("counting them took longer than {} s; `worker doctor` names them", LONGEST.as_secs());
+    match found.unwrap_or_else(|_| Err(StorageError::Unavailable(late().into()))) {
         Ok(found) => found.iter().for_each(|Finding { what, repair, .. }| {
             tracing::warn!(target: "diesel_jobs", "the run ends although jobs are due: {what}. To repair it: {repair}");
         }),
@@ -23,7 +24,8 @@ pub(super) async fn say_unserved(operator: &dyn Operator, program: &Program) {
 }
 
 async fn find_unserved(operator: &dyn Operator, program: &Program) -> StorageResult<Vec<Finding>> {
-    let jobs = due_jobs(&operator.stats().await?.kinds, 0.0);
+    let due = |jobs: WaitingJobs| (jobs.due > 0).then_some(WaitingJobs { jobs: jobs.due, ..jobs });
+    let jobs: Vec<WaitingJobs> = operator.waiting().await?.into_iter().filter_map(due).collect();
     if jobs.is_empty() {
         return Ok(Vec::new());
     }

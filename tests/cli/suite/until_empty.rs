@@ -65,6 +65,15 @@ on_each_database! {
         other.ended().succeeded();
     }
 
+    fn due_jobs_that_were_not_counted_before_are_named_at_the_end(db) {
+        let db = db.migrated();
+        // There are so many that workers count them only from time to time, and none has done so yet.
+        let padded = format!(r#"{{"millis": 0, "padding": "{}"}}"#, "x".repeat(1000));
+        db.enqueue_many_with("wait", "bulk", 20_001, &padded);
+        let named = "the run ends although jobs are due: 20001 jobs wait in queue `bulk`";
+        db.run(&["run", "--until-empty", "--queues", "mail"]).succeeded().complained(&[named]);
+    }
+
     fn a_run_that_discards_a_job_exits_5(db) {
         let db = db.migrated();
         db.enqueue(Charge { card: "4111".to_owned() });
