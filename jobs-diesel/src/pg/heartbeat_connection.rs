@@ -23,33 +23,11 @@ pub(super) struct PgHeartbeat {
     conn: Pooled<AsyncPgConnection>,
     connector: Arc<Connector>,
     worker: WorkerId,
+    /// What [`moves`](super::rotation::Rotation::moves) said when the connection was opened.
+    moves: u64,
+    /// The connection before this one, if this one may lead to another database.
+    left: Option<Pooled<AsyncPgConnection>>,
     outage: Arc<Outage>,
-}
-
-impl PgHeartbeat {
-    pub(super) async fn open(connector: Arc<Connector>, worker: WorkerId, outage: Arc<Outage>) -> StorageResult<Self> {
-        Ok(Self { conn: connect(&connector).await?, connector, worker, outage })
-    }
-
-    /// Opens another connection, if this one has reached its age or has gone stale. One that is only old is used on
-    /// while no other can be opened: without heartbeats, all jobs of the worker would be rescued.
-    async fn renew(&mut self) -> StorageResult<()> {
-        let rotation = self.connector.rotation();
-        if rotation.keeps(&self.conn, Instant::now()) {
-            return Ok(());
-        }
-        if !rotation.is_current(&self.conn) {
-            self.conn = connect(&self.connector).await?;
-        } else if let Ok(Ok(conn)) = tokio::time::timeout(LONGEST_RENEWAL, connect(&self.connector)).await {
-            self.conn = conn;
-        }
-        Ok(())
-    }
-}
-
-async fn connect(connector: &Connector) -> StorageResult<Pooled<AsyncPgConnection>> {
-    let generation = connector.rotation().generation();
-    Ok(connector.rotation().opened(connector.connect().await?, generation))
 }
 
 /// Sends one statement within the time limit.
@@ -74,12 +52,65 @@ macro_rules! send {
     }};
 }
 
+impl PgHeartbeat {
+    pub(super) async fn open(connector: Arc<Connector>, worker: WorkerId, outage: Arc<Outage>) -> StorageResult<Self> {
+        let conn = connect(&connector).await?;
+        let moves = connector.rotation().moves();
+        Ok(Self { conn, connector, worker, moves, left: None, outage })
+    }
+
+    /// Opens another connection, if this one has reached its age or has gone stale. One that is only old is used on
+    /// while no other can be opened: without heartbeats, all jobs of the worker would be rescued.
+    async fn renew(&mut self) -> StorageResult<()> {
+        let rotation = self.connector.rotation();
+        if rotation.keeps(&self.conn, Instant::now()) {
+            return Ok(());
+        }
+        if !rotation.is_current(&self.conn) {
+            let conn = connect(&self.connector).await?;
+            self.replace(conn);
+        } else if let Ok(Ok(conn)) = tokio::time::timeout(LONGEST_RENEWAL, connect(&self.connector)).await {
+            self.replace(conn);
+        }
+        Ok(())
+    }
+
+    fn replace(&mut self, conn: Pooled<AsyncPgConnection>) {
+        let before = std::mem::replace(&mut self.conn, conn);
+        let moves = self.connector.rotation().moves();
+        self.left = (std::mem::replace(&mut self.moves, moves) < moves).then_some(before);
+    }
+
+    /// The process has moved to another database, in which the worker has no row. The ends of its jobs are not stored
+    /// in the one before any more. So the last heartbeat there says that the worker drains, and a rescue releases the
+    /// jobs: the worker has not died with them.
+    async fn leave(&mut self, lease: Duration) {
+        if let Some(mut conn) = self.left.take() {
+            let worker = self.worker;
+            let said = async { heartbeat::heartbeat(&mut conn, worker, true, lease).await };
+            // The server may be gone.
+            let _ = tokio::time::timeout(LONGEST_RENEWAL, said).await;
+        }
+    }
+}
+
+async fn connect(connector: &Connector) -> StorageResult<Pooled<AsyncPgConnection>> {
+    let generation = connector.rotation().generation();
+    Ok(connector.rotation().opened(connector.connect().await?, generation))
+}
+
 #[async_trait]
 impl Heartbeat for PgHeartbeat {
     async fn beat(&mut self, drains: bool, lease: Duration) -> StorageResult<Option<Beat>> {
         self.renew().await?;
         let worker = self.worker;
-        send!(self, "heartbeat", conn => heartbeat::heartbeat(conn, worker, drains, lease))
+        let beat = send!(self, "heartbeat", conn => heartbeat::heartbeat(conn, worker, drains, lease))?;
+        match beat {
+            None => self.leave(lease).await,
+            // Another way to the same database.
+            Some(_) => self.left = None,
+        }
+        Ok(beat)
     }
 
     async fn leases(&mut self) -> StorageResult<Vec<(JobId, i32)>> {

@@ -120,6 +120,11 @@ impl Rotation {
         }
     }
 
+    /// How often new connections have led to another database than those before.
+    pub(super) fn moves(&self) -> u64 {
+        self.state.moves.load(Ordering::Acquire)
+    }
+
     /// A connection that was just opened. Its opening began in this generation.
     pub(super) fn opened<C>(&self, conn: C, generation: u64) -> Pooled<C> {
         let closes_at = Instant::now() + self.lifetime.mul_f64(rand::random_range(0.8..1.0));

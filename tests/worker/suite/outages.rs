@@ -107,12 +107,14 @@ async fn a_worker_moves_as_a_whole_when_its_url_file_names_another_database(db: 
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), db.url()).unwrap();
     let database = Database::builder_with_url_file(file.path()).open().await.unwrap();
-    let (probe, _events) = Probe::new();
+    let (probe, mut events) = Probe::new();
     let worker =
-        Worker::builder(database.storage).registry(registry![Short]).state(probe).lease(Duration::from_secs(8));
+        Worker::builder(database.storage).registry(registry![Short, Held]).state(probe).lease(Duration::from_secs(8));
     let worker = Running::start(worker.poll_interval(Duration::from_millis(50)));
-    let id = db.enqueue(Short {}).await;
-    db.await_state(id, JobState::Completed).await;
+    let left = db.enqueue(Held {}).await;
+    events.expect("began").await;
+    // The connection of the heartbeats is known by its last statement.
+    db.await_number(1, "select count(*) as number from jobs.worker where heartbeat_at > started_at").await;
     std::fs::write(file.path(), other.url()).unwrap();
     let id = other.enqueue(Short {}).await;
     // Those of its pool, and not the heartbeat's nor the listener's. New ones lead to the other database.
@@ -121,7 +123,16 @@ async fn a_worker_moves_as_a_whole_when_its_url_file_names_another_database(db: 
           and query not like 'listen %' and query not like '%heartbeat_at%'";
     assert!(db.number(pool).await > 0);
     other.await_state(id, JobState::Completed).await;
+    // The end of this job cannot be stored there any more. The next worker releases it, and counts no crash.
+    db.await_number(1, "select count(*) as number from jobs.worker where draining_at is not null").await;
+    events.open(1);
     worker.stop().await;
+    db.execute("update jobs.worker set heartbeat_at = now() - interval '1 hour'").await;
+    let next = Running::start(db.worker(registry![Held]).state(Probe::new().0));
+    let job = db.await_state(left, JobState::Running).await;
+    assert_eq!((job.attempt, job.crashes), (1, 0), "the only attempt was given back");
+    next.handle().shutdown_now();
+    next.ended().await;
 }
 
 support::on_postgres! {
