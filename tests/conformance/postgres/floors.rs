@@ -1,10 +1,10 @@
 //! The floors of admission: where a pass begins to read keys from which many jobs were taken.
 
-use diesel_jobs_core::{JobState, Limit, NewJob};
+use diesel_jobs_core::{JobState, Limit, NewJob, RunAt};
 
 use super::Postgres;
 use crate::bench::*;
-use crate::fixture::{Fixture, Port as _, run};
+use crate::fixture::{Fixture, Inspect as _, Port as _, run};
 use crate::limiting::admit;
 
 /// A pass that finds this many free permits writes the floor of the key for certain.
@@ -90,6 +90,31 @@ fn jobs_that_come_below_a_floor_lower_it() {
             }
             let all = "delete from jobs.held; delete from jobs.ready; delete from jobs.permit; delete from jobs.nudge";
             f.client().await.execute(all).await.unwrap();
+        }
+    });
+}
+
+/// Jobs of schedules have the times of their ticks, which have passed.
+#[test]
+fn jobs_whose_time_has_passed_at_their_enqueue_lower_a_floor() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let db = f.database();
+        enqueue_all(&f, vec![wide(); 300]).await;
+        assert_eq!(admit(db).await, 100);
+        end(&f, 100).await;
+        assert_eq!(admit(db).await, 100);
+        let mut tick = wide();
+        tick.run_at = RunAt::Exactly(db.now().await - HOUR);
+        let mut other = tick.clone();
+        other.kind = "b".into();
+        // Each has another statement.
+        for jobs in [vec![tick.clone()], vec![tick.clone(), tick.clone()], vec![tick, other]] {
+            let ids = enqueue_all(&f, jobs).await;
+            end(&f, ids.len()).await;
+            assert_eq!(admit(db).await, ids.len());
+            for id in ids {
+                assert_eq!(state(db, id).await, JobState::Available);
+            }
         }
     });
 }

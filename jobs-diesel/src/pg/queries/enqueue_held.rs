@@ -96,7 +96,8 @@ impl QueryFragment<Pg> for EnqueueHeldQuery<'_> {
     returning id
 ), nudged as (
     insert into jobs.nudge (limit_name, limit_key, place, run_at)
-    select *, (select pg_catalog.min(operator(pg_catalog.~) priority) from job where rules is not null), pg_catalog.statement_timestamp() from unnest(" [self.nudged_names => Array<Text>] ", " [self.nudged_keys => Array<Text>] ")
+    select *, (select pg_catalog.min(operator(pg_catalog.~) priority) from job where rules is not null),
+        least(pg_catalog.statement_timestamp(), (select pg_catalog.min(run_at) from job where rules is not null)) from unnest(" [self.nudged_names => Array<Text>] ", " [self.nudged_keys => Array<Text>] ")
 ), woken as (
     select jobs.notify_workers(queue) from (select distinct queue from plain) plain where " A_WORKER_IS_IDLE "
     union all select " ADMISSION_WOKEN "
@@ -146,7 +147,7 @@ impl QueryFragment<Pg> for EnqueueHeldOneQuery<'_> {
             out,
             "with nudged as (
     insert into jobs.nudge (limit_name, limit_key, place, run_at)
-    values (" [self.name => Text] ", " [self.key => Text] ", operator(pg_catalog.~) " [self.values.priority => SmallInt] ", pg_catalog.statement_timestamp())
+    values (" [self.name => Text] ", " [self.key => Text] ", operator(pg_catalog.~) " [self.values.priority => SmallInt] ", least(pg_catalog.statement_timestamp(), " {self.later.0} "))
 )
 insert into jobs.held (" COLUMNS ", traceparent, rules, flags, " HELD ")
 values (" {self.values} ", " [self.args => Json] ", " [self.traceparent => Nullable<Text>] ", " [self.rules => Json] ", " [self.flags => Integer] ", "

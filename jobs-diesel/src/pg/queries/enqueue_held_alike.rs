@@ -63,7 +63,7 @@ impl QueryFragment<Pg> for EnqueueHeldAlikeQuery<'_> {
             out,
             "with nudged as (
     insert into jobs.nudge (limit_name, limit_key, place, run_at)
-    select " [self.name => Text] ", key, operator(pg_catalog.~) " [self.values.priority => SmallInt] ", pg_catalog.statement_timestamp() from pg_catalog.unnest(" [self.nudged => Array<Text>] ") as key
+    select " [self.name => Text] ", key, operator(pg_catalog.~) " [self.values.priority => SmallInt] ", least(pg_catalog.statement_timestamp(), " {self.later.0} ") from pg_catalog.unnest(" [self.nudged => Array<Text>] ") as key
 ), woken as (
     select " ADMISSION_WOKEN "
 )
