@@ -10,7 +10,7 @@ mod failures;
 mod filter;
 mod filter_conditions;
 mod filter_secrets;
-mod filter_text;
+pub mod filter_text;
 mod finished;
 mod flow_control;
 mod history;

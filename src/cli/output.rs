@@ -4,6 +4,7 @@ use std::io::{self, Write as _};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use diesel_jobs_core::Depth;
+use diesel_jobs_core::shell::is_hidden;
 use serde::Serialize;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
@@ -145,11 +146,6 @@ pub(super) fn as_json(value: &impl Serialize) -> serde_json::Result<String> {
         c => c.to_string(),
     };
     Ok(text.chars().map(escaped).collect())
-}
-
-fn is_hidden(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 #[cfg(test)]

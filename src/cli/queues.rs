@@ -1,5 +1,6 @@
 //! The list of queues that a worker serves, as it is written in options: `mail=10,default`, `tenant-*=2`.
 
+use diesel_jobs_core::storage::filter_text::piece;
 use diesel_jobs_core::storage::{check_served, refuse_other_patterns};
 
 /// One queue, and its number of slots.
@@ -19,13 +20,29 @@ pub(super) struct QueueList(pub(super) Vec<QueueEntry>);
 const MOST_BYTES: usize = 200;
 
 impl QueueList {
-    /// Parses a list such as `mail=10,default`.
+    /// Parses a list such as `mail=10,default`. A name between quotation marks is read as it is, and `\"` in it is one
+    /// of them.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut entries: Vec<QueueEntry> = Vec::new();
-        for part in text.split(',').map(str::trim) {
+        let mut rest = Some(text);
+        while let Some(list) = rest {
+            let (quoted, list) = match list.trim_start() {
+                quoted if quoted.starts_with('"') => piece(quoted, &[]).map(|(name, after)| (Some(name), after))?,
+                plain => (None, plain),
+            };
+            let (part, after) = list.split_once(',').map_or((list, None), |(part, after)| (part, Some(after)));
+            rest = after;
+            let part = part.trim();
             let (name, slots) = match part.split_once('=') {
                 Some((name, number)) => (name.trim_end(), Some(read_slots(part, number.trim_start())?)),
                 None => (part, None),
+            };
+            let name = match &quoted {
+                None => name,
+                Some(quoted) if name.is_empty() => quoted,
+                Some(_) => {
+                    return Err(format!("{text:?}: {name:?} follows a closing quotation mark; write a comma or `=`"));
+                }
             };
             if name.is_empty() {
                 return Err(format!("{text:?} has a queue without a name; write mail=10,default=50"));
@@ -40,7 +57,9 @@ impl QueueList {
                 return Err(format!("queue {name:?} is named twice; write it once, with one number"));
             }
             check_served(name)?;
-            refuse_other_patterns(name)?;
+            if quoted.is_none() {
+                refuse_other_patterns(name)?;
+            }
             entries.push(QueueEntry { name: name.to_owned(), slots });
         }
         Ok(Self(entries))
@@ -72,6 +91,36 @@ mod tests {
                 entry("*", None)
             ]))
         );
+    }
+
+    #[test]
+    fn a_name_between_quotation_marks_is_read_as_it_is() {
+        let names = |text: &str| {
+            QueueList::parse(text)
+                .map(|list| list.0.into_iter().map(|entry| (entry.name, entry.slots)).collect::<Vec<_>>())
+        };
+        let entry = |name: &str, slots| (name.to_owned(), slots);
+        assert_eq!(
+            names(r#""a,b"=2, " lead" = 3 ,mail,"!x","a=1","q\"\\""#),
+            Ok(vec![
+                entry("a,b", Some(2)),
+                entry(" lead", Some(3)),
+                entry("mail", None),
+                entry("!x", None),
+                entry("a=1", None),
+                entry(r#"q"\"#, None)
+            ])
+        );
+        for (text, part) in [
+            (r#""""#, "without a name"),
+            (r#""a"b"#, "\"b\" follows a closing quotation mark"),
+            (r#""a,b"#, "a quotation mark is not closed"),
+            (r#""a?*""#, "only `*` stands for any characters"),
+            (r#""a",a"#, "named twice"),
+        ] {
+            let error = names(text).unwrap_err();
+            assert!(error.contains(part), "{text:?}: {error}");
+        }
     }
 
     #[test]

@@ -14,7 +14,8 @@ pub(super) struct RunArgs {
     /// Serve only these queues, each with this number of slots: mail=10,default=50. A queue without a number has
     /// --slots slots. A queue that is not the default of any job is served, too; the log then shows which jobs are in
     /// it. A `*` stands for any characters: 'tenant-*=2,*=4' serves each queue that fits, also one that appears while
-    /// the worker runs, and the most specific name counts [env: JOBS_QUEUES] [default: the default queues of the
+    /// the worker runs, and the most specific name counts. A name between quotation marks is read as it is: '"a,b"=2'
+    /// serves the queue a,b [env: JOBS_QUEUES] [default: the default queues of the
     /// program's jobs]
     #[arg(long, value_name = "QUEUES", value_parser = QueueList::parse, help_heading = "Options of run")]
     pub(super) queues: Option<QueueList>,

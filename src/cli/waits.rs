@@ -1,7 +1,7 @@
 //! Whether jobs that go to a queue would wait there: nobody serves it, or it or their kind is paused. Its name may be
 //! wrong.
 
-use diesel_jobs_core::shell::{argument, option};
+use diesel_jobs_core::shell::{argument, serving};
 use diesel_jobs_core::storage::{Operator, unserved};
 
 use super::exit::CliError;
@@ -15,7 +15,7 @@ pub(super) async fn warning(
     jobs: &str,
 ) -> Result<Option<String>, CliError> {
     let text = if let Some(problem) = unserved(queue, &operator.workers().await?) {
-        format!("{problem}; {jobs} until a worker does: `worker run {}`", option("--queues", queue))
+        format!("{problem}; {jobs} until a worker does: `worker run {}`", serving(queue))
     } else if let Some(pause) =
         operator.queues().await?.into_iter().find(|of| of.name == queue).and_then(|of| of.paused)
     {

@@ -11,7 +11,7 @@ use crate::history::OTHER;
 use crate::installation::Freeze;
 use crate::nearest::nearest;
 use crate::record::WorkerRecord;
-use crate::shell::{argument, option};
+use crate::shell::{argument, jobs_of, option, serving};
 use crate::stats::KindStats;
 use crate::storage::{Finding, KindSettings, Program, QueueSettings, Severity, WaitingJobs};
 use crate::unique::without_version;
@@ -182,10 +182,10 @@ fn unserved_queue(name: &str, jobs: i64, servers: &Servers<'_>) -> Finding {
         Whose::ProgramInstead => "neither a live worker nor this program serves it",
         Whose::LiveWorkers | Whose::Nobody => "no live worker serves it",
     };
-    let serve = format!("start a worker that serves it: worker run {}", option("--queues", name));
+    let serve = format!("start a worker that serves it: worker run {}", serving(name));
     let repair = match nearest(name, servers.queues()) {
         Some(near) => {
-            let (from, to) = (option("--queue", name), option("--to", near));
+            let (from, to) = (jobs_of(name, None), option("--to", near));
             format!("if `{near}` was meant: worker move {from} {to}; if not, {serve}")
         }
         None => serve,
@@ -209,9 +209,8 @@ fn unknown_kind(jobs: &WaitingJobs, servers: &Servers<'_>) -> Finding {
         format!("{} in queue `{queue}`, and {who}", that_wait(*jobs, &format!(" of kind `{kind}`"))),
         format!(
             "{meant}deploy a program with this kind, give a renamed job `aliases(\"{name}\")`, or end the jobs: \
-             worker cancel {} {}",
-            option("--queue", queue),
-            option("--kind", kind),
+             worker cancel {}",
+            jobs_of(queue, Some(kind)),
             name = without_version(kind),
         ),
     )
@@ -230,7 +229,7 @@ fn oldest_due(name: &str, since: DateTime<Utc>, objective: Duration) -> Finding 
             time(since),
             objective.as_secs()
         ),
-        format!("start more workers: worker run {}", option("--queues", name)),
+        format!("start more workers: worker run {}", serving(name)),
     )
 }
 

@@ -9,6 +9,7 @@ use super::filter_conditions::CONDITIONS;
 use crate::job_id::JobId;
 use crate::lease::WorkerId;
 use crate::nearest::nearest;
+use crate::shell::in_quotation_marks;
 use crate::state::JobState;
 
 impl FromStr for JobFilter {
@@ -160,8 +161,9 @@ fn word(text: &str) -> Result<(Key, Vec<String>, &str), String> {
     }
 }
 
-/// Reads a quoted text, or all characters up to white space or one of `ends`.
-fn piece<'t>(text: &'t str, ends: &[char]) -> Result<(String, &'t str), String> {
+/// Reads a quoted text, or all characters up to white space or one of `ends`. Returns it and what follows.
+#[doc(hidden)]
+pub fn piece<'t>(text: &'t str, ends: &[char]) -> Result<(String, &'t str), String> {
     let Some(inner) = text.strip_prefix('"') else {
         let end = text.find(|c: char| c.is_whitespace() || ends.contains(&c)).unwrap_or(text.len());
         let (piece, rest) = text.split_at(end);
@@ -183,7 +185,7 @@ fn piece<'t>(text: &'t str, ends: &[char]) -> Result<(String, &'t str), String> 
 fn quoted(text: &str, ends: &[char]) -> String {
     let is_plain =
         !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c == '"' || c == ',' || ends.contains(&c));
-    if is_plain { text.to_owned() } else { format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")) }
+    if is_plain { text.to_owned() } else { in_quotation_marks(text) }
 }
 
 fn list<T: ToString>(words: &mut Vec<String>, key: &str, values: &[T]) {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use diesel_jobs_core::shell::{argument, option};
+use diesel_jobs_core::shell::{argument, jobs_of};
 use diesel_jobs_core::storage::NO_WORKER_ENDS_JOBS;
 use diesel_jobs_storage::Database;
 use serde::Serialize;
@@ -57,7 +57,7 @@ pub(super) async fn drain(app: &App<'_>, database: &Database, args: &DrainArgs) 
                 let jobs = output::count(i64::try_from(left).unwrap_or(i64::MAX), "job");
                 format!(
                     "after {took}, {jobs} of queue `{name}` still run; the queue stays paused; to see them: `worker list --state running {}`",
-                    option("--queue", name)
+                    jobs_of(name, None)
                 )
             }
         };

@@ -1,6 +1,6 @@
 //! `queues list`: the queues that have jobs, a setting, a pause or a live worker.
 
-use diesel_jobs_core::shell::{argument, option};
+use diesel_jobs_core::shell::{argument, serving};
 use diesel_jobs_core::storage::QueueOverview;
 use diesel_jobs_storage::Database;
 
@@ -49,7 +49,7 @@ fn human(queues: &[QueueOverview]) -> String {
 fn advice(queue: &QueueOverview) -> Option<String> {
     let name = &queue.name;
     let text = if queue.is_neglected() {
-        format!("jobs wait in queue `{name}`, and no worker claims them: `worker run {}`", option("--queues", name))
+        format!("jobs wait in queue `{name}`, and no worker claims them: `worker run {}`", serving(name))
     } else if queue.slots == Some(0) && queue.jobs.waiting().jobs > 0 {
         format!(
             "queue `{name}` has no slots, so its jobs do not start: `worker queues slots {} default`",

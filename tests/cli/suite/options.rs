@@ -188,6 +188,59 @@ on_each_database! {
         db.await_state(id, "completed");
     }
 
+    fn advice_about_names_with_any_characters_can_be_pasted(db) {
+        let db = db.migrated();
+        // A list would split, trim or refuse some of them, a terminal would hide parts of others.
+        let queues = ["a,b", "a=2", " lead", "!x", "{$HOME}", "\"q\"", "x\ny", "it's\u{1b}\u{202e}\\", "ends\n"];
+        let kinds = ["a,b", "a, \"b\"", "it's,\n"];
+        let sql = |name: &str| name.replace('\'', "''");
+        let left = |conditions: &[(&str, &str)]| {
+            let quoted = |(name, value): &(&str, &str)| format!(" {name}:\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""));
+            let filter = format!("state:available{}", conditions.iter().map(quoted).collect::<String>());
+            db.json(&["list", "--count", "--filter", &filter])["jobs"].as_i64().unwrap()
+        };
+        let paste = |command: &str, after: &str| {
+            let program = env!("CARGO_BIN_EXE_fixture-worker");
+            let script = format!("worker() {{ '{program}' \"$@\"; }}; {command} {after}");
+            let output = std::process::Command::new("bash").args(["-c", &script]).env("DATABASE_URL", &db.url).output().unwrap();
+            assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+        };
+        // The end of the repair of the finding that says this. The text form has the same.
+        let repair = |args: &[&str], said: &str, before: &str| {
+            let report = db.run(&[&["doctor", "--json"], args].concat()).json();
+            let findings = report["findings"].as_array().unwrap();
+            let one = findings.iter().find(|one| one["what"].as_str().unwrap().contains(said)).unwrap_or_else(|| panic!("{said}: {report}"));
+            let (_, command) = one["repair"].as_str().unwrap().rsplit_once(before).unwrap();
+            let text = db.run(&[&["doctor"], args].concat()).stdout;
+            assert!(text.contains(command), "{command}: {text}");
+            command.to_owned()
+        };
+
+        for queue in queues.iter().chain(&["a", "b", "lead", "x"]) {
+            db.enqueue_many("wait", &sql(queue), 1);
+        }
+        let mut jobs = left(&[]);
+        for queue in queues {
+            let command = repair(&[], &format!("in queue `{queue}`"), "start a worker that serves it: ");
+            paste(&command, "--until-empty");
+            jobs -= 1;
+            assert_eq!((left(&[("queue", queue)]), left(&[])), (0, jobs), "{command}");
+        }
+
+        let mut jobs = left(&[]);
+        for (kind, queue) in kinds.iter().flat_map(|kind| [(*kind, "mail"), (*kind, "q,r"), ("a", "mail"), ("b", "mail")]) {
+            db.enqueue_many(&sql(kind), queue, 1);
+            jobs += 1;
+        }
+        for (kind, queue) in kinds.iter().flat_map(|kind| [(*kind, "mail"), (*kind, "q,r")]) {
+            let said = format!("of kind `{kind}` waits in queue `{queue}`");
+            let command = repair(&["--queues", "mail,\"q,r\""], &said, "or end the jobs: ");
+            paste(&command, "--yes");
+            jobs -= 1;
+            assert_eq!((left(&[("kind", kind), ("queue", queue)]), left(&[])), (0, jobs), "{command}");
+        }
+    }
+
     fn the_user_of_the_machine_may_have_any_name(db) {
         let db = db.migrated();
         let pause = |queue: &str, user: &str, actor: &str| {

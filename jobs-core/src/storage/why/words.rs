@@ -11,11 +11,11 @@ use crate::failure::FailureKind;
 use crate::job_id::JobId;
 use crate::progress::Progress;
 use crate::rules::{JobRule, Rule, keyed, period_text};
-use crate::shell::{argument, option};
+use crate::shell::{argument, option, serving};
 
 /// Puts a reason in words. Queue and kind are empty only if there is no such job.
 pub(super) fn explain(id: JobId, queue: &str, kind: &str, reason: Reason) -> Explained {
-    let (in_shell, served) = (argument(queue), option("--queues", queue));
+    let (in_shell, served) = (argument(queue), serving(queue));
     let (text, advice) = match &reason {
         Reason::NoSuchJob { highest } => no_such_job(id, *highest),
         Reason::DeadLetter { why, at } => (
