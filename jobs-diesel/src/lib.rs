@@ -88,4 +88,4 @@ pub use row::{
 pub use stopwatch::Stopwatch;
 pub use stored_output::OutputError;
 #[doc(hidden)]
-pub use url_source::{may_hold_a_password, read_url_file, without_mark};
+pub use url_source::{may_hold_a_password, percent_decoded, read_url_file, without_mark};

@@ -1,6 +1,8 @@
 //! The part of a database URL that may be printed.
 
-use diesel_jobs_storage::may_hold_a_password;
+use diesel_jobs_storage::{may_hold_a_password, percent_decoded};
+
+use super::output::printable;
 
 /// Returns the database and host of a URL, without user, password and parameters. Returns `None` if the parts cannot be
 /// separated with certainty: a password may contain an unescaped `/`, `?` or `@`.
@@ -33,6 +35,7 @@ pub(super) fn place(url: &str) -> Option<String> {
     if name.is_some_and(|name| name.contains(is_odd) || hides_a_separator(name)) {
         return None;
     }
+    let name = name.map(|name| printable(&percent_decoded(name)));
     Some(name.map_or_else(|| host.to_owned(), |name| format!("database {name} at {host}")))
 }
 
@@ -69,6 +72,11 @@ mod tests {
         assert_eq!(place("postgres://db.local").unwrap(), "db.local");
         assert_eq!(place("postgres://db/v1?dbname=v2&dbname=v3").unwrap(), "database v3 at db");
         assert_eq!(place("postgres:///app?host=/run/postgresql&port=5433").unwrap(), "database app at /run/postgresql");
+        assert_eq!(
+            place("postgres://db/we%22ird%3b%20$(touch%20PWN)%0A%e2%80%ae100%25").unwrap(),
+            r#"database we"ird; $(touch PWN)\n\u{202e}100% at db"#
+        );
+        assert_eq!(place("postgres://db?dbname=gr%C3%B6%C3%9Fe").unwrap(), "database größe at db");
         assert_eq!(place("postgres://db/app?hostaddr=10.0.0.7").unwrap(), "database app at 10.0.0.7");
         assert_eq!(place("postgres://me@[::1]:5433,db-2:5432/app").unwrap(), "database app at [::1]:5433,db-2:5432");
         assert_eq!(place("sqlite:///var/lib/app/jobs.db?mode=rw").unwrap(), "/var/lib/app/jobs.db");

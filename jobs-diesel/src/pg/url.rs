@@ -20,6 +20,7 @@ use tokio_postgres::config::{ChannelBinding, Host};
 use self::parameters::Parameters;
 use self::role::Role;
 use super::tls::Tls;
+use crate::url_source::percent_decoded;
 
 /// The directories of the server's socket: that of Debian and Red Hat, and that of a server that is built from source.
 const SOCKETS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
@@ -111,26 +112,4 @@ fn not_a_url() -> StorageError {
          characters of the password percent-encoded: `@` as %40, `:` as %3A, `/` as %2F, `?` as %3F, `#` as %23 and `%` as %25"
             .to_owned(),
     )
-}
-
-fn percent_decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let hex = tail
-            .get(..2)
-            .and_then(|hex| std::str::from_utf8(hex).ok())
-            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        match (first, hex) {
-            (b'%', Some(byte)) => {
-                bytes.push(byte);
-                rest = &tail[2..];
-            }
-            (byte, _) => {
-                bytes.push(*byte);
-                rest = tail;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
