@@ -37,7 +37,7 @@ pub(super) fn missing_file(url: &str) -> Option<String> {
 pub(super) fn explain(error: &CliError, url: &str) -> String {
     match place(url) {
         Some(place) if error.exit == Exit::Credentials => {
-            format!("error: {error}. The URL names {place}: are its user and password right?")
+            format!("error: {error}. The URL names {place}: are its user and its password or certificate right?")
         }
         // A message of a missing schema advises a command. The reader must see which database it concerns.
         Some(place) if matches!(error.exit, Exit::Unreachable | Exit::Schema) => {

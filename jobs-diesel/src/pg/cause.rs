@@ -13,6 +13,38 @@ pub(super) fn lacks_password(error: &tokio_postgres::Error) -> bool {
     error.code().is_none() && std::error::Error::source(error).is_some_and(|cause| cause.to_string() == NO_PASSWORD)
 }
 
+/// Whether the server refuses the client's certificate. It says so in an alert of TLS, and most servers do so after the
+/// handshake, when the client first reads.
+pub(super) fn refuses_certificate(error: &tokio_postgres::Error) -> bool {
+    use rustls::AlertDescription::{
+        AccessDenied, BadCertificate, CertificateExpired, CertificateRequired, CertificateRevoked, CertificateUnknown,
+        DecryptError, NoCertificate, UnknownCA, UnsupportedCertificate,
+    };
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        // The source of an error of the system is the source of what it wraps, and not the wrapped error.
+        let wrapped = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        let of_tls = wrapped.and_then(|wrapped| wrapped.downcast_ref()).or_else(|| cause.downcast_ref());
+        if let Some(rustls::Error::AlertReceived(alert)) = of_tls {
+            return matches!(
+                alert,
+                AccessDenied
+                    | BadCertificate
+                    | CertificateExpired
+                    | CertificateRequired
+                    | CertificateRevoked
+                    | CertificateUnknown
+                    | DecryptError
+                    | NoCertificate
+                    | UnknownCA
+                    | UnsupportedCertificate
+            );
+        }
+        source = cause.source();
+    }
+    false
+}
+
 /// tokio-postgres says only "error connecting to server". This adds the reasons from the error's sources, and for some
 /// errors what to do.
 pub(super) fn with_cause(error: &tokio_postgres::Error) -> String {
@@ -34,6 +66,10 @@ pub(super) fn with_cause(error: &tokio_postgres::Error) -> String {
         // With this code a server also refuses a setting of the connection, which its message then names.
         Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
             "; if the role may not connect to this database, its owner allows it with `grant connect on database .. to ..`"
+        }
+        _ if refuses_certificate(error) => {
+            "; so the server refuses the client's certificate, the file that sslcert names: it must not have expired, and an authority of the \
+             server's ssl_ca_file must have signed it; the server's log has the reason"
         }
         _ if text.contains(NO_TLS) => {
             "; the server answers, but not with TLS: turn on `ssl` in the server, or write sslmode=prefer if this connection need not be \

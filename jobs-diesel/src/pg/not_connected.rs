@@ -8,13 +8,13 @@ use diesel::ConnectionError;
 use diesel_jobs_core::StorageError;
 use tokio_postgres::error::SqlState;
 
-use super::cause::{lacks_password, with_cause};
+use super::cause::{lacks_password, refuses_certificate, with_cause};
 use super::settings;
 
 /// Why a connection could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotConnected {
-    /// The server refused the user or the password, or there is none.
+    /// The server refused the user, the password or the client's certificate, or there is none.
     #[error("{0}")]
     Credentials(String),
     /// A pooler or the server perhaps refused the settings of the connection.
@@ -40,7 +40,7 @@ impl NotConnected {
             Some(&SqlState::INVALID_PASSWORD | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION) => {
                 Self::Credentials(text)
             }
-            None if lacks_password(error) => Self::Credentials(text),
+            None if lacks_password(error) || refuses_certificate(error) => Self::Credentials(text),
             Some(code) if settings::may_be_refused(code) => Self::Settings(text),
             None if is_network(error) => Self::NoAnswer(text),
             _ => Self::because(text),

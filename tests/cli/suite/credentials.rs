@@ -126,7 +126,12 @@ fn a_worker_whose_credentials_are_refused_for_long_ends_with_a_code_of_its_own()
     let at = address(&mut process);
     await_status(&at, "/readyz", 200);
     world.change("s3cret-2");
-    let said = ["the server refuses the credentials", "\"app\"", "the worker ends", "are its user and password right?"];
+    let said = [
+        "the server refuses the credentials",
+        "\"app\"",
+        "the worker ends",
+        "are its user and its password or certificate right?",
+    ];
     process.ended().exited(6).complained(&said).never_said("s3cret");
     // So does each command at once, and a role that does not exist is no other case.
     world.program(&["list"]).run().exited(6).complained(&["the server refuses the credentials"]).never_said("s3cret");

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use cluster::{Own, Stop};
-use diesel_jobs::Database;
+use diesel_jobs::{Database, StorageError};
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, SigningKey as _, date_time_ymd,
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    SigningKey as _, date_time_ymd,
 };
 use tempfile::TempDir;
 
@@ -110,6 +111,68 @@ async fn a_certificate_that_is_trusted_itself_is_accepted_for_its_name_and_its_t
         world.present(&certificate, &key);
         all_refuse(&world.verified(&world.trust(&certificate)).await, part);
         assert_eq!(world.connect("localhost", "sslmode=require").await, Ok(()), "nothing is checked");
+    }
+}
+
+/// Such a certificate is replaced like a password, so it ends a worker like one.
+#[tokio::test]
+async fn a_certificate_of_the_client_that_the_server_refuses_counts_as_refused_credentials() {
+    let world = World::new();
+    let issuer = |name: &str| {
+        let mut params = self_signed();
+        params.distinguished_name.push(DnType::CommonName, name);
+        CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
+    };
+    let [trusted, of_its_name, stranger] = ["authority", "authority", "stranger"].map(issuer);
+    world.server.halt(Stop::Fast).unwrap();
+    fs::write(world.server.home().join("ca.pem"), trusted.pem()).unwrap();
+    world.server.launch(Some(world.port), "").unwrap();
+    let client = || {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.distinguished_name.push(DnType::CommonName, "client");
+        params
+    };
+    let mut expired = client();
+    (expired.not_before, expired.not_after) = (date_time_ymd(2000, 1, 1), date_time_ymd(2001, 1, 1));
+    let mut of_servers = client();
+    of_servers.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    for (params, issuer, alert) in [
+        (client(), &trusted, None),
+        (client(), &stranger, Some("UnknownCA")),
+        (client(), &of_its_name, Some("DecryptError")),
+        (expired, &trusted, Some("CertificateExpired")),
+        (of_servers, &trusted, Some("UnsupportedCertificate")),
+    ] {
+        let key = KeyPair::generate().unwrap();
+        let [certificate, private] = ["client.pem", "client.key"].map(|name| world.dir.path().join(name));
+        fs::write(&certificate, params.signed_by(&key, issuer).unwrap().pem()).unwrap();
+        fs::write(&private, key.serialize_pem()).unwrap();
+        for versions in ["TLSv1.2", "TLSv1.3"] {
+            let url = format!(
+                "postgres://tester@127.0.0.1:{}/postgres?sslmode=require&sslcert={}&sslkey={}&ssl_min_protocol_version={versions}\
+                 &ssl_max_protocol_version={versions}",
+                world.port,
+                certificate.display(),
+                private.display()
+            );
+            let database = Database::open(&url, 1).await.unwrap();
+            let answer = loop {
+                match database.migrator.up().await {
+                    // The server has closed the connection before its alert could be read.
+                    Err(StorageError::Unavailable(_)) if alert.is_some() => {}
+                    answer => break answer,
+                }
+            };
+            match alert {
+                None => drop(answer.unwrap()),
+                Some(alert) => {
+                    let error = answer.unwrap_err();
+                    assert!(matches!(error, StorageError::Credentials(_)), "{versions}: {error}");
+                    let text = error.to_string();
+                    assert!(text.contains(alert) && text.contains("the file that sslcert names"), "{versions}: {text}");
+                }
+            }
+        }
     }
 }
 
