@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
+use diesel::QueryResult;
 use diesel::sql_types::{Bool, Text};
-use diesel_async::{AsyncPgConnection, RunQueryDsl};
-use diesel_jobs_core::Freeze;
+use diesel_async::{AnsiTransactionManager, AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::health_checks::{self, Observed};
 use diesel_jobs_core::storage::{
     Doctor, Finding, Objectives, Operator as _, Program, RuntimeSettings as _, Severity, Storage as _, StorageResult,
     StoredSchedules, WaitingJobs,
 };
+use diesel_jobs_core::{Freeze, StorageError};
 use futures_util::StreamExt as _;
 
 use super::queries::doctor::{
@@ -19,13 +20,17 @@ use super::queries::doctor::{
     zones::other_rules,
 };
 use super::queries::{declare_discard_rules, installation, session};
-use super::{PgStorage, drift, language, migrate, run};
+use super::{PgStorage, drift, language, migrate, run, settings};
 use crate::error::storage_error;
+use crate::meaning::Meaning;
 
 /// How long one check may take.
 const LIMIT: Duration = Duration::from_secs(60);
 /// How long a notification may take.
 const NOTIFICATION: Duration = Duration::from_secs(3);
+/// The advice for a check that has taken too long, or whose connection was lost.
+const SLOW: &str =
+    "run it again when the server has less to do; what slows it down may be among the other findings, and in its log";
 
 diesel::define_sql_function! {
     /// The time of the server.
@@ -44,12 +49,34 @@ fn removal(name: &str) -> String {
 }
 
 /// A check that could not be made.
-fn skipped(check: &'static str, problem: impl std::fmt::Display) -> Finding {
-    Finding::skipped(
-        check,
-        format!("this check could not be made: {problem}"),
-        "run it as a role with more rights, such as the owner of the schema",
-    )
+fn skipped(check: &'static str, problem: impl Into<Problem>) -> Finding {
+    let problem = problem.into();
+    let is_unavailable = matches!(problem.downcast_ref(), Some(StorageError::Unavailable(_)));
+    let repair = match problem.downcast_ref().map(Meaning::of) {
+        Some(Meaning::Transient) => SLOW,
+        _ if is_unavailable => SLOW,
+        _ => "run it as a role with more rights, such as the owner of the schema",
+    };
+    Finding::skipped(check, format!("this check could not be made: {problem}"), repair)
+}
+
+/// A check that has taken too long.
+fn timed_out(check: &'static str) -> Finding {
+    Finding::skipped(check, format!("this check could not be made: it took longer than {LIMIT:?}"), SLOW)
+}
+
+/// Runs a check in a transaction that has a time limit of its own: the database or the role may have a shorter one.
+async fn limited<T>(
+    conn: &mut AsyncPgConnection,
+    check: impl AsyncFnOnce(&mut AsyncPgConnection) -> QueryResult<T>,
+) -> QueryResult<T> {
+    let begin = format!(
+        "begin isolation level read committed; set local lock_timeout = 0; set local statement_timeout = {}",
+        LIMIT.as_millis()
+    );
+    AnsiTransactionManager::begin_transaction_sql(conn, &begin).await?;
+    let answer = check(conn).await;
+    settings::end(conn, answer).await
 }
 
 #[async_trait]
@@ -75,26 +102,28 @@ impl Doctor for PgStorage {
             Ok(Ok(found)) => findings.extend(found),
             Ok(Err(problem)) => findings.push(skipped("unserved_queue", problem)),
             Err(_) => {
-                findings.push(skipped("unserved_queue", format!("it took longer than {LIMIT:?}")));
+                findings.push(timed_out("unserved_queue"));
                 conn = self.connector.connect().await?;
             }
         }
-        let from_15 = if is_15_or_newer(&mut conn).await.map_err(storage_error)? { CHECKS_FROM_15 } else { &[] };
+        let from_15 =
+            if limited(&mut conn, is_15_or_newer).await.map_err(storage_error)? { CHECKS_FROM_15 } else { &[] };
         for check in CHECKS.iter().chain(from_15) {
-            match tokio::time::timeout(self.stopwatch().limit(LIMIT), examine(&mut conn, check, objectives)).await {
+            let examined = limited(&mut conn, async |conn| examine(conn, check, objectives).await);
+            match tokio::time::timeout(self.stopwatch().limit(LIMIT), examined).await {
                 Ok(Ok(found)) => findings.extend(found),
                 Ok(Err(problem)) => findings.push(skipped(check.name, problem)),
                 Err(_) => {
-                    findings.push(skipped(check.name, format!("it took longer than {LIMIT:?}")));
+                    findings.push(timed_out(check.name));
                     conn = self.connector.connect().await?;
                 }
             }
         }
-        match schema_objects(&mut conn).await {
+        match limited(&mut conn, schema_objects).await {
             Ok(found) => findings.extend(drift::drift(&found)),
             Err(problem) => findings.push(skipped("drift", problem)),
         }
-        match clock(&mut conn).await {
+        match limited(&mut conn, clock).await {
             Ok(found) => findings.extend(found),
             Err(problem) => findings.push(skipped("clock_skew", problem)),
         }
@@ -161,8 +190,11 @@ async fn jobs(
     objectives: Objectives,
     program: Option<&Program>,
 ) -> Result<Vec<Finding>, Problem> {
-    let jobs = waiting(conn).await?;
-    let now: DateTime<Utc> = diesel::select(clock_timestamp()).get_result(conn).await?;
+    let (jobs, now) = limited(conn, async |conn| {
+        let now: DateTime<Utc> = diesel::select(clock_timestamp()).get_result(conn).await?;
+        Ok((waiting(conn).await?, now))
+    })
+    .await?;
     let (workers, queues, kinds) = (storage.workers().await?, storage.queues().await?, storage.kinds().await?);
     let found = Observed { jobs, workers, queues, kinds, frozen };
     Ok(health_checks::waiting(&found, objectives.oldest_due, program, now))
@@ -184,15 +216,15 @@ async fn discard_rules(storage: &PgStorage) -> StorageResult<Vec<Finding>> {
 async fn zones(storage: &PgStorage, conn: &mut AsyncPgConnection) -> StorageResult<Vec<Finding>> {
     let StoredSchedules { all, now, .. } = storage.schedules(&[]).await?;
     let ours = health_checks::zone_offsets(&all, now);
-    Ok(health_checks::zones(&other_rules(conn, &ours).await.map_err(storage_error)?))
+    Ok(health_checks::zones(&limited(conn, async |conn| other_rules(conn, &ours).await).await.map_err(storage_error)?))
 }
 
-async fn is_15_or_newer(conn: &mut AsyncPgConnection) -> diesel::QueryResult<bool> {
+async fn is_15_or_newer(conn: &mut AsyncPgConnection) -> QueryResult<bool> {
     let is_newer = diesel::dsl::sql::<Bool>("current_setting('server_version_num')::integer >= 150000");
     diesel::select(is_newer).get_result(conn).await
 }
 
-async fn clock(conn: &mut AsyncPgConnection) -> diesel::QueryResult<Option<Finding>> {
+async fn clock(conn: &mut AsyncPgConnection) -> QueryResult<Option<Finding>> {
     let before = Utc::now();
     let database: DateTime<Utc> = diesel::select(clock_timestamp()).get_result(conn).await?;
     Ok(health_checks::clocks(before, database, Utc::now()))

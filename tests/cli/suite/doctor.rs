@@ -6,7 +6,7 @@ use std::time::Duration;
 use fixture_app::{Greet, HOUR, Wait};
 use jobs::Job as _;
 
-use crate::support::{Db, Findings, Run, worker};
+use crate::support::{Db, Findings, Run, until, worker};
 
 fn greet() -> Greet {
     Greet { name: "x".to_owned() }
@@ -285,4 +285,42 @@ fn rows_that_were_set_apart_are_a_warning_and_can_be_put_back() {
     let refused = db.migrate_with("select jobs.put_back(4)", false).unwrap_err();
     assert!(refused.contains("has ended, and this is its history"), "{refused}");
     assert!(db.migrate_with("select jobs.put_back(99)", false).unwrap_err().contains("no number 99"));
+}
+
+#[test]
+fn short_time_limits_of_the_database_hide_no_finding() {
+    let db = Db::postgres().migrated();
+    let (_, name) = db.server();
+    db.enqueue_many("retired", "aside", 1);
+    for owner in [format!("database {name}"), format!("role tester in database {name}")] {
+        db.execute(&format!("alter {owner} set statement_timeout = '1s'; alter {owner} set lock_timeout = '1s'"));
+        db.execute_in_background(
+            "begin; lock table jobs.dead_letter; set local statement_timeout = 0; select pg_sleep(3600)",
+        );
+        db.await_sleep();
+        let report = std::thread::scope(|scope| {
+            let doctor = scope.spawn(|| db.run(&["doctor", "--json"]).json());
+            // A check that reads this table takes longer than the limits.
+            until(|| {
+                let late = "pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'
+                            and query_start < clock_timestamp() - interval '2 seconds'";
+                (doctor.is_finished() || db.count(late) == 1).then_some(()).ok_or("no check waits")
+            });
+            db.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity
+                        where datname = current_database() and wait_event = 'PgSleep'",
+            );
+            doctor.join().unwrap()
+        });
+        let of = |key: &str, value: &str| {
+            let findings = report["findings"].as_array().unwrap().iter();
+            findings.filter(|one| one[key] == value).collect::<Vec<_>>()
+        };
+        assert_eq!((of("severity", "skipped").len(), of("check", "unserved_queue").len()), (0, 1), "{report}");
+        // What it sets for itself, it does not take for the setting of the database.
+        let reset = format!("alter {owner} reset statement_timeout");
+        let [setting] = of("repair", &reset)[..] else { panic!("{report}") };
+        assert!(setting["what"].as_str().unwrap().starts_with("statements are cancelled after 1000 ms"), "{setting}");
+        db.execute(&reset);
+    }
 }
