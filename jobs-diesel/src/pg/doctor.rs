@@ -28,6 +28,8 @@ use crate::meaning::Meaning;
 const LIMIT: Duration = Duration::from_secs(60);
 /// How long a notification may take.
 const NOTIFICATION: Duration = Duration::from_secs(3);
+/// The check of what is between this program and the server.
+const POOLER: &str = "pooler";
 /// The advice for a check that has taken too long, or whose connection was lost.
 const SLOW: &str =
     "run it again when the server has less to do; what slows it down may be among the other findings, and in its log";
@@ -53,6 +55,7 @@ fn skipped(check: &'static str, problem: impl Into<Problem>) -> Finding {
     let problem = problem.into();
     let is_unavailable = matches!(problem.downcast_ref(), Some(StorageError::Unavailable(_)));
     let repair = match problem.downcast_ref().map(Meaning::of) {
+        Some(Meaning::MixedUp) => return no_prepared_statements(&problem),
         Some(Meaning::Transient) => SLOW,
         _ if is_unavailable => SLOW,
         _ => "run it as a role with more rights, such as the owner of the schema",
@@ -63,6 +66,17 @@ fn skipped(check: &'static str, problem: impl Into<Problem>) -> Finding {
 /// A check that has taken too long.
 fn timed_out(check: &'static str) -> Finding {
     Finding::skipped(check, format!("this check could not be made: it took longer than {LIMIT:?}"), SLOW)
+}
+
+fn no_prepared_statements(problem: impl std::fmt::Display) -> Finding {
+    Finding::error(
+        POOLER,
+        format!(
+            "the connection goes through a pooler in transaction mode without prepared statements, so statements fail: {problem}"
+        ),
+        "connect to the server itself, set pool_mode = session, or let the pooler support prepared statements: PgBouncer does so from version \
+         1.21 on with max_prepared_statements = 200",
+    )
 }
 
 /// Runs a check in a transaction that has a time limit of its own: the database or the role may have a shorter one.
@@ -154,6 +168,9 @@ impl Doctor for PgStorage {
             Err(problem) => findings.push(skipped("language", problem)),
         }
         findings.sort_by_key(|finding| finding.severity);
+        // Each check may have met it.
+        let mut is_first = true;
+        findings.retain(|one| one.check != POOLER || std::mem::take(&mut is_first));
         Ok(findings)
     }
 
@@ -234,8 +251,11 @@ async fn clock(conn: &mut AsyncPgConnection) -> QueryResult<Option<Finding>> {
 async fn listens(storage: &PgStorage, sender: &mut AsyncPgConnection) -> Result<Option<Finding>, Problem> {
     let mut listener = storage.own_connector.connect_to_listen().await?;
     if session::are_shared(&mut listener, sender).await? {
+        if session::lack_statements(sender, &mut listener, storage.stopwatch().limit(NOTIFICATION)).await? {
+            return Ok(Some(no_prepared_statements("a session lacked what another one has prepared")));
+        }
         return Ok(Some(Finding::warning(
-            "pooler",
+            POOLER,
             "the connection goes through a pooler in transaction mode, on which LISTEN does not work: workers without work find new jobs \
              at their next poll",
             "connect to the server itself, or set pool_mode = session",

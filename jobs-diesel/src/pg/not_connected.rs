@@ -10,6 +10,8 @@ use tokio_postgres::error::SqlState;
 
 use super::cause::{lacks_password, refuses_certificate, with_cause};
 use super::settings;
+use crate::error::storage_error;
+use crate::meaning::Meaning;
 
 /// Why a connection could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -66,7 +68,35 @@ impl From<NotConnected> for StorageError {
             NotConnected::Settings(text) | NotConnected::NoAnswer(text) => {
                 Self::Unavailable(Box::new(ConnectionError::BadConnection(text)))
             }
+            // Behind a pooler the first statements of a connection meet what other clients have prepared.
+            NotConnected::Other(ConnectionError::CouldntSetupConfiguration(error))
+                if Meaning::of(&error) == Meaning::MixedUp =>
+            {
+                storage_error(error)
+            }
             NotConnected::Other(error) => Self::Unavailable(Box::new(error)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use diesel::result::DatabaseErrorKind::Unknown;
+    use diesel::result::Error;
+
+    use super::*;
+
+    #[test]
+    fn a_session_with_the_statements_of_others_is_no_outage() {
+        let of = |message: &str| {
+            let error = Error::DatabaseError(Unknown, Box::new(message.to_owned()));
+            StorageError::from(NotConnected::Other(ConnectionError::CouldntSetupConfiguration(error)))
+        };
+        for message in ["prepared statement \"s6\" already exists", "prepared statement \"s6\" does not exist"] {
+            let problem = of(message);
+            assert!(matches!(problem, StorageError::Refused(_)), "{problem}");
+            assert!(problem.to_string().contains("the pooler must support prepared statements"), "{problem}");
+        }
+        assert!(matches!(of("the database system is shutting down"), StorageError::Unavailable(_)));
     }
 }

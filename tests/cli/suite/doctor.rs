@@ -6,6 +6,7 @@ use std::time::Duration;
 use fixture_app::{Greet, HOUR, Wait};
 use jobs::Job as _;
 
+use crate::support::pooler::Pooler;
 use crate::support::{Db, Findings, Run, until, worker};
 
 fn greet() -> Greet {
@@ -285,6 +286,27 @@ fn rows_that_were_set_apart_are_a_warning_and_can_be_put_back() {
     let refused = db.migrate_with("select jobs.put_back(4)", false).unwrap_err();
     assert!(refused.contains("has ended, and this is its history"), "{refused}");
     assert!(db.migrate_with("select jobs.put_back(99)", false).unwrap_err().contains("no number 99"));
+}
+
+#[test]
+fn a_pooler_without_prepared_statements_is_found_and_named_by_every_command() {
+    let db = Db::postgres().migrated();
+    let pooler = Pooler::start(&db.url);
+    let through = |args: &[&str]| worker("fixture-worker").args(args).env("DATABASE_URL", pooler.url()).run();
+    let advice = "PgBouncer does so from version 1.21 on";
+    // At first nobody has prepared anything. Then the sessions have what the first process has prepared. The doctor may
+    // meet it in a check, or before it can make one.
+    for _ in 0..2 {
+        let run = through(&["doctor"]).exited(1);
+        assert!(run.stdout.contains(advice) || run.stderr.contains(advice), "{run:#?}");
+    }
+    for args in [&["list"][..], &["stats"], &["queues"], &["audit"], &["run", "--until-empty"]] {
+        let runs = [through(args), through(args)];
+        assert!(runs.iter().any(|run| run.code != 0), "{runs:#?}");
+        for run in runs.into_iter().filter(|run| run.code != 0) {
+            run.exited(1).complained(&["prepared statement \"", advice]);
+        }
+    }
 }
 
 #[test]

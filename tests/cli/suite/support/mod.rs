@@ -5,6 +5,7 @@ mod doctor;
 pub(crate) mod exposition;
 mod gate;
 pub(crate) mod http;
+pub(crate) mod pooler;
 mod process;
 pub(crate) mod proxy;
 mod terminal;

@@ -1,0 +1,118 @@
+//! A pooler in transaction mode that does not know of prepared statements, as PgBouncer before 1.21: it lends a session
+//! of the server for a transaction, and passes on all messages as they are. What a client has prepared stays in the
+//! session, and is missing in the others.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+const VERSION_3: u32 = 196_608;
+const SSL_REQUEST: u32 = 80_877_103;
+const GSS_REQUEST: u32 = 80_877_104;
+
+pub(crate) struct Pooler {
+    url: String,
+}
+
+/// The sessions of the server that no transaction uses. The one that was used last is lent first.
+struct Sessions {
+    server: String,
+    startup: Vec<u8>,
+    idle: Mutex<Vec<TcpStream>>,
+}
+
+impl Pooler {
+    /// Starts a pooler for the database of this URL, with its user.
+    pub(crate) fn start(url: &str) -> Self {
+        let (_, rest) = url.split_once("://").unwrap();
+        let (user, rest) = rest.split_once('@').unwrap();
+        let (server, database) = rest.split_once('/').unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let pooled = format!("postgres://{user}@{}/{database}", listener.local_addr().unwrap());
+        let mut startup = VERSION_3.to_be_bytes().to_vec();
+        let name = database.split('?').next().unwrap();
+        for text in ["user", user, "database", name, ""] {
+            startup.extend(text.bytes().chain([0]));
+        }
+        let length = u32::try_from(startup.len() + 4).unwrap().to_be_bytes();
+        let startup = [&length[..], &startup].concat();
+        let sessions = Arc::new(Sessions { server: server.to_owned(), startup, idle: Mutex::default() });
+        std::thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let sessions = sessions.clone();
+                std::thread::spawn(move || sessions.serve(client));
+            }
+        });
+        Self { url: pooled }
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+}
+
+impl Sessions {
+    /// A new session, and what the server says at its begin.
+    fn open(&self) -> (TcpStream, Vec<u8>) {
+        let mut server = TcpStream::connect(&self.server).unwrap();
+        server.write_all(&self.startup).unwrap();
+        let mut greeting = Vec::new();
+        while let Some(message) = message(&mut server) {
+            greeting.extend(&message);
+            if message[0] == b'Z' {
+                break;
+            }
+        }
+        (server, greeting)
+    }
+
+    /// Serves a client until it ends. `None`: it has ended, or its server has.
+    fn serve(&self, mut client: TcpStream) -> Option<()> {
+        loop {
+            let mut start = [0; 8];
+            client.read_exact(&mut start).ok()?;
+            let [length, code] = [&start[..4], &start[4..]].map(|part| u32::from_be_bytes(part.try_into().unwrap()));
+            let mut parameters = vec![0; length as usize - 8];
+            client.read_exact(&mut parameters).ok()?;
+            match code {
+                SSL_REQUEST | GSS_REQUEST => client.write_all(b"N").ok()?,
+                VERSION_3 => break,
+                // It asks for the end of a statement.
+                _ => return None,
+            }
+        }
+        let (session, greeting) = self.open();
+        self.idle.lock().unwrap().insert(0, session);
+        client.write_all(&greeting).ok()?;
+        let mut lent: Option<TcpStream> = None;
+        while let Some(asked) = message(&mut client).filter(|asked| asked[0] != b'X') {
+            let mut server = lent.take().unwrap_or_else(|| self.idle.lock().unwrap().pop().unwrap());
+            server.write_all(&asked).ok()?;
+            // The server answers a `Sync` and a simple query, and says whether a transaction is open.
+            let mut is_open = true;
+            while is_open && matches!(asked[0], b'S' | b'Q') {
+                let answer = message(&mut server)?;
+                client.write_all(&answer).ok()?;
+                if answer[0] == b'Z' {
+                    is_open = answer[5] != b'I';
+                    break;
+                }
+            }
+            match is_open {
+                true => lent = Some(server),
+                false => self.idle.lock().unwrap().push(server),
+            }
+        }
+        Some(())
+    }
+}
+
+/// Reads a message: its type, its length and the rest. `None` at the end of the stream.
+fn message(from: &mut TcpStream) -> Option<Vec<u8>> {
+    let mut message = vec![0; 5];
+    from.read_exact(&mut message).ok()?;
+    let length = u32::from_be_bytes(message[1..].try_into().unwrap());
+    message.resize(length as usize + 1, 0);
+    from.read_exact(&mut message[5..]).ok()?;
+    Some(message)
+}
