@@ -15,8 +15,13 @@ tokio::task_local! {
 
 /// What the link was called with: the trace id, and how the attempt belongs to it.
 static LINKS: Mutex<Vec<(String, TraceRelation)>> = Mutex::new(Vec::new());
-/// What handlers got, by the idempotency key, because jobs of different databases may have the same id.
+/// What handlers got, by the kind and the idempotency key, because jobs of different databases may have the same id.
 static SEEN: Mutex<Vec<(String, u16, Option<String>)>> = Mutex::new(Vec::new());
+
+fn see(ctx: &JobContext) {
+    let key = format!("{} {}", ctx.kind(), ctx.idempotency_key());
+    SEEN.lock().unwrap().push((key, ctx.attempt(), ctx.traceparent().map(str::to_owned)));
+}
 
 /// Other tests of this process have no trace context, because they do not set the task's.
 fn install() {
@@ -32,12 +37,12 @@ fn install() {
 
 #[job]
 async fn traced(ctx: &JobContext) {
-    SEEN.lock().unwrap().push((ctx.idempotency_key(), ctx.attempt(), ctx.traceparent().map(str::to_owned)));
+    see(ctx);
 }
 
 #[job(backoff = "fixed(1ms)")]
 fn traced_twice(ctx: &JobContext) -> Result<(), JobError> {
-    SEEN.lock().unwrap().push((ctx.idempotency_key(), ctx.attempt(), ctx.traceparent().map(str::to_owned)));
+    see(ctx);
     if ctx.attempt() == 1 { Err(JobError::msg("once")) } else { Ok(()) }
 }
 
@@ -52,7 +57,8 @@ async fn in_trace<T>(trace: &'static str, work: impl Future<Output = T>) -> T {
 }
 
 async fn seen(db: &Db, id: JobId) -> Vec<(u16, Option<String>)> {
-    let key = format!("job-{id}-{}", db.record(id).await.enqueued_at.timestamp_micros());
+    let record = db.record(id).await;
+    let key = format!("{} job-{id}-{}", record.kind, record.enqueued_at.timestamp_micros());
     let seen = SEEN.lock().unwrap();
     seen.iter().filter(|(of, ..)| *of == key).map(|(_, attempt, trace)| (*attempt, trace.clone())).collect()
 }
