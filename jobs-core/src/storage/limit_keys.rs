@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::StorageResult;
 use super::page::Count;
 use crate::job_id::JobId;
-use crate::rules::Rule;
+use crate::rules::{Rule, period_text};
 
 /// Jobs and permits of a limit, and held jobs of a key, are counted up to this number.
 pub const COUNTED_OF_LIMIT: u64 = 1000;
@@ -68,6 +68,16 @@ pub struct RateKey {
     pub oldest: Option<DateTime<Utc>>,
     /// When admission gives out the next token. `None`: in its next pass.
     pub next_token: Option<DateTime<Utc>>,
+}
+
+impl RateKey {
+    /// How many jobs may start in which period, and how many at once.
+    pub fn starts(&self) -> String {
+        match self.rule {
+            Rule::Rate { limit, per, burst, .. } => format!("{limit} in {}, {burst} at once", period_text(per)),
+            _ => String::new(),
+        }
+    }
 }
 
 /// The name of a limit and a key of it, after which a list continues.

@@ -8,7 +8,6 @@ use chrono::{DateTime, Utc};
 use diesel_jobs_core::storage::{
     AfterKey, Count, HaltedSequence, LimitKey, LimitSetting, LimitStats, MOST_AHEAD, MOST_LIMITS, RateKey, key_text,
 };
-use diesel_jobs_core::{Rule, period_text};
 
 use super::{Visit, render};
 use crate::failure::{Failure, Page};
@@ -49,14 +48,6 @@ struct LimitsPage {
     rates: Vec<RateKey>,
     /// Whether there are more such keys.
     more_rates: bool,
-}
-
-/// How many jobs may start.
-fn starts(rule: &Rule) -> String {
-    match *rule {
-        Rule::Rate { limit, per, burst, .. } => format!("{limit} in {}, {burst} at once", period_text(per)),
-        _ => String::new(),
-    }
 }
 
 /// When the next token comes.

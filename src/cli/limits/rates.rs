@@ -2,7 +2,6 @@
 
 use chrono::Utc;
 use diesel_jobs_core::storage::{MOST_LIMITS, RateKey, key_text};
-use diesel_jobs_core::{Rule, period_text};
 
 use crate::cli::output::{self, Align, Table};
 
@@ -20,18 +19,14 @@ pub(super) fn human(rates: &[RateKey]) -> String {
         ("NEXT TOKEN", Align::Left),
     ];
     let mut table = Table::new(&titles);
-    for RateKey { name, key, rule, held, oldest, next_token } in rates {
-        let starts = match *rule {
-            Rule::Rate { limit, per, burst, .. } => format!("{limit} in {}, {burst} at once", period_text(per)),
-            _ => String::new(),
-        };
+    for rate in rates {
         table.row([
-            name.clone(),
-            key_text(key),
-            starts,
-            held.to_string(),
-            oldest.map(output::time).unwrap_or_default(),
-            next_token.filter(|at| *at > Utc::now()).map_or_else(|| "now".to_owned(), output::time),
+            rate.name.clone(),
+            key_text(&rate.key),
+            rate.starts(),
+            rate.held.to_string(),
+            rate.oldest.map(output::time).unwrap_or_default(),
+            rate.next_token.filter(|at| *at > Utc::now()).map_or_else(|| "now".to_owned(), output::time),
         ]);
     }
     let more = if rates.len() < MOST_LIMITS { "" } else { "there may be more rates that hold jobs back\n" };
