@@ -112,14 +112,18 @@ fn lacks_privilege(info: &dyn DatabaseErrorInformation) -> bool {
     info.details().is_none() && info.hint().is_none() && names(text).iter().any(is_ours)
 }
 
-/// The names that diesel-async and Diesel give to prepared statements. Such a statement does not exist, or exists
-/// already.
+/// What is said of a session in which another client has prepared something else under the same name.
+pub(crate) const ANOTHER_STATEMENT: &str = "a session executed what another client has prepared in it";
+
+/// The names that diesel-async and Diesel give to prepared statements. Such a statement does not exist, exists already,
+/// or takes other values.
 fn is_mixed_up(info: &dyn DatabaseErrorInformation) -> bool {
     let is_statement = |name: &Name<'_>| {
         let number = name.text.strip_prefix("__diesel_stmt_").or_else(|| name.text.strip_prefix('s'));
         name.is_quoted && number.is_some_and(|number| number.parse::<u64>().is_ok())
     };
-    info.statement_position().is_none() && names(info.message()).iter().any(is_statement)
+    let text = info.message();
+    text == ANOTHER_STATEMENT || info.statement_position().is_none() && names(text).iter().any(is_statement)
 }
 
 /// The lines of the detail of a deadlock: each names a process that waits, and the lock it waits for. The names of

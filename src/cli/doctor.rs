@@ -23,13 +23,15 @@ pub(super) async fn doctor(app: App<'_>, args: &DoctorArgs) -> Result<Exit, CliE
         return Err(CliError::usage("`doctor` runs no jobs; leave --until-empty out, or write it after `run`"));
     }
     let settings = settings::run(&args.run, app.env)?;
-    let json = app.json;
     if let Some(what) = database::missing_file(app.url()?) {
-        let findings = vec![Finding::error("schema", what, "worker migrate".to_owned())];
-        output::print(json, &Report { ok: false, findings: findings.clone() }, || human(&findings))?;
+        print(app.json, vec![Finding::error("schema", what, "worker migrate".to_owned())])?;
         return Ok(Exit::Schema);
     }
     let database = database::open(app.chosen()?, worker::handlers(&settings)).await?;
+    if let Some(finding) = database.operator.examine_connection().await? {
+        print(app.json, vec![finding])?;
+        return Ok(Exit::Failed);
+    }
 
     // The program's set-up may need the tables, so they come first.
     let mut findings = Vec::new();
@@ -53,13 +55,19 @@ pub(super) async fn doctor(app: App<'_>, args: &DoctorArgs) -> Result<Exit, CliE
     findings.extend(database.operator.examine(objectives, program.as_ref()).await?);
     findings.sort_by_key(|finding| finding.severity);
 
-    let report = Report { ok: number(&findings, Severity::Error) == 0, findings };
-    output::print(json, &report, || human(&report.findings))?;
+    let ok = print(app.json, findings)?;
     Ok(match installation {
-        Err(error) if !report.ok => Exit::from(&error),
-        _ if report.ok => Exit::Fine,
+        Err(error) if !ok => Exit::from(&error),
+        _ if ok => Exit::Fine,
         _ => Exit::Failed,
     })
+}
+
+/// Prints the report. Returns whether it contains no error.
+fn print(json: bool, findings: Vec<Finding>) -> Result<bool, CliError> {
+    let report = Report { ok: number(&findings, Severity::Error) == 0, findings };
+    output::print(json, &report, || human(&report.findings))?;
+    Ok(report.ok)
 }
 
 fn number(findings: &[Finding], severity: Severity) -> i64 {

@@ -110,6 +110,11 @@ pub struct WaitingJobs {
 /// The doctor: its checks find what is wrong with a database. They change nothing.
 #[async_trait]
 pub trait Doctor: Send + Sync + 'static {
+    /// Finds what makes the answers of all other checks worthless, so it comes first.
+    async fn examine_connection(&self) -> StorageResult<Option<Finding>> {
+        Ok(None)
+    }
+
     /// Runs all checks, and returns what they have found, errors first. A check that fails is reported as skipped.
     /// Without a `program`, jobs are compared with the live workers only.
     async fn examine(&self, objectives: Objectives, program: Option<&Program>) -> StorageResult<Vec<Finding>>;

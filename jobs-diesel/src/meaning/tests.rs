@@ -69,9 +69,12 @@ fn an_error_means_the_same_in_every_language() {
     ] {
         assert_eq!(executed(message), Meaning::NoPrivilege, "{message}");
     }
-    for message in
-        ["prepared statement \"s7\" already exists", "vorbereitete Anweisung »__diesel_stmt_0« existiert nicht"]
-    {
+    for message in [
+        "prepared statement \"s7\" already exists",
+        "vorbereitete Anweisung »__diesel_stmt_0« existiert nicht",
+        "bind message supplies 0 parameters, but prepared statement \"s7\" requires 1",
+        ANOTHER_STATEMENT,
+    ] {
         assert_eq!(executed(message), Meaning::MixedUp, "{message}");
     }
     let details = "Prozess 7 wartet auf ShareLock-Sperre auf Transaktion 811; blockiert von Prozess 9.\n\

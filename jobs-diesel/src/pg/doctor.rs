@@ -1,11 +1,13 @@
 //! Examines a database. It uses a connection like those of handlers, so it sees the settings that applications get.
 
+mod pooler;
+
 use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use diesel::QueryResult;
-use diesel::sql_types::{Bool, Text};
+use diesel::sql_types::Bool;
 use diesel_async::{AnsiTransactionManager, AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::health_checks::{self, Observed};
 use diesel_jobs_core::storage::{
@@ -13,23 +15,20 @@ use diesel_jobs_core::storage::{
     StoredSchedules, WaitingJobs,
 };
 use diesel_jobs_core::{Freeze, StorageError};
-use futures_util::StreamExt as _;
 
+use self::pooler::{POOLER, keeps_statements, listens, no_prepared_statements};
+use super::not_connected::NotConnected;
 use super::queries::doctor::{
     CHECKS, CHECKS_FROM_15, NOTIFICATIONS, SEQUENCES, examine, schema_objects::schema_objects, waiting::waiting,
     zones::other_rules,
 };
-use super::queries::{declare_discard_rules, installation, session};
+use super::queries::{declare_discard_rules, installation};
 use super::{PgStorage, drift, language, migrate, run, settings};
 use crate::error::storage_error;
 use crate::meaning::Meaning;
 
 /// How long one check may take.
 const LIMIT: Duration = Duration::from_secs(60);
-/// How long a notification may take.
-const NOTIFICATION: Duration = Duration::from_secs(3);
-/// The check of what is between this program and the server.
-const POOLER: &str = "pooler";
 /// The advice for a check that has taken too long, or whose connection was lost.
 const SLOW: &str =
     "run it again when the server has less to do; what slows it down may be among the other findings, and in its log";
@@ -37,10 +36,6 @@ const SLOW: &str =
 diesel::define_sql_function! {
     /// The time of the server.
     fn clock_timestamp() -> Timestamptz;
-}
-diesel::define_sql_function! {
-    /// Sends a notification.
-    fn pg_notify(channel: Text, payload: Text);
 }
 
 type Problem = Box<dyn std::error::Error + Send + Sync>;
@@ -54,7 +49,8 @@ fn removal(name: &str) -> String {
 fn skipped(check: &'static str, problem: impl Into<Problem>) -> Finding {
     let problem = problem.into();
     let is_unavailable = matches!(problem.downcast_ref(), Some(StorageError::Unavailable(_)));
-    let repair = match problem.downcast_ref().map(Meaning::of) {
+    let meaning = problem.downcast_ref().map(Meaning::of);
+    let repair = match meaning.or_else(|| problem.downcast_ref().and_then(NotConnected::meaning)) {
         Some(Meaning::MixedUp) => return no_prepared_statements(&problem),
         Some(Meaning::Transient) => SLOW,
         _ if is_unavailable => SLOW,
@@ -66,17 +62,6 @@ fn skipped(check: &'static str, problem: impl Into<Problem>) -> Finding {
 /// A check that has taken too long.
 fn timed_out(check: &'static str) -> Finding {
     Finding::skipped(check, format!("this check could not be made: it took longer than {LIMIT:?}"), SLOW)
-}
-
-fn no_prepared_statements(problem: impl std::fmt::Display) -> Finding {
-    Finding::error(
-        POOLER,
-        format!(
-            "the connection goes through a pooler in transaction mode without prepared statements, so statements fail: {problem}"
-        ),
-        "connect to the server itself, set pool_mode = session, or let the pooler support prepared statements: PgBouncer does so from version \
-         1.21 on with max_prepared_statements = 200",
-    )
 }
 
 /// Runs a check in a transaction that has a time limit of its own: the database or the role may have a shorter one.
@@ -95,7 +80,23 @@ async fn limited<T>(
 
 #[async_trait]
 impl Doctor for PgStorage {
+    async fn examine_connection(&self) -> StorageResult<Option<Finding>> {
+        let problem = match self.own_connector.connect_to_listen().await {
+            // The other checks meet any other problem again.
+            Ok(mut conn) => {
+                match tokio::time::timeout(self.stopwatch().limit(LIMIT), keeps_statements(self, &mut conn)).await {
+                    Ok(Err(problem)) => problem,
+                    _ => return Ok(None),
+                }
+            }
+            Err(problem) if problem.meaning() == Some(Meaning::MixedUp) => problem.into(),
+            Err(problem) => return Err(problem.into()),
+        };
+        Ok(Some(skipped("connection", problem)).filter(|finding| finding.check == POOLER))
+    }
+
     async fn examine(&self, objectives: Objectives, program: Option<&Program>) -> StorageResult<Vec<Finding>> {
+        let limit = self.stopwatch().limit(LIMIT);
         if let Err(problem) = run!(self, "check_server", conn => migrate::check_server(conn))? {
             return Ok(vec![Finding::error(
                 "server",
@@ -111,7 +112,7 @@ impl Doctor for PgStorage {
         let mut conn = self.connector.connect().await?;
         let installation = run!(self, "installation", conn => installation::installation(conn))?;
         findings.extend(installation.standby.then(standby));
-        let (limit, is_frozen) = (self.stopwatch().limit(LIMIT), installation.frozen.is_some());
+        let is_frozen = installation.frozen.is_some();
         match tokio::time::timeout(limit, jobs(self, &mut conn, installation.frozen, objectives, program)).await {
             Ok(Ok(found)) => findings.extend(found),
             Ok(Err(problem)) => findings.push(skipped("unserved_queue", problem)),
@@ -124,7 +125,7 @@ impl Doctor for PgStorage {
             if limited(&mut conn, is_15_or_newer).await.map_err(storage_error)? { CHECKS_FROM_15 } else { &[] };
         for check in CHECKS.iter().chain(from_15) {
             let examined = limited(&mut conn, async |conn| examine(conn, check, objectives).await);
-            match tokio::time::timeout(self.stopwatch().limit(LIMIT), examined).await {
+            match tokio::time::timeout(limit, examined).await {
                 Ok(Ok(found)) => findings.extend(found),
                 Ok(Err(problem)) => findings.push(skipped(check.name, problem)),
                 Err(_) => {
@@ -245,36 +246,4 @@ async fn clock(conn: &mut AsyncPgConnection) -> QueryResult<Option<Finding>> {
     let before = Utc::now();
     let database: DateTime<Utc> = diesel::select(clock_timestamp()).get_result(conn).await?;
     Ok(health_checks::clocks(before, database, Utc::now()))
-}
-
-/// Sends a notification through the server and waits for it.
-async fn listens(storage: &PgStorage, sender: &mut AsyncPgConnection) -> Result<Option<Finding>, Problem> {
-    let mut listener = storage.own_connector.connect_to_listen().await?;
-    if session::are_shared(&mut listener, sender).await? {
-        if session::lack_statements(sender, &mut listener, storage.stopwatch().limit(NOTIFICATION)).await? {
-            return Ok(Some(no_prepared_statements("a session lacked what another one has prepared")));
-        }
-        return Ok(Some(Finding::warning(
-            POOLER,
-            "the connection goes through a pooler in transaction mode, on which LISTEN does not work: workers without work find new jobs \
-             at their next poll",
-            "connect to the server itself, or set pool_mode = session",
-        )));
-    }
-    // The name is always the same, so that `pg_stat_statements` has one entry for all. Others may examine at this time.
-    diesel::sql_query("listen jobs_doctor").execute(&mut listener).await?;
-    let payload = format!("{:016x}", rand::random::<u64>());
-    diesel::select(pg_notify("jobs_doctor", &payload)).execute(sender).await?;
-    let ours = listener.notifications_stream().any(async |said| said.is_ok_and(|said| said.payload == payload));
-    let received = tokio::time::timeout(storage.stopwatch().limit(NOTIFICATION), ours).await;
-    Ok(match received {
-        Ok(true) => None,
-        _ => Some(Finding::warning(
-            "listen",
-            format!(
-                "a notification did not arrive within {NOTIFICATION:?}: workers without work find new jobs at their next poll"
-            ),
-            "connect to the server itself, without a pooler or proxy between",
-        )),
-    })
 }

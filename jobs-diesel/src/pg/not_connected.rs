@@ -35,6 +35,14 @@ impl NotConnected {
         Self::Other(ConnectionError::BadConnection(problem))
     }
 
+    /// What the error of the first statements means, if it was one of these.
+    pub(super) fn meaning(&self) -> Option<Meaning> {
+        match self {
+            Self::Other(ConnectionError::CouldntSetupConfiguration(error)) => Some(Meaning::of(error)),
+            _ => None,
+        }
+    }
+
     /// The code decides, because servers translate their messages.
     pub(super) fn of(error: &tokio_postgres::Error) -> Self {
         let text = with_cause(error);

@@ -4,6 +4,8 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 const VERSION_3: u32 = 196_608;
@@ -18,12 +20,21 @@ pub(crate) struct Pooler {
 struct Sessions {
     server: String,
     startup: Vec<u8>,
+    used_from: usize,
+    used: Range<usize>,
+    opened: AtomicUsize,
     idle: Mutex<Vec<TcpStream>>,
 }
 
 impl Pooler {
     /// Starts a pooler for the database of this URL, with its user.
     pub(crate) fn start(url: &str) -> Self {
+        Self::used(url, 0, 0..0)
+    }
+
+    /// The same, and in its sessions from this one on, counted from 0, other clients have prepared statements. Their
+    /// names have these numbers.
+    pub(crate) fn used(url: &str, from: usize, names: Range<usize>) -> Self {
         let (_, rest) = url.split_once("://").unwrap();
         let (user, rest) = rest.split_once('@').unwrap();
         let (server, database) = rest.split_once('/').unwrap();
@@ -34,9 +45,15 @@ impl Pooler {
         for text in ["user", user, "database", name, ""] {
             startup.extend(text.bytes().chain([0]));
         }
-        let length = u32::try_from(startup.len() + 4).unwrap().to_be_bytes();
-        let startup = [&length[..], &startup].concat();
-        let sessions = Arc::new(Sessions { server: server.to_owned(), startup, idle: Mutex::default() });
+        let startup = framed(None, &startup);
+        let sessions = Arc::new(Sessions {
+            server: server.to_owned(),
+            startup,
+            used_from: from,
+            used: names,
+            opened: AtomicUsize::new(0),
+            idle: Mutex::default(),
+        });
         std::thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
                 let sessions = sessions.clone();
@@ -56,12 +73,12 @@ impl Sessions {
     fn open(&self) -> (TcpStream, Vec<u8>) {
         let mut server = TcpStream::connect(&self.server).unwrap();
         server.write_all(&self.startup).unwrap();
-        let mut greeting = Vec::new();
-        while let Some(message) = message(&mut server) {
-            greeting.extend(&message);
-            if message[0] == b'Z' {
-                break;
-            }
+        let greeting = until_ready(&mut server);
+        if self.opened.fetch_add(1, Ordering::Relaxed) >= self.used_from {
+            let parse = |number| [format!("s{number}\0select\0").as_bytes(), &[0; 2]].concat();
+            let parsed = self.used.clone().flat_map(|number| framed(Some(b'P'), &parse(number)));
+            server.write_all(&parsed.chain(framed(Some(b'S'), &[])).collect::<Vec<_>>()).unwrap();
+            until_ready(&mut server);
         }
         (server, greeting)
     }
@@ -105,6 +122,24 @@ impl Sessions {
         }
         Some(())
     }
+}
+
+/// A message of this type. Only the first one of a client has none.
+fn framed(kind: Option<u8>, rest: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(rest.len() + 4).unwrap().to_be_bytes();
+    kind.into_iter().chain(length).chain(rest.iter().copied()).collect()
+}
+
+/// What the server says until it is ready for the next query.
+fn until_ready(server: &mut TcpStream) -> Vec<u8> {
+    let mut said = Vec::new();
+    while let Some(message) = message(server) {
+        said.extend(&message);
+        if message[0] == b'Z' {
+            break;
+        }
+    }
+    said
 }
 
 /// Reads a message: its type, its length and the rest. `None` at the end of the stream.
