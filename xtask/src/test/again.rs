@@ -28,7 +28,9 @@ pub(super) fn run(failed: Vec<FailedTest<'_>>, how: &How<'_>) -> (Vec<String>, V
         let second = worthwhile.then(|| run_program(&test.program.only(&test.name), "again", how));
         match second {
             Some(second) if second.verdict.is_ok() && output::counts(&second.output).passed == 1 => {
-                flaky.push(format!("FLAKY {title}\n  first run:\n{}\n  second run:\n{}", test.output, second.output));
+                let (first, second) = (&test.output, &second.output);
+                let why = output::end_on_one_line(first);
+                flaky.push(format!("FLAKY {title}: {why}\n  first run:\n{first}\n  second run:\n{second}"));
             }
             _ => broken.push(title),
         }

@@ -2,6 +2,9 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+/// How many characters of a failed test's output a list shows.
+const SHOWN: usize = 400;
+
 /// The number of tests that passed, and the names of those that failed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
@@ -36,6 +39,14 @@ pub(super) fn of_test(output: &str, name: &str) -> String {
     };
     let own = lines.take_while(|line| !ends(line));
     own.collect::<Vec<_>>().join("\n").trim().to_owned()
+}
+
+/// The end of what a failed test wrote, for a list of tests.
+pub(super) fn end_on_one_line(output: &str) -> String {
+    let words: Vec<&str> = output.split_whitespace().collect();
+    let text = words.join(" ");
+    let from = text.char_indices().rev().nth(SHOWN - 1).map_or(0, |(from, _)| from);
+    text[from..].to_owned()
 }
 
 /// When the tests of a program ended, from which follows how long each of them took.
@@ -111,6 +122,8 @@ test result: ok. 4 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
         assert_eq!(of_test(OUTPUT, "claims::second"), "it broke\n    with details");
         assert_eq!(of_test(OUTPUT, "panics::third"), "note: test did not panic as expected");
         assert_eq!(of_test(OUTPUT, "claims::first"), "");
+        assert_eq!(end_on_one_line("it broke\n    with details"), "it broke with details");
+        assert_eq!(end_on_one_line(&"ä".repeat(SHOWN + 1)), "ä".repeat(SHOWN));
     }
 
     #[test]

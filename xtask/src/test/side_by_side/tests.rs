@@ -101,7 +101,7 @@ fn a_failed_test_runs_once_more_alone() {
     ];
     let (failures, printed) = scratch.run(programs, MINUTES);
     assert_eq!(failures, ["one broken claims::order"]);
-    let flaky = printed.split_once("FLAKY one flaky claims::race\n").unwrap().1;
+    let flaky = printed.split_once("FLAKY one flaky claims::race: it is wrong\n").unwrap().1;
     assert!(flaky.contains("first run:\nit is wrong\n"), "{flaky}");
     assert!(flaky.contains("--exact claims::race"), "{flaky}");
     assert!(printed.ends_with("\n1 passed, 1 failed\n"), "{printed}");
