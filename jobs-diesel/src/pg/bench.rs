@@ -15,6 +15,7 @@ use super::{PgStorage, migrate, unavailable};
 use crate::bench::load_test_database::{LoadTestDatabase, Others, PlaceError, Producer, SCHEMA, Server, Waits};
 use crate::enqueue_connection::{EnqueueConnection, PgAsync};
 use crate::error::{MigrateError, storage_error};
+use crate::meaning::Meaning;
 use crate::migrations::POSTGRES;
 
 /// How often the activity of other sessions is read.
@@ -22,6 +23,9 @@ const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How long the session of a killed run may take to end.
 const WAIT_FOR_LOCK: Duration = Duration::from_secs(5);
+
+/// How often it is tried to drop the schema.
+const DROPS: u32 = 5;
 
 /// One connection manages the schema. Its session holds the lock that keeps a second run out.
 pub(crate) struct PgLoadTest {
@@ -91,11 +95,22 @@ async fn check_privilege(conn: &mut AsyncPgConnection) -> Result<(), PlaceError>
     )))
 }
 
+/// A session of a killed run may still execute a statement, with which this one deadlocks. Then it is repeated.
+async fn drop_schema(conn: &mut AsyncPgConnection) -> StorageResult<()> {
+    for _ in 1..DROPS {
+        match queries::drop_schema(conn).await {
+            Err(error) if Meaning::of(&error) == Meaning::Conflict => {}
+            answer => return answer.map_err(storage_error),
+        }
+    }
+    queries::drop_schema(conn).await.map_err(storage_error)
+}
+
 /// Drops the schema that a killed run left. A schema of that name which `worker bench` did not make is not dropped.
 async fn drop_stale(conn: &mut AsyncPgConnection) -> Result<(), PlaceError> {
     match queries::comment(conn).await.map_err(storage_error)?.as_deref() {
         None => Ok(()),
-        Some(queries::SCHEMA_COMMENT) => Ok(queries::drop_schema(conn).await.map_err(storage_error)?),
+        Some(queries::SCHEMA_COMMENT) => Ok(drop_schema(conn).await?),
         Some(_) => Err(PlaceError::Refused(format!(
             "this database has a schema {SCHEMA} that was not made by this command, so it is left alone; rename it \
              (`alter schema {SCHEMA} rename to ..`), or test on another database"
@@ -215,7 +230,7 @@ impl LoadTestDatabase for PgLoadTest {
             return Err(unavailable(std::io::Error::other("another session holds its lock")));
         }
         if queries::comment(&mut conn).await.map_err(storage_error)?.as_deref() == Some(queries::SCHEMA_COMMENT) {
-            queries::drop_schema(&mut conn).await.map_err(storage_error)?;
+            drop_schema(&mut conn).await?;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{Db, Running, Scratch, worker};
+use crate::support::{Db, Running, Scratch, until, worker};
 
 /// The schema or directory of the load test.
 struct Place<'a>(&'a Db);
@@ -174,6 +174,45 @@ fn other_load_on_the_server_is_refused() {
     other.execute_in_background("select pg_sleep(3600)");
     other.await_sleep();
     db.run(&["bench"]).exited(1).complained(&["others are using this database's server", "--yes"]);
+    Place(&db).is_gone();
+}
+
+/// A process of a killed test may still execute statements.
+#[test]
+fn a_deadlock_with_what_still_uses_the_schema_is_passed_over() {
+    let db = Db::postgres();
+    let scratch = Scratch::new();
+    started(&db, &scratch).kill();
+    db.execute("create table jobs_bench.one (); create table jobs_bench.other ()");
+    // The next test waits for the one table with the lock of the schema, then this session for the schema, and then the
+    // test for the other table.
+    db.execute_in_background(
+        "begin; set local deadlock_timeout = '1h'; lock table jobs_bench.other;
+         do $$ begin
+             while not exists (select from pg_locks where relation = 'jobs_bench.one'::regclass and not granted) loop
+                 perform pg_sleep(0.01);
+             end loop;
+         end $$;
+         create table jobs_bench.third (); commit",
+    );
+    db.execute_in_background(
+        "begin; lock table jobs_bench.one;
+         do $$ begin
+             while not exists (
+                 select from pg_locks where classid = 'pg_namespace'::regclass and objid = 'jobs_bench'::regnamespace and not granted
+             ) loop
+                 perform pg_sleep(0.01);
+             end loop;
+         end $$;
+         commit",
+    );
+    until(|| {
+        let locked = "pg_locks where relation in ('jobs_bench.one'::regclass, 'jobs_bench.other'::regclass)";
+        (db.count(locked) == 2).then_some(()).ok_or("a table is not locked")
+    });
+    let bench = started(&db, &scratch);
+    bench.signal("TERM");
+    bench.ended().exited(1).complained(&["SIGTERM"]);
     Place(&db).is_gone();
 }
 
