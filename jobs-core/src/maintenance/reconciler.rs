@@ -40,12 +40,10 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let every = shared.settings.maintenance_interval();
     while idle_pause(&shared, every, Idle { since, polls: POLLS_OF_CHECK, calls: &[] }, &stop).await {
         since = shared.idleness.now();
-        checks += 1;
-        if checks == CHECKS_PER_SEARCH {
-            checks = 0;
-            shared.needs_reconcile.store(true, Ordering::Release);
-        }
-        if let Err(problem) = reconcile(&shared, &stop).await {
+        checks = (checks + 1) % CHECKS_PER_SEARCH;
+        let searches = checks == 0;
+        if let Err(problem) = reconcile(&shared, searches, &stop).await {
+            shared.needs_reconcile.fetch_or(searches, Ordering::AcqRel);
             warning.report(&problem);
         }
     }
@@ -61,7 +59,9 @@ pub(crate) async fn release_at_end(shared: &Shared) -> StorageResult<()> {
     release_unknown_leases(shared, worker).await
 }
 
-async fn reconcile(shared: &Shared, stop: &CancellationToken) -> StorageResult<()> {
+/// Checks the leases that are held here. Then searches for those that are not, if a claim has failed or this check
+/// `searches`. A worker that must search is not idle, so this is not noted before.
+async fn reconcile(shared: &Shared, searches: bool, stop: &CancellationToken) -> StorageResult<()> {
     let worker = *shared.id.borrow();
     let mut held = shared.leases.held();
     held.retain(|lease| lease.worker == worker);
@@ -75,7 +75,8 @@ async fn reconcile(shared: &Shared, stop: &CancellationToken) -> StorageResult<(
             held.iter().for_each(|lost| shared.leases.lose_one(lost));
         }
     }
-    if shared.needs_reconcile.load(Ordering::Acquire) { release_unknown_leases(shared, worker).await } else { Ok(()) }
+    let searches = searches || shared.needs_reconcile.load(Ordering::Acquire);
+    if searches { release_unknown_leases(shared, worker).await } else { Ok(()) }
 }
 
 async fn release_unknown_leases(shared: &Shared, worker: WorkerId) -> StorageResult<()> {

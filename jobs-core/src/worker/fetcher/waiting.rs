@@ -110,9 +110,11 @@ impl Fetcher {
             }
             let time = due.map_or(next_poll, |due| due.min(next_poll)).min(longest);
             let upkeep = upkeep.filter(|_| !is_early);
-            let upkeep_after = self.call_services(upkeep, began).filter(|after| *after < time);
-            // Only a poll makes the worker idle, and the next one may be far away.
-            let frees = upkeep.is_some() && self.shared.settings.rests() && self.shared.leases.count() > 0;
+            // Only a poll makes the worker idle, and the next one may be far away. So if a lease prevents it now, its
+            // end ends the wait, also if it ends before the wait begins.
+            let holds_lease = self.shared.leases.count() > 0;
+            let frees = upkeep.is_some() && self.shared.settings.rests() && holds_lease;
+            let upkeep_after = self.call_services(upkeep.filter(|_| !holds_lease), began).filter(|after| *after < time);
             let wake_on = WakeOn { last_end: wake_on.last_end || frees, ..wake_on };
             let reason = self.sleep(upkeep_after.unwrap_or(time), wake_on).await;
             if upkeep_after.is_some() && !reason {
@@ -143,10 +145,10 @@ impl Fetcher {
     }
 
     /// Decides whether the worker is idle, and calls the services for which this poll has found work. Returns the time
-    /// until there is more to do. The poll began then.
+    /// until there is more to do. The poll began then. Without an upkeep, the worker is not idle.
     fn call_services(&mut self, upkeep: Option<Upkeep>, began: Since) -> Option<Duration> {
-        let Shared { idleness, leases, settings, needs_reconcile, .. } = &*self.shared;
-        let Some(upkeep) = upkeep.filter(|_| leases.count() == 0 && !needs_reconcile.load(Ordering::Acquire)) else {
+        let Shared { idleness, settings, needs_reconcile, .. } = &*self.shared;
+        let Some(upkeep) = upkeep.filter(|_| !needs_reconcile.load(Ordering::Acquire)) else {
             idleness.end();
             return None;
         };
