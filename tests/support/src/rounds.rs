@@ -37,8 +37,20 @@ impl Rounds {
 
     /// Waits until this many more of these operations have ended. The first of them may have begun before.
     pub async fn more(&self, operation: &str, rounds: usize) {
+        self.reach(operation, self.ended(operation) + rounds).await;
+    }
+
+    /// Does something, and waits until this many more of these operations have ended since before. An idle worker may
+    /// have done all that follows before the answer is here.
+    pub async fn after<T>(&self, action: impl Future<Output = T>, operation: &str, rounds: usize) -> T {
         let enough = self.ended(operation) + rounds;
-        until(&format!("{rounds} rounds of {operation}"), async || (self.ended(operation) >= enough).then_some(()))
+        let answer = action.await;
+        self.reach(operation, enough).await;
+        answer
+    }
+
+    async fn reach(&self, operation: &str, enough: usize) {
+        until(&format!("{enough} rounds of {operation}"), async || (self.ended(operation) >= enough).then_some(()))
             .await;
     }
 

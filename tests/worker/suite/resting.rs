@@ -66,13 +66,14 @@ async fn a_resting_worker_follows_what_operators_set(db: Db) {
     db.await_state(waiting, JobState::Completed).await;
     for pauses in ["kind", "queue"] {
         db.await_number(1, RESTS).await;
-        match pauses {
-            "kind" => assert!(operator.pause_kind("limited", "ada", None).await.unwrap()),
-            _ => assert!(operator.pause_queue("default", "ada", None).await.unwrap()),
-        }
-        rounds.more("overrides", 1).await;
-        let held = db.enqueue(Limited {}).await;
-        rounds.more("admit", 1).await;
+        let paused = async {
+            match pauses {
+                "kind" => operator.pause_kind("limited", "ada", None).await.unwrap(),
+                _ => operator.pause_queue("default", "ada", None).await.unwrap(),
+            }
+        };
+        assert!(rounds.after(paused, "overrides", 1).await);
+        let held = rounds.after(db.enqueue(Limited {}), "admit", 1).await;
         assert_eq!(db.record(held).await.state, JobState::Held);
         match pauses {
             "kind" => assert!(operator.resume_kind("limited", "ada").await.unwrap()),
@@ -113,8 +114,7 @@ async fn a_resting_worker_counts_the_jobs_when_one_is_due_elsewhere(db: Db) {
             let counts = rounds.ended("sample_jobs");
             // Every second poll looks for such jobs.
             for _ in 0..2 {
-                db.execute("notify jobs, 'default'").await;
-                rounds.more("next_due", 1).await;
+                rounds.after(db.execute("notify jobs, 'default'"), "next_due", 1).await;
             }
             until("a count", async || (rounds.ended("sample_jobs") > counts).then_some(())).await;
         }
@@ -160,8 +160,7 @@ async fn a_resting_worker_notices_a_freeze_and_its_end(db: Db) {
     let (worker, rounds) = resting(&db, db.worker(registry![Quick, Limited])).await;
     operator.freeze("ada", "a test").await.unwrap();
     until("the worker to know it", async || worker.handle().is_frozen().then_some(())).await;
-    let jobs = [db.enqueue(Quick {}).await, db.enqueue(Limited {}).await];
-    rounds.more("admit", 1).await;
+    let jobs = [db.enqueue(Quick {}).await, rounds.after(db.enqueue(Limited {}), "admit", 1).await];
     operator.thaw("ada").await.unwrap();
     for job in jobs {
         db.await_state(job, JobState::Completed).await;
@@ -239,10 +238,8 @@ create function clock_timestamp() returns timestamptz language sql
     let url = db.url().replace("search_path%3Dpublic", "search_path%3Dpublic,pg_catalog");
     let stepping = Database::open(&url, 4).await.unwrap();
     let (worker, rounds) = resting(&db, Worker::builder(stepping.storage).registry(registry![Nightly])).await;
-    db.execute("notify jobs").await;
-    rounds.more("schedules", 1).await;
-    db.execute("update step set by = interval '1 hour'; notify jobs, 'default'").await;
-    rounds.more("schedules", 1).await;
+    rounds.after(db.execute("notify jobs"), "schedules", 1).await;
+    rounds.after(db.execute("update step set by = interval '1 hour'; notify jobs, 'default'"), "schedules", 1).await;
     worker.stop().await;
 }
 
