@@ -24,9 +24,11 @@ on_each_database! {
         let id = db.enqueue(WaitFor { file: gate.file() });
         db.await_state(id, "running");
         worker.signal("TERM");
+        // It may have ended already, if the job had not begun.
         until(|| {
             let workers = db.json(&["workers"]);
-            workers[0]["draining_at"].is_string().then_some(()).ok_or(workers)
+            let is_asked = workers[0].is_null() || workers[0]["draining_at"].is_string();
+            is_asked.then_some(()).ok_or(workers)
         });
         gate.open();
         worker.ended().succeeded();
