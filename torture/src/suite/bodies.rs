@@ -10,7 +10,7 @@ const FORGOTTEN: &str = "10 seconds";
 /// The number of keys whose handlers have overlapped, and of those whose handlers have overlapped beyond the limit.
 /// Attempts without an end, of suspended workers, and during a crash of the server do not count: their leases were
 /// lost. So was that of a running job that newer jobs have cancelled, and a lease that a crash made the server forget
-/// shortly before the handler began: some worker then got the same one again.
+/// shortly before the handler began: another worker then got the same one.
 pub(super) async fn overlapping(conn: &Client) -> Result<(i64, i64)> {
     let sql = format!(
         "with body as (
@@ -26,7 +26,7 @@ pub(super) async fn overlapping(conn: &Client) -> Result<(i64, i64)> {
             and not exists (select from torture.fault f where f.what = '{CRASH}' and f.at between begun and ended)
             and not (
                 exists (select from torture.fault f where f.what = '{CRASH}' and f.at between begun - interval '{FORGOTTEN}' and begun)
-                and (job, lease) in (select job, lease from torture.event where what = 'start' group by job, lease having count(*) > 1)
+                and (job, lease) in (select job, lease from torture.event group by job, lease having count(distinct worker) > 1)
             )
         ), step as (
             select name, key, most, begun as at, 1 as change from sound
