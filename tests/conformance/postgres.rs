@@ -251,7 +251,7 @@ impl Fixture for Postgres {
              update jobs.job_error set at = at - {passed};
              update jobs.unique_key set until = until - {passed};
              update jobs.expiry set start_by = start_by - {passed};
-             update jobs.rate set full_at = full_at - {passed}, next_at = next_at - {passed};
+             update jobs.rate set full_at = full_at - {passed}, next_at = next_at - {passed}, run_at = '-infinity';
              update jobs.admission_failure set next_at = next_at - {passed};
              update jobs.worker set started_at = started_at - {passed}, heartbeat_at = heartbeat_at - {passed}"
         )

@@ -1,6 +1,8 @@
 //! The floors of admission: where a pass begins to read keys from which many jobs were taken.
 
-use diesel_jobs_core::{JobState, Limit, NewJob, RunAt};
+use std::time::Duration;
+
+use diesel_jobs_core::{JobState, Limit, NewJob, Rate, RunAt, Sequence};
 
 use super::Postgres;
 use crate::bench::*;
@@ -9,6 +11,11 @@ use crate::limiting::admit;
 
 /// A pass that finds this many free permits writes the floor of the key for certain.
 const MOST: u32 = 100;
+
+/// Nudges do not say that they bring a job.
+const WITHOUT: &str =
+    "create function without() returns trigger language plpgsql as $$ begin new.run_at := null; return new; end $$;
+    create trigger without before insert on jobs.nudge for each row execute function without()";
 
 fn wide() -> NewJob {
     job().rule(Limit::new("wide", MOST)).unwrap()
@@ -68,10 +75,7 @@ fn jobs_that_come_below_a_floor_lower_it() {
         let db = f.database();
         for is_broken in [false, true] {
             if is_broken {
-                let without = "create function without() returns trigger language plpgsql as $$ begin
-                    new.run_at := null; return new; end $$;
-                    create trigger without before insert on jobs.nudge for each row execute function without()";
-                f.client().await.execute(without).await.unwrap();
+                f.client().await.execute(WITHOUT).await.unwrap();
             }
             let mut late = f.client().await;
             late.begin().await;
@@ -168,4 +172,166 @@ fn a_lost_table_of_floors_loses_no_permit() {
             assert_eq!(taken, i64::from(MOST));
         }
     });
+}
+
+/// `end_all` ends all started jobs as finishes do. `pass(n)` does so n times, each time before a pass of admission.
+/// `pass_cost` makes a pass, and returns how many buffers it touches.
+const PASSES: &str = "
+create procedure end_all() language sql as $$
+    with gone as (delete from jobs.ready returning id),
+         freed as (delete from jobs.permit where job_id = any(array(select id from gone)) returning limit_name, limit_key)
+    insert into jobs.nudge (limit_name, limit_key, run_at) select distinct limit_name, limit_key, null::timestamptz from freed
+$$;
+create procedure pass(passes integer) language plpgsql as $$ begin
+    for i in 1 .. passes loop
+        call end_all();
+        commit;
+        perform jobs.admit(false);
+        commit;
+    end loop;
+end $$;
+create function pass_cost() returns bigint language plpgsql as $$ declare plan json; begin
+    execute 'explain (analyze, buffers, format json) select * from jobs.admit(false)' into plan;
+    return (plan #>> '{0,Plan,Shared Hit Blocks}')::bigint + (plan #>> '{0,Plan,Shared Read Blocks}')::bigint;
+end $$";
+
+/// So many jobs of a key end, one in each pass, while another session keeps an old snapshot.
+const ENDS: usize = 2000;
+/// A pass that begins at its floors touches far fewer buffers, and one that reads the entries of all these jobs more.
+const FEW: i64 = 200;
+
+/// A token of this rate comes at once, and then no second one.
+fn fast() -> NewJob {
+    job().rule(Rate::new("fast", 10_000, Duration::from_secs(1)).burst(1)).unwrap()
+}
+
+/// Makes passes until one admits a job.
+async fn admit_one(f: &Postgres) {
+    while admit(f.database()).await == 0 {}
+}
+
+fn ordered() -> NewJob {
+    job().rule(Sequence::new("orders")).unwrap()
+}
+
+/// Ends [`ENDS`] jobs like this one under an old snapshot, and asserts that a pass then touches few buffers.
+async fn assert_passes_stay_cheap(f: &Postgres, mut job: NewJob) {
+    // Few of these rows are on a page.
+    job.args = format!(r#"{{"text":"{}"}}"#, "x".repeat(1000));
+    enqueue_all(f, vec![job; ENDS + 100]).await;
+    let (mut client, mut old) = (f.client().await, f.client().await);
+    client.execute(PASSES).await.unwrap();
+    client.execute("call pass(5)").await.unwrap();
+    old.begin().await;
+    old.execute("set transaction isolation level repeatable read").await.unwrap();
+    old.number("select count(*) as number from jobs.permit").await;
+    client.execute(&format!("call pass({ENDS})")).await.unwrap();
+    // A pass looks at all nudges, whose table has no index. Their rows are short.
+    client.execute("truncate jobs.nudge").await.unwrap();
+    let (mut least, mut measured) = (i64::MAX, 0);
+    while measured < 3 {
+        client.execute("call pass(1)").await.unwrap();
+        client.execute("call end_all()").await.unwrap();
+        let cost = client.number("select pass_cost() as number").await;
+        if client.number("select count(*) as number from jobs.ready").await == 1 {
+            least = least.min(cost);
+            measured += 1;
+        }
+    }
+    assert!(least < FEW, "{least} buffers");
+    old.rollback().await;
+}
+
+#[test]
+fn an_old_snapshot_does_not_slow_down_the_passes_of_a_limit() {
+    run::<Postgres, _>(async |f: Postgres| {
+        assert_passes_stay_cheap(&f, job().rule(Limit::new("one", 1)).unwrap()).await
+    });
+}
+
+#[test]
+fn an_old_snapshot_does_not_slow_down_the_passes_of_a_sequence() {
+    run::<Postgres, _>(async |f: Postgres| assert_passes_stay_cheap(&f, ordered()).await);
+}
+
+#[test]
+fn an_old_snapshot_does_not_slow_down_the_passes_of_a_rate() {
+    run::<Postgres, _>(async |f: Postgres| assert_passes_stay_cheap(&f, fast()).await);
+}
+
+/// A job of a transaction that commits late has a lower id than those before which it must start.
+#[test]
+fn a_job_below_the_floor_of_its_sequence_is_the_next_one() {
+    for is_broken in [false, true] {
+        run::<Postgres, _>(async |f: Postgres| {
+            let db = f.database();
+            let mut client = f.client().await;
+            client.execute(PASSES).await.unwrap();
+            if is_broken {
+                client.execute(WITHOUT).await.unwrap();
+            }
+            let mut late = f.client().await;
+            late.begin().await;
+            let early = late.enqueue(ordered()).await.unwrap();
+            enqueue_all(&f, vec![ordered(); 3000]).await;
+            client.execute("call pass(1)").await.unwrap();
+            // One in a hundred passes writes the floor.
+            let floor = format!(
+                "select count(*) as number from jobs.admission_floor, json_to_recordset(floors) as f (turn bigint) where turn > {early}"
+            );
+            while client.number(&floor).await == 0 {
+                client.execute("call pass(20)").await.unwrap();
+            }
+            late.commit().await;
+            client.execute("call pass(1)").await.unwrap();
+            if is_broken {
+                assert_eq!(state(db, early).await, JobState::Held);
+                // A sweep finds it.
+                client.execute("drop trigger without on jobs.nudge; call end_all()").await.unwrap();
+                assert_eq!(db.storage.admit(true).await.unwrap().admitted, 1);
+            }
+            assert_eq!(state(db, early).await, JobState::Available, "broken: {is_broken}");
+        });
+    }
+}
+
+/// An earlier time, and a higher priority.
+#[test]
+fn jobs_below_the_floor_of_a_rate_are_the_next_ones() {
+    for is_broken in [false, true] {
+        run::<Postgres, _>(async |f: Postgres| {
+            let db = f.database();
+            let mut client = f.client().await;
+            if is_broken {
+                client.execute(WITHOUT).await.unwrap();
+            }
+            let mut late = f.client().await;
+            late.begin().await;
+            let early = late.enqueue(fast()).await.unwrap();
+            enqueue_all(&f, vec![fast(); 100]).await;
+            admit_one(&f).await;
+            admit_one(&f).await;
+            let floor = format!("select count(*) as number from jobs.rate where id > {early}");
+            assert_eq!(client.number(&floor).await, 1);
+            late.commit().await;
+            let mut urgent = fast();
+            urgent.priority = 7;
+            let urgent = enqueue(&f, urgent).await;
+            for id in [urgent, early] {
+                admit_one(&f).await;
+                if is_broken {
+                    assert_eq!(state(db, id).await, JobState::Held);
+                }
+            }
+            if is_broken {
+                client.execute("drop trigger without on jobs.nudge").await.unwrap();
+                while state(db, early).await == JobState::Held {
+                    db.storage.admit(true).await.unwrap();
+                }
+            }
+            for id in [urgent, early] {
+                assert_eq!(state(db, id).await, JobState::Available, "broken: {is_broken}");
+            }
+        });
+    }
 }

@@ -32,7 +32,7 @@ begin
         jobs.is_possible, jobs.are_possible, jobs.place, jobs.rule_of, jobs.allowed, jobs.hold_again, jobs.replace_waiting, jobs.take_key, jobs.take_keys, jobs.rule,
         jobs.rules, jobs.with_tenant, jobs.flags, jobs.canonical, jobs.key, jobs.unique_rule,
         jobs.notify_workers, jobs.enqueue_for_discarded, jobs.wake, jobs.wake_admission, jobs.is_too_deep, jobs.enqueue, jobs.put_back,
-        jobs.enqueue_unique_one, jobs.enqueue_unique_free, jobs.enqueue_unique_alike, jobs.enqueue_unique, jobs.next_in_sequence,
+        jobs.enqueue_unique_one, jobs.enqueue_unique_free, jobs.enqueue_unique_alike, jobs.enqueue_unique, jobs.is_used, jobs.next_in_sequence,
         jobs.heads, jobs.free_jobs, jobs.free_in_sequence, jobs.bucket, jobs.free_in_rate, jobs.next_tenants, jobs.free_of_tenants, jobs.free_in_fair,
         jobs.waits_at_limit, jobs.next_token_of, jobs.tokens, jobs.spend_tokens, jobs.free_of, jobs.beside_sequence, jobs.start_in_lane, jobs.refuse,
         jobs.admit_each, jobs.start_or_refuse, jobs.wait_at, jobs.free_in_lane, jobs.full_rule, jobs.admit_several, jobs.next_token,

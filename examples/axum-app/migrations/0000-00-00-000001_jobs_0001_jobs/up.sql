@@ -537,6 +537,13 @@ as $$
     from (select json_array_length(rules) > 1 and rules #> '{0,rule,sequence}' is null as is) lane
 $$;
 
+-- Whether an index of jobs.held has had an entry since it was made. Looking for an entry would read those of all jobs that have left, until a vacuum.
+create function jobs.is_used(index text) returns boolean
+language sql volatile
+as $$
+    select coalesce(pg_relation_size(to_regclass(index)) > current_setting('block_size')::integer, true)
+$$;
+
 -- The rule with this name.
 create function jobs.rule_of(rules json, name text) returns json
 language sql immutable
@@ -588,7 +595,7 @@ create unique index held_order on jobs.held (limit_name, limit_key, (~priority),
 create index held_sequence on jobs.held (limit_name, limit_key, id) where flags & 4 <> 0;
 
 -- Jobs with a rate, in the order of admission.
-create index held_rate on jobs.held (limit_name, limit_key, priority desc, run_at, id) where not later and not paused and flags & 8 <> 0;
+create index held_rate on jobs.held (limit_name, limit_key, (~priority), run_at, id) where not later and not paused and flags & 8 <> 0;
 
 -- Jobs with tenants, in the order of admission of each tenant. They are in held_order, too, by which their keys are found and counted.
 create index held_fair on jobs.held (limit_name, limit_key, ((rules #>> '{0,tenant}') collate "C"), (~priority), run_at, id)
@@ -641,12 +648,15 @@ create trigger set_payload_aside before insert on jobs.held
     for each row when (pg_column_size(new.args) > 2000 or new.args is null and new.lease = 0) execute function jobs.set_payload_aside();
 
 -- Where admission begins to read, for keys from which it has taken many jobs. Until a vacuum, the indexes still have the entries of these jobs
--- and of their permits. Reading them again in each pass would take longer than the pass. `floors` has two values for each such key: the place in
--- held_order below which there is no job, and the number below which there is no permit. Only admission writes it, with its lock. A new version
--- is a new row with a higher number, and not an update. So the newest one is found at once, even if an old snapshot keeps the others.
+-- and of their permits. Reading them again in each pass would take longer than the pass. `floors` has for each such key the place in held_order below
+-- which there is no job, for a sequence the id below which there is none, and the number below which there is no permit. Only admission writes it,
+-- with its lock. A new version is a new row with a higher number, and not an update. So the newest one is found at once, even if an old snapshot
+-- keeps the others.
 create table jobs.admission_floor (
     number bigint primary key,
-    floors json not null
+    floors json not null,
+    -- No row of jobs.rate has an earlier `next_at`.
+    next_at timestamptz not null default '-infinity'
 ) with (
     toast_tuple_target = 8160,
     autovacuum_vacuum_scale_factor = 0.0,
@@ -708,15 +718,21 @@ create table jobs.nudge (
 alter table jobs.nudge replica identity full;
 
 -- The tokens of a key with a rate. Each admission spends one. A key without a row has all its tokens. Only admission changes these rows, so
--- the lock of jobs.admission protects them, too.
+-- the lock of jobs.admission protects them, too. Each pass replaces the row of a key by a later one, and reads the latest first, as it does with
+-- jobs.admission_floor. An update would leave its earlier versions to be read by each pass until a vacuum.
 create table jobs.rate (
     limit_name text collate "C" not null,
     limit_key text collate "C" not null,
+    written_at timestamptz not null default clock_timestamp(),
     -- When it has all its tokens again. After this time the row says nothing, and a sweep deletes it.
     full_at jobs.instant not null,
     -- When admission looks at the key again, while jobs wait for a token.
     next_at jobs.instant,
-    primary key (limit_name, limit_key)
+    -- The floor of the key: there is no job before this place in held_rate.
+    place smallint not null default -32768,
+    run_at timestamptz not null default '-infinity',
+    id bigint not null default 0,
+    primary key (limit_name, limit_key, written_at)
 ) with (
     autovacuum_vacuum_scale_factor = 0.0,
     autovacuum_vacuum_threshold = 5000,
@@ -1963,15 +1979,20 @@ revoke execute on function jobs.enqueue_unique(text[], text[], boolean[], float8
 -- Which held jobs may start: a function for limits, one for sequences and one for rates.
 
 -- The held job whose turn it is in a sequence: the one that has the permit, because it waits for its next attempt or was retried, else the one
--- with the lowest id. Null while another job has the permit.
-create function jobs.next_in_sequence(name text, key text) returns bigint
+-- with the lowest id. Null while another job has the permit. No row if no job of the sequence is held. `turn`: there is no job with a lower id.
+-- `first_permit`: there is no permit with a lower number. The planner inserts it into the statements that call it.
+create function jobs.next_in_sequence(name text, key text, turn bigint default 0, first_permit bigint default 0)
+returns table (id bigint, is_first boolean)
 language sql stable
 as $$
-    select case when exists (select from jobs.permit s where s.limit_name = name and s.limit_key = key)
-        then (select s.job_id from jobs.permit s where s.limit_name = name and s.limit_key = key
-              and exists (select from jobs.held h where h.id = s.job_id and h.flags & 4 <> 0 offset 0) limit 1)
-        else (select h.id from jobs.held h where h.flags & 4 <> 0 and h.limit_name = name and h.limit_key = key order by h.id limit 1)
-    end
+    select case when is_taken.it then (select s.job_id from jobs.permit s where s.limit_name = name and s.limit_key = key and s.number >= first_permit
+               and exists (select from jobs.held h where h.id = s.job_id and h.flags & 4 <> 0 offset 0) limit 1)
+           else first.id end, not is_taken.it
+    from (
+        select h.id from jobs.held h where h.flags & 4 <> 0 and h.limit_name = name and h.limit_key = key and h.id >= turn order by h.id limit 1
+    ) first cross join lateral (
+        select exists (select from jobs.permit s where s.limit_name = name and s.limit_key = key and s.number >= first_permit) as it
+    ) is_taken
 $$;
 
 -- A part of jobs.admit, which the planner inserts into its statements. Returns the first held job of each of these keys, and how many permits of the
@@ -2084,15 +2105,22 @@ begin
 end
 $$;
 
--- A part of jobs.admit: the same for sequences. Returns the place of the next job of each, if it may start now.
-create function jobs.free_in_sequence(names text[], keys text[], paused_queues text[], paused_kinds text[]) returns tid[]
+-- A part of jobs.admit: the same for sequences. Returns the place of the next job of each, if it may start now. `turn` of a floor is the id below which
+-- the sequence has no job. It holds until an enqueue that began before `turn_at` commits: such a job may have a lower id.
+create function jobs.free_in_sequence(
+    names text[], keys text[], floors json, paused_queues text[], paused_kinds text[], out places tid[], out seen json, out writes_floors boolean
+)
 language plpgsql volatile
 as $$
+declare
+    jobs_per_floor constant float8 := 100;
 begin
     if cardinality(paused_queues) + cardinality(paused_kinds) > 0 then
         -- A sweep finds it after the resume.
         update jobs.held set paused = true where ctid = any(array(
-            select h.ctid from unnest(names, keys) as key (name, value) cross join lateral jobs.next_in_sequence(key.name, key.value) next (id)
+            select h.ctid from unnest(names, keys) as key (name, value)
+            left join json_to_recordset(floors) as f (name text, key text, turn bigint, first_permit bigint) on f.name = key.name and f.key = key.value
+            cross join lateral jobs.next_in_sequence(key.name, key.value, coalesce(f.turn, 0), coalesce(f.first_permit, 0)) next
             cross join lateral (
                 select h.ctid from jobs.held h where h.id = next.id and h.flags & 4 <> 0 and not h.paused
                   and (h.queue = any(paused_queues) or h.kind = any(paused_kinds))
@@ -2100,14 +2128,23 @@ begin
             ) h
         ));
     end if;
-    return array(
-        select pick.ctid from unnest(names, keys) as key (name, value) cross join lateral jobs.next_in_sequence(key.name, key.value) next (id)
-        cross join lateral (
-            select h.ctid from jobs.held h where h.id = next.id and h.flags & 4 <> 0 and not h.later and not h.paused
-              and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
-            for update skip locked
-        ) pick
-    );
+    with next as materialized (
+        select key.name, key.value, next.id, next.is_first and f.turn is not null as has_floor, next.is_first and random() < 1 / jobs_per_floor as writes
+        from unnest(names, keys) as key (name, value)
+        left join json_to_recordset(floors) as f (name text, key text, turn bigint, first_permit bigint) on f.name = key.name and f.key = key.value
+        cross join lateral jobs.next_in_sequence(key.name, key.value, coalesce(f.turn, 0), coalesce(f.first_permit, 0)) next
+    )
+    select array(
+               select pick.ctid from next cross join lateral (
+                   select h.ctid from jobs.held h where h.id = next.id and h.flags & 4 <> 0 and not h.later and not h.paused
+                     and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
+                   for update skip locked
+               ) pick
+           ),
+           (select json_agg(json_build_object('name', s.name, 'key', s.value, 'turn', s.id, 'turn_at', clock_timestamp()))
+            from next s where s.has_floor or s.writes),
+           exists (select from next s where s.writes)
+    into places, seen, writes_floors;
 end
 $$;
 
@@ -2130,11 +2167,15 @@ as $$
 $$;
 
 -- A part of jobs.admit: the same for rates. It locks and returns the places of as many jobs as there are tokens, and spends the tokens.
+-- `nudged_places` and `nudged_times` have elements for these keys: where a job has come that may be below the floor. `next_at`: the earliest time when
+-- one of these keys is to be looked at again.
 create function jobs.free_in_rate(
-    names text[], keys text[], paused_queues text[], paused_kinds text[], most_jobs integer, out places tid[], out goes_on boolean
+    names text[], keys text[], nudged_places smallint[], nudged_times timestamptz[], paused_queues text[], paused_kinds text[], most_jobs integer,
+    out places tid[], out goes_on boolean, out next_at timestamptz
 )
 language plpgsql volatile
 as $$
+#variable_conflict use_column
 declare
     most_ahead constant integer := 500;
     moment constant timestamptz := clock_timestamp();
@@ -2146,7 +2187,7 @@ begin
             select front.ctid from unnest(names, keys) as key (name, value) cross join lateral (
                 select h.ctid, h.queue, h.kind from jobs.held h
                 where not h.later and not h.paused and h.flags & 8 <> 0 and h.limit_name = key.name and h.limit_key = key.value
-                order by h.priority desc, h.run_at, h.id limit most_ahead
+                order by ~h.priority, h.run_at, h.id limit most_ahead
             ) front
             where front.queue = any(paused_queues) or front.kind = any(paused_kinds)
             limit most_jobs
@@ -2157,25 +2198,43 @@ begin
             returning limit_name, limit_key
         ), nudged as (
             -- The next pass looks at the jobs behind them.
-            insert into jobs.nudge (limit_name, limit_key) select distinct p.limit_name, p.limit_key from parted p
+            insert into jobs.nudge (limit_name, limit_key, run_at) select distinct p.limit_name, p.limit_key, null::timestamptz from parted p
         )
         select count(*) > 0 into goes_on from parted;
     end if;
 
-    with bucket as materialized (
-        select key.name, key.value, b.* from unnest(names, keys) as key (name, value) cross join lateral (
-            select case when h.flags & 128 = 0 then h.rules -> 0 else jobs.rule_of(h.rules, h.limit_name) end as rule from jobs.held h
-            where not h.later and not h.paused and h.flags & 8 <> 0 and h.limit_name = key.name and h.limit_key = key.value
-            order by h.priority desc, h.run_at, h.id limit 1
-        ) head
-        left join jobs.rate r on r.limit_name = key.name and r.limit_key = key.value
-        cross join lateral jobs.bucket(head.rule, r.full_at, moment) b
+    with floor as materialized (
+        -- Where it begins to read.
+        select key.name, key.value, r.*, case when low.is_new then -32768 when low.is_lower then key.place else r.place end::smallint as low_place,
+               case when low.is_new then '-infinity' when low.is_lower then key.run_at else r.run_at end as low_run_at,
+               case when low.is_new or low.is_lower then 0 else r.id end as low_id
+        from unnest(names, keys, nudged_places, nudged_times) as key (name, value, place, run_at)
+        left join lateral (
+            select r.ctid as tuple, r.written_at, r.full_at, r.next_at, r.place, r.run_at, r.id from jobs.rate r
+            where r.limit_name = key.name and r.limit_key = key.value order by r.written_at desc limit 1
+        ) r on true
+        cross join lateral (select r.tuple is null as is_new, (key.place, key.run_at) <= (r.place, r.run_at) as is_lower) low
+        where key.name is not null
+    ), bucket as materialized (
+        select floor.*, head.place as head_place, head.run_at as head_run_at, head.id as head_id, b.* from floor
+        left join lateral (
+            select case when h.flags & 128 = 0 then h.rules -> 0 else jobs.rule_of(h.rules, h.limit_name) end as rule,
+                   ~h.priority as place, h.run_at::timestamptz as run_at, h.id
+            from jobs.held h
+            where not h.later and not h.paused and h.flags & 8 <> 0 and h.limit_name = floor.name and h.limit_key = floor.value
+              and (~h.priority, h.run_at, h.id) >= (floor.low_place, floor.low_run_at, floor.low_id)
+            order by ~h.priority, h.run_at, h.id limit 1
+        ) head on true
+        cross join lateral jobs.bucket(head.rule, floor.full_at, moment) b
+        -- One without a job does not wait any more.
+        where head.id is not null or floor.next_at is not null
     ), counted as materialized (
         select bucket.*, (
                    select count(*) from (
                        select from jobs.held h
                        where not h.later and not h.paused and h.flags & 8 <> 0 and h.limit_name = bucket.name and h.limit_key = bucket.value
-                       limit bucket.tokens + 1
+                         and (~h.priority, h.run_at, h.id) >= (bucket.head_place, bucket.head_run_at, bucket.head_id)
+                       order by ~h.priority, h.run_at, h.id limit bucket.tokens + 1
                    ) job
                ) as jobs
         from bucket
@@ -2189,30 +2248,34 @@ begin
             where h.ctid = any(array(
                 select front.ctid from jobs.held front
                 where not front.later and not front.paused and front.flags & 8 <> 0 and front.limit_name = free.name and front.limit_key = free.value
-                order by front.priority desc, front.run_at, front.id limit free.number
+                  and (~front.priority, front.run_at, front.id) >= (free.head_place, free.head_run_at, free.head_id)
+                order by ~front.priority, front.run_at, front.id limit free.number
             )) and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
             for update skip locked
         ) as places
         from free
-    ), spent as (
-        insert into jobs.rate as r (limit_name, limit_key, full_at, next_at)
-        select p.name, p.value, moment + left_over.lack * microsecond,
+    ), later as materialized (
+        select p.*, coalesce(moment + left_over.lack * microsecond, p.full_at) as later_full_at,
                case when p.number < least(p.tokens, p.jobs) then moment
                     -- A later sweep takes what was skipped.
                     when p.jobs > p.tokens and cardinality(p.places) = p.number
-                    then moment + (left_over.lack - p.next_lack) * microsecond end
+                    then moment + (left_over.lack - p.next_lack) * microsecond end as later_next_at
         from picked p cross join lateral (select p.lack + cardinality(p.places) * p.every as lack) left_over
-        on conflict (limit_name, limit_key) do update set full_at = excluded.full_at, next_at = excluded.next_at
-        where r.full_at <> excluded.full_at or r.next_at is distinct from excluded.next_at
+    ), written as materialized (
+        select l.* from later l
+        where l.places <> '{}' or l.later_next_at is distinct from l.next_at or l.later_full_at <> l.full_at
+           or (l.head_place, l.head_run_at, l.head_id) < (l.place, l.run_at, l.id)
+    ), replaced as (
+        delete from jobs.rate where ctid = any(array(select w.tuple from written w where w.tuple is not null))
+    ), spent as (
+        insert into jobs.rate (limit_name, limit_key, written_at, full_at, next_at, place, run_at, id)
+        select w.name, w.value, greatest(moment, w.written_at + microsecond), w.later_full_at, w.later_next_at,
+               coalesce(w.head_place, w.place), coalesce(w.head_run_at, w.run_at), coalesce(w.head_id, w.id)
+        from written w
     )
-    select array(select unnest(p.places) from picked p), goes_on or exists (select from picked p where p.number < least(p.tokens, p.jobs))
-    into places, goes_on;
-
-    -- Those without a job do not wait any more.
-    update jobs.rate r set next_at = null from unnest(names, keys) as key (name, value)
-    where r.limit_name = key.name and r.limit_key = key.value and r.next_at <= moment and not exists (
-        select from jobs.held h where not h.later and not h.paused and h.flags & 8 <> 0 and h.limit_name = key.name and h.limit_key = key.value
-    );
+    select array(select unnest(p.places) from picked p), goes_on or exists (select from picked p where p.number < least(p.tokens, p.jobs)),
+           (select min(w.later_next_at) from written w)
+    into places, goes_on, next_at;
 end
 $$;
 
@@ -2404,7 +2467,9 @@ $$;
 create function jobs.tokens(rule json, at timestamptz) returns bigint
 language sql stable
 as $$
-    select b.tokens from (select rule) one left join jobs.rate r on r.limit_name = rule ->> 'name' and r.limit_key = rule ->> 'key'
+    select b.tokens from (select rule) one left join lateral (
+        select r.full_at from jobs.rate r where r.limit_name = rule ->> 'name' and r.limit_key = rule ->> 'key' order by r.written_at desc limit 1
+    ) r on true
     cross join lateral jobs.bucket(rule, r.full_at, at) b
 $$;
 
@@ -2412,9 +2477,16 @@ $$;
 create function jobs.spend_tokens(rule json, number bigint, at timestamptz) returns void
 language sql volatile
 as $$
-    insert into jobs.rate as r (limit_name, limit_key, full_at)
-    select rule ->> 'name', rule ->> 'key', at + number * b.every * interval '1 microsecond' from jobs.bucket(rule, null, at) b
-    on conflict (limit_name, limit_key) do update set full_at = greatest(r.full_at, at) + (excluded.full_at - at)
+    with earlier as materialized (
+        select r.ctid as tuple, r.* from jobs.rate r where r.limit_name = rule ->> 'name' and r.limit_key = rule ->> 'key' order by r.written_at desc limit 1
+    ), replaced as (
+        delete from jobs.rate where ctid = any(array(select e.tuple from earlier e))
+    )
+    insert into jobs.rate (limit_name, limit_key, written_at, full_at, next_at, place, run_at, id)
+    select rule ->> 'name', rule ->> 'key', greatest(at, e.written_at + interval '1 microsecond'),
+           greatest(e.full_at, at) + number * b.every * interval '1 microsecond', e.next_at,
+           coalesce(e.place, (-32768)::smallint), coalesce(e.run_at, '-infinity'), coalesce(e.id, 0)
+    from jobs.bucket(rule, null, at) b left join earlier e on true
 $$;
 
 -- How many jobs one of several rules allows to start at this time.
@@ -2687,12 +2759,13 @@ $$;
 
 -- The seconds until admission examines a key again, because a token comes, or because a pass has failed there. Null if there is no such key. The
 -- tokens of a key that passes leave out are not waited for.
-create function jobs.next_token() returns double precision
+create function jobs.next_token(sweeps boolean) returns double precision
 language plpgsql volatile
 as $$
 begin
     return (select extract(epoch from min(n.at) - clock_timestamp())::float8 from (
-        (select r.next_at from jobs.rate r where r.next_at is not null and not exists (
+        (select r.next_at from jobs.rate r
+         where r.next_at >= coalesce((select f.next_at from jobs.admission_floor f where not sweeps order by f.number desc limit 1), '-infinity') and not exists (
              select from jobs.admission_failure f where f.limit_name = r.limit_name and f.limit_key = r.limit_key and f.job_id = 0 offset 0
          ) order by r.next_at limit 1)
         union all
@@ -2786,7 +2859,8 @@ begin
 end
 $$;
 
--- A part of jobs.admit: the floors, lowered for keys to which a transaction has brought a job below. Null if no floor is too high.
+-- A part of jobs.admit: the floors, lowered for keys to which a transaction has brought a job below. Null if no floor is too high. A nudge does not
+-- say which ids its jobs have. So in a sequence it lowers the floor if the transaction had drawn them before.
 --
 -- It reads no table. So a hash join is safe, and it is ten times as fast as a nested loop over a thousand keys and 32 floors.
 create function jobs.lowered_floors(floors json, names text[], keys text[], places smallint[], times timestamptz[]) returns json
@@ -2795,43 +2869,47 @@ as $$
 begin
     return (select json_agg(json_build_object(
         'name', f.name, 'key', f.key, 'place', case when low.is then new.place else f.place end, 'run_at', case when low.is then new.run_at else f.run_at end,
-        'id', case when low.is then 0 else f.id end, 'first_permit', f.first_permit
+        'id', case when low.is then 0 else f.id end, 'turn', case when low.is_turn then 0 else f.turn end, 'turn_at', f.turn_at, 'first_permit', f.first_permit
     ))
-    from json_to_recordset(lowered_floors.floors) as f (name text, key text, place smallint, run_at timestamptz, id bigint, first_permit bigint)
+    from json_to_recordset(lowered_floors.floors)
+        as f (name text, key text, place smallint, run_at timestamptz, id bigint, turn bigint, turn_at timestamptz, first_permit bigint)
     left join unnest(lowered_floors.names, lowered_floors.keys, lowered_floors.places, lowered_floors.times) as new (name, key, place, run_at)
         on new.name = f.name and new.key = f.key
-    cross join lateral (select coalesce((new.place, new.run_at) <= (f.place, f.run_at), false) as is) low
-    having bool_or(low.is));
+    cross join lateral (
+        select coalesce((new.place, new.run_at) <= (f.place, f.run_at), false) as is, coalesce(new.run_at <= f.turn_at, false) as is_turn
+    ) low
+    having bool_or(low.is or low.is_turn));
 end
 $$;
 
--- A part of jobs.admit: writes new floors. `seen` are those of the keys at which this pass has looked. The others stay as they were, up to 32 in
--- all. A key without permits gets none with a lower number than this one.
-create function jobs.write_floors(earlier bigint, floors json, seen json) returns void
+-- A part of jobs.admit: writes new floors, up to 32 in all. `floors` are several lists. For a key that is in two of them, the first one counts. The last
+-- are the earlier floors, of keys at which this pass has not looked. A key without permits gets none with a lower number than this one.
+create function jobs.write_floors(earlier bigint, floors json[], next_at timestamptz) returns void
 language plpgsql volatile
 as $$
 declare
     most_floors constant integer := 32;
 begin
     delete from jobs.admission_floor where number = earlier;
-    insert into jobs.admission_floor (number, floors)
+    insert into jobs.admission_floor (number, floors, next_at)
     select earlier + 1, coalesce(json_agg(json_build_object(
-        'name', f.name, 'key', f.key, 'place', f.place, 'run_at', f.run_at, 'id', f.id, 'first_permit', coalesce(f.first_permit, earlier + 1)
-    )), '[]')
+        'name', f.name, 'key', f.key, 'place', f.place, 'run_at', f.run_at, 'id', f.id, 'turn', f.turn, 'turn_at', f.turn_at,
+        'first_permit', coalesce(f.first_permit, earlier + 1)
+    )), '[]'), write_floors.next_at
     from (
-        select * from json_to_recordset(seen) as s (name text, key text, place smallint, run_at timestamptz, id bigint, first_permit bigint)
-        union all
-        select * from json_to_recordset(write_floors.floors) as o (name text, key text, place smallint, run_at timestamptz, id bigint, first_permit bigint)
-        where not exists (
-            select from json_to_recordset(seen) as s (name text, key text) where s.name = o.name and s.key = o.key
-        )
-        limit most_floors
+        select one.* from (
+            select distinct on (o.name, o.key) o.*, list.number as list from unnest(write_floors.floors) with ordinality as list (floors, number)
+            cross join json_to_recordset(list.floors)
+                as o (name text, key text, place smallint, run_at timestamptz, id bigint, turn bigint, turn_at timestamptz, first_permit bigint)
+            order by o.name, o.key, list.number
+        ) one
+        order by one.list limit most_floors
     ) f;
 end
 $$;
 
 -- A part of jobs.admit: moves as many held jobs of these keys as may start. If anything fails, all of it is undone, unless `one_by_one`: then each job
--- can fail alone. `nudged_..`: all keys with a nudge, including those that are left out. It may need to lower their floors.
+-- can fail alone. `nudged_..`: first these keys, and then those with a nudge that are left out. It may need to lower their floors.
 create function jobs.admit_keys(
     names text[], keys text[], nudged_names text[], nudged_keys text[], nudged_places smallint[], nudged_times timestamptz[],
     paused_queues text[], paused_kinds text[], one_by_one boolean, checks boolean,
@@ -2845,7 +2923,11 @@ declare
     floors json;
     lowered json;
     seen json;
-    writes_floors boolean;
+    turns json;
+    writes_floors boolean := false;
+    writes_turns boolean := false;
+    waits_from timestamptz;
+    earliest timestamptz;
     is_cut boolean;
     places tid[];
     fair_places tid[] := '{}';
@@ -2863,7 +2945,7 @@ begin
     end if;
     -- One key alone is read from its beginning.
     if not one_by_one then
-        select f.number, f.floors into floor_number, floors from jobs.admission_floor f order by f.number desc limit 1;
+        select f.number, f.floors, f.next_at into floor_number, floors, waits_from from jobs.admission_floor f order by f.number desc limit 1;
     end if;
     -- A nudge without a time has brought no job.
     lowered := case when floors is not null and array_remove(nudged_times, null) <> '{}'
@@ -2871,22 +2953,31 @@ begin
     select f.places, more or f.goes_on, f.seen, f.writes_floors into places, more, seen, writes_floors
     from jobs.free_jobs(ordered_names, ordered_keys, coalesce(lowered, floors), paused_queues, paused_kinds, most_jobs) f;
     places := places || fair_places;
+    if jobs.is_used('jobs.held_sequence') then
+        select f.places, f.seen, f.writes_floors into one
+        from jobs.free_in_sequence(names, keys, coalesce(lowered, floors), paused_queues, paused_kinds) f;
+        places := places || one.places;
+        turns := one.seen;
+        writes_turns := one.writes_floors;
+    end if;
+    if jobs.is_used('jobs.held_rate') then
+        select f.places, more or f.goes_on, f.next_at into rated_places, more, earliest
+        from jobs.free_in_rate(names, keys, nudged_places, nudged_times, paused_queues, paused_kinds, most_jobs) f;
+    end if;
     -- Before permits are made: they get the new number.
-    if (writes_floors or lowered is not null) and not one_by_one then
+    if not one_by_one and (writes_floors or writes_turns or lowered is not null or earliest < waits_from or earliest is not null and random() < 0.02) then
+        -- It is not in the future, because later rows of jobs.rate are not earlier than now.
+        waits_from := least(clock_timestamp(), earliest, (
+            select r.next_at from jobs.rate r where r.next_at >= coalesce(waits_from, '-infinity') order by r.next_at limit 1
+        ));
         -- Without earlier floors, the number follows those of all permits: somebody may have emptied the table.
         perform jobs.write_floors(
-            coalesce(floor_number, (select max(s.number) from jobs.permit s), 0), coalesce(lowered, floors), seen
+            coalesce(floor_number, (select max(s.number) from jobs.permit s), 0), array[seen, turns, coalesce(lowered, floors)], waits_from
         );
-    end if;
-    if exists (select from jobs.held where flags & 4 <> 0) then
-        places := places || jobs.free_in_sequence(names, keys, paused_queues, paused_kinds);
-    end if;
-    if exists (select from jobs.rate where next_at is not null) or exists (select from jobs.held where not later and not paused and flags & 8 <> 0) then
-        select f.places, more or f.goes_on into rated_places, more from jobs.free_in_rate(names, keys, paused_queues, paused_kinds, most_jobs) f;
     end if;
 
     is_cut := cardinality(places) >= most_jobs;
-    if exists (select from jobs.held where flags & 128 <> 0) then
+    if jobs.is_used('jobs.held_several') then
         several_places := array(select h.ctid from jobs.held h where h.ctid = any(places || rated_places) and h.flags & 128 <> 0);
         places := array(select p from unnest(places) as p where p <> all(several_places));
         rated_places := array(select p from unnest(rated_places) as p where p <> all(several_places));
@@ -2965,7 +3056,7 @@ begin
         end if;
         begin
             select k.admitted, k.more, k.set_apart into one from jobs.admit_keys(
-                names[number:number], keys[number:number], '{}', '{}', '{}', '{}', paused_queues, paused_kinds, true, checks
+                names[number:number], keys[number:number], names[number:number], keys[number:number], '{-32768}', '{-infinity}', paused_queues, paused_kinds, true, checks
             ) k;
             delete from jobs.admission_failure f where f.limit_name = names[number] and f.limit_key = keys[number] and f.job_id = 0;
             admitted := admitted + one.admitted;
@@ -3055,6 +3146,7 @@ declare
     nudged_places smallint[];
     nudged_times timestamptz[];
     nudges bigint;
+    others bigint;
     apart_names text[] := '{}';
     apart_keys text[] := '{}';
     paused_queues text[];
@@ -3075,7 +3167,7 @@ begin
     if exists (select from jobs.installation where frozen_at is not null) then
         return;
     end if;
-    next_token := jobs.next_token();
+    next_token := jobs.next_token(sweeps);
     failures := case when sweeps then 0 end;
     if not (sweeps and (holds or exists (select from jobs.rate) or exists (select from jobs.fair_turn) or exists (select from jobs.admission_failure)))
        and not exists (select from jobs.nudge) and coalesce(next_token > 0, true) then
@@ -3130,7 +3222,10 @@ begin
         select n.limit_name, n.limit_key, min(n.place) filter (where n.run_at is not null) as place, min(n.run_at) as run_at from (
             select g.limit_name, g.limit_key, g.place, g.run_at from gone g
             union all
-            (select r.limit_name, r.limit_key, null, null from jobs.rate r where r.next_at <= moment order by r.next_at limit most_nudges)
+            (select r.limit_name, r.limit_key, null, null from jobs.rate r
+             where r.next_at <= moment
+               and r.next_at >= coalesce((select f.next_at from jobs.admission_floor f where not sweeps order by f.number desc limit 1), '-infinity')
+             order by r.next_at limit most_nudges)
         ) n
         group by n.limit_name, n.limit_key
     ) k;
@@ -3138,15 +3233,18 @@ begin
     keys := coalesce(nudged_keys, '{}');
     if exists (select from jobs.admission_failure f where f.job_id >= 0) then
         -- The failure of a key is its nudge, so its nudges may go. A key of whose jobs one has failed is handled alone, because the job may fail again.
-        select coalesce(array_agg(k.name) filter (where k.failed is null), '{}'), coalesce(array_agg(k.value) filter (where k.failed is null), '{}'),
-               coalesce(array_agg(k.name) filter (where k.failed > 0), '{}'), coalesce(array_agg(k.value) filter (where k.failed > 0), '{}')
-        into names, keys, apart_names, apart_keys from (
-            select n.name, n.value, (
-                select f.job_id from jobs.admission_failure f
-                where f.limit_name = n.name and f.limit_key = n.value and f.job_id >= 0 order by f.job_id limit 1
-            ) as failed
-            from unnest(names, keys) as n (name, value)
+        select array_agg(k.name order by k.comes), array_agg(k.value order by k.comes), array_agg(k.place order by k.comes), array_agg(k.run_at order by k.comes),
+               coalesce(array_agg(k.name) filter (where k.failed > 0), '{}'), coalesce(array_agg(k.value) filter (where k.failed > 0), '{}'),
+               count(*) filter (where k.failed is null)
+        into nudged_names, nudged_keys, nudged_places, nudged_times, apart_names, apart_keys, others from (
+            select n.*, f.job_id as failed, row_number() over (order by f.job_id is not null) as comes
+            from unnest(nudged_names, nudged_keys, nudged_places, nudged_times) as n (name, value, place, run_at) left join lateral (
+                select a.job_id from jobs.admission_failure a
+                where a.limit_name = n.name and a.limit_key = n.value and a.job_id >= 0 order by a.job_id limit 1
+            ) f on true
         ) k;
+        names := coalesce(nudged_names[:others], '{}');
+        keys := coalesce(nudged_keys[:others], '{}');
         select apart_names || coalesce(array_agg(f.limit_name), '{}'), apart_keys || coalesce(array_agg(f.limit_key), '{}') into apart_names, apart_keys from (
             select * from jobs.admission_failure a where a.job_id = 0 and a.next_at <= moment order by a.next_at limit most_apart
         ) f;
@@ -3180,7 +3278,7 @@ begin
         more := more or one.more;
         set_apart := set_apart + one.set_apart;
     end if;
-    next_token := jobs.next_token();
+    next_token := jobs.next_token(sweeps);
 end
 $$;
 
@@ -3321,7 +3419,7 @@ begin
             where key.number < most_keys
         ), nudged as (
             insert into jobs.nudge (limit_name, limit_key)
-            select key.name, key.value from key cross join lateral jobs.next_in_sequence(key.name, key.value) next (id)
+            select key.name, key.value from key cross join lateral jobs.next_in_sequence(key.name, key.value) next
             where exists (select from jobs.held h where h.id = next.id and not h.later and not h.paused)
             returning true
         ), last as (
@@ -3331,7 +3429,7 @@ begin
         more := more or next_sequence is not null and found_keys > 0;
     end if;
 
-    -- The same for the next keys with a rate. Those that wait for a token have a time at which a pass looks at them.
+    -- The same for the next keys with a rate. Those that wait for a token have a time at which a pass looks at them, but not below their floor.
     if exists (select from jobs.held where not later and not paused and flags & 8 <> 0) then
         with recursive key (name, value, number) as (
             (select h.limit_name, h.limit_key, 1 from jobs.held h
@@ -3345,8 +3443,16 @@ begin
             ) next
             where key.number < most_keys
         ), nudged as (
-            insert into jobs.nudge (limit_name, limit_key) select key.name, key.value from key
-            where not exists (select from jobs.rate r where r.limit_name = key.name and r.limit_key = key.value and r.next_at is not null)
+            insert into jobs.nudge (limit_name, limit_key, place, run_at)
+            select key.name, key.value, head.place, head.run_at from key cross join lateral (
+                select ~h.priority as place, h.run_at, h.id from jobs.held h
+                where not h.later and not h.paused and h.flags & 8 <> 0 and h.limit_name = key.name and h.limit_key = key.value
+                order by ~h.priority, h.run_at, h.id limit 1
+            ) head
+            where not exists (
+                select from jobs.rate r where r.limit_name = key.name and r.limit_key = key.value and r.next_at is not null
+                  and (r.place, r.run_at, r.id) <= (head.place, head.run_at, head.id)
+            )
             returning true
         ), last as (
             select key.name, key.value from key where key.number = most_keys
@@ -3446,7 +3552,7 @@ begin
             (select h.flags, h.rules, h.most from jobs.held h
              where key.rated <> 0 and not h.later and not h.paused and h.flags & 8 <> 0 and h.limit_name = key.name and h.limit_key = key.value
                and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
-             order by h.priority desc, h.run_at, h.id limit 1)
+             order by ~h.priority, h.run_at, h.id limit 1)
         ) first
         where not exists (
             select from jobs.admission_failure f where f.limit_name = key.name and f.limit_key = key.value and f.job_id = 0 offset 0
@@ -3462,7 +3568,7 @@ begin
             (select ~h.priority, h.run_at::timestamptz, h.id from jobs.held h
              where free.rated <> 0 and not h.later and not h.paused and h.flags & 8 <> 0 and h.limit_name = free.name and h.limit_key = free.value
                and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
-             order by h.priority desc, h.run_at, h.id offset greatest(free.number, 0) limit 1)
+             order by ~h.priority, h.run_at, h.id offset greatest(free.number, 0) limit 1)
         ) first
     ), full_job as materialized (
         select behind.name, behind.value, behind.number, job.id, job.rule from behind cross join lateral (

@@ -34,7 +34,7 @@ impl QueryFragment<Pg> for BringForwardQuery<'_> {
     update jobs.held h set run_at = h.run_at - ahead.span
     from held, ahead where h.ctid = held.ctid and ahead.span > interval '0'
 ), tokens as (
-    update jobs.rate r set full_at = r.full_at - ahead.span, next_at = r.next_at - ahead.span from ahead where ahead.span > interval '0'
+    update jobs.rate r set full_at = r.full_at - ahead.span, next_at = r.next_at - ahead.span, run_at = '-infinity' from ahead where ahead.span > interval '0'
 ), expiring as (
     update jobs.expiry e set start_by = e.start_by - ahead.span from ahead where ahead.span > interval '0'
 ), moved as (

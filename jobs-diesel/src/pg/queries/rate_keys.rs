@@ -42,12 +42,12 @@ impl QueryFragment<Pg> for RateKeysQuery {
             "with recursive keys (name, key, rules, flags, n) as (
     (select h.limit_name, h.limit_key, h.rules, h.flags, 1::bigint from jobs.held h
      where not h.later and not h.paused and h.flags & 8 <> 0 and (h.limit_name, h.limit_key) > (" [self.after.0 => Text] ", " [self.after.1 => Text] ")
-     order by h.limit_name, h.limit_key, h.priority desc, h.run_at, h.id limit 1)
+     order by h.limit_name, h.limit_key, ~h.priority, h.run_at, h.id limit 1)
     union all
     select next.limit_name, next.limit_key, next.rules, next.flags, keys.n + 1 from keys cross join lateral (
         select h.limit_name, h.limit_key, h.rules, h.flags from jobs.held h
         where not h.later and not h.paused and h.flags & 8 <> 0 and (h.limit_name, h.limit_key) > (keys.name, keys.key)
-        order by h.limit_name, h.limit_key, h.priority desc, h.run_at, h.id limit 1
+        order by h.limit_name, h.limit_key, ~h.priority, h.run_at, h.id limit 1
     ) next where keys.n < " [self.most => BigInt] "
 )
 select name, key, case when flags & 128 = 0 then rules -> 0 else jobs.rule_of(rules, name) end, held.read, held.due, held.oldest,

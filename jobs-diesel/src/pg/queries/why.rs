@@ -157,7 +157,7 @@ select h.rules,
        case when h.flags & 256 <> 0 then (
            select count(*) from jobs.next_tenants(h.limit_name, h.limit_key, '', false, $4) t where t.tenant <> h.rules #>> '{0,tenant}'
        ) end as other_tenants,
-       case when h.flags & 4 <> 0 then jobs.next_in_sequence(h.limit_name, h.limit_key) end as next,
+       case when h.flags & 4 <> 0 then (select n.id from jobs.next_in_sequence(h.limit_name, h.limit_key) n) end as next,
        halted.halted_at, halted.job_id as halted_by, now() as now,
        (select (extract(epoch from r.full_at - now()) * 1000000)::bigint from jobs.rate r where r.limit_name = h.limit_name and r.limit_key = h.limit_key) as lack
 from jobs.held h left join lateral (

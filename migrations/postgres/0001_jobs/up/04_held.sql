@@ -49,6 +49,13 @@ as $$
     from (select json_array_length(rules) > 1 and rules #> '{0,rule,sequence}' is null as is) lane
 $$;
 
+-- Whether an index of jobs.held has had an entry since it was made. Looking for an entry would read those of all jobs that have left, until a vacuum.
+create function jobs.is_used(index text) returns boolean
+language sql volatile
+as $$
+    select coalesce(pg_relation_size(to_regclass(index)) > current_setting('block_size')::integer, true)
+$$;
+
 -- The rule with this name.
 create function jobs.rule_of(rules json, name text) returns json
 language sql immutable
@@ -100,7 +107,7 @@ create unique index held_order on jobs.held (limit_name, limit_key, (~priority),
 create index held_sequence on jobs.held (limit_name, limit_key, id) where flags & 4 <> 0;
 
 -- Jobs with a rate, in the order of admission.
-create index held_rate on jobs.held (limit_name, limit_key, priority desc, run_at, id) where not later and not paused and flags & 8 <> 0;
+create index held_rate on jobs.held (limit_name, limit_key, (~priority), run_at, id) where not later and not paused and flags & 8 <> 0;
 
 -- Jobs with tenants, in the order of admission of each tenant. They are in held_order, too, by which their keys are found and counted.
 create index held_fair on jobs.held (limit_name, limit_key, ((rules #>> '{0,tenant}') collate "C"), (~priority), run_at, id)
@@ -153,12 +160,15 @@ create trigger set_payload_aside before insert on jobs.held
     for each row when (pg_column_size(new.args) > 2000 or new.args is null and new.lease = 0) execute function jobs.set_payload_aside();
 
 -- Where admission begins to read, for keys from which it has taken many jobs. Until a vacuum, the indexes still have the entries of these jobs
--- and of their permits. Reading them again in each pass would take longer than the pass. `floors` has two values for each such key: the place in
--- held_order below which there is no job, and the number below which there is no permit. Only admission writes it, with its lock. A new version
--- is a new row with a higher number, and not an update. So the newest one is found at once, even if an old snapshot keeps the others.
+-- and of their permits. Reading them again in each pass would take longer than the pass. `floors` has for each such key the place in held_order below
+-- which there is no job, for a sequence the id below which there is none, and the number below which there is no permit. Only admission writes it,
+-- with its lock. A new version is a new row with a higher number, and not an update. So the newest one is found at once, even if an old snapshot
+-- keeps the others.
 create table jobs.admission_floor (
     number bigint primary key,
-    floors json not null
+    floors json not null,
+    -- No row of jobs.rate has an earlier `next_at`.
+    next_at timestamptz not null default '-infinity'
 ) with (
     toast_tuple_target = 8160,
     autovacuum_vacuum_scale_factor = 0.0,
@@ -220,15 +230,21 @@ create table jobs.nudge (
 alter table jobs.nudge replica identity full;
 
 -- The tokens of a key with a rate. Each admission spends one. A key without a row has all its tokens. Only admission changes these rows, so
--- the lock of jobs.admission protects them, too.
+-- the lock of jobs.admission protects them, too. Each pass replaces the row of a key by a later one, and reads the latest first, as it does with
+-- jobs.admission_floor. An update would leave its earlier versions to be read by each pass until a vacuum.
 create table jobs.rate (
     limit_name text collate "C" not null,
     limit_key text collate "C" not null,
+    written_at timestamptz not null default clock_timestamp(),
     -- When it has all its tokens again. After this time the row says nothing, and a sweep deletes it.
     full_at jobs.instant not null,
     -- When admission looks at the key again, while jobs wait for a token.
     next_at jobs.instant,
-    primary key (limit_name, limit_key)
+    -- The floor of the key: there is no job before this place in held_rate.
+    place smallint not null default -32768,
+    run_at timestamptz not null default '-infinity',
+    id bigint not null default 0,
+    primary key (limit_name, limit_key, written_at)
 ) with (
     autovacuum_vacuum_scale_factor = 0.0,
     autovacuum_vacuum_threshold = 5000,

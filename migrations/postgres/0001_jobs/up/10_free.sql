@@ -1,15 +1,20 @@
 -- Which held jobs may start: a function for limits, one for sequences and one for rates.
 
 -- The held job whose turn it is in a sequence: the one that has the permit, because it waits for its next attempt or was retried, else the one
--- with the lowest id. Null while another job has the permit.
-create function jobs.next_in_sequence(name text, key text) returns bigint
+-- with the lowest id. Null while another job has the permit. No row if no job of the sequence is held. `turn`: there is no job with a lower id.
+-- `first_permit`: there is no permit with a lower number. The planner inserts it into the statements that call it.
+create function jobs.next_in_sequence(name text, key text, turn bigint default 0, first_permit bigint default 0)
+returns table (id bigint, is_first boolean)
 language sql stable
 as $$
-    select case when exists (select from jobs.permit s where s.limit_name = name and s.limit_key = key)
-        then (select s.job_id from jobs.permit s where s.limit_name = name and s.limit_key = key
-              and exists (select from jobs.held h where h.id = s.job_id and h.flags & 4 <> 0 offset 0) limit 1)
-        else (select h.id from jobs.held h where h.flags & 4 <> 0 and h.limit_name = name and h.limit_key = key order by h.id limit 1)
-    end
+    select case when is_taken.it then (select s.job_id from jobs.permit s where s.limit_name = name and s.limit_key = key and s.number >= first_permit
+               and exists (select from jobs.held h where h.id = s.job_id and h.flags & 4 <> 0 offset 0) limit 1)
+           else first.id end, not is_taken.it
+    from (
+        select h.id from jobs.held h where h.flags & 4 <> 0 and h.limit_name = name and h.limit_key = key and h.id >= turn order by h.id limit 1
+    ) first cross join lateral (
+        select exists (select from jobs.permit s where s.limit_name = name and s.limit_key = key and s.number >= first_permit) as it
+    ) is_taken
 $$;
 
 -- A part of jobs.admit, which the planner inserts into its statements. Returns the first held job of each of these keys, and how many permits of the
@@ -122,15 +127,22 @@ begin
 end
 $$;
 
--- A part of jobs.admit: the same for sequences. Returns the place of the next job of each, if it may start now.
-create function jobs.free_in_sequence(names text[], keys text[], paused_queues text[], paused_kinds text[]) returns tid[]
+-- A part of jobs.admit: the same for sequences. Returns the place of the next job of each, if it may start now. `turn` of a floor is the id below which
+-- the sequence has no job. It holds until an enqueue that began before `turn_at` commits: such a job may have a lower id.
+create function jobs.free_in_sequence(
+    names text[], keys text[], floors json, paused_queues text[], paused_kinds text[], out places tid[], out seen json, out writes_floors boolean
+)
 language plpgsql volatile
 as $$
+declare
+    jobs_per_floor constant float8 := 100;
 begin
     if cardinality(paused_queues) + cardinality(paused_kinds) > 0 then
         -- A sweep finds it after the resume.
         update jobs.held set paused = true where ctid = any(array(
-            select h.ctid from unnest(names, keys) as key (name, value) cross join lateral jobs.next_in_sequence(key.name, key.value) next (id)
+            select h.ctid from unnest(names, keys) as key (name, value)
+            left join json_to_recordset(floors) as f (name text, key text, turn bigint, first_permit bigint) on f.name = key.name and f.key = key.value
+            cross join lateral jobs.next_in_sequence(key.name, key.value, coalesce(f.turn, 0), coalesce(f.first_permit, 0)) next
             cross join lateral (
                 select h.ctid from jobs.held h where h.id = next.id and h.flags & 4 <> 0 and not h.paused
                   and (h.queue = any(paused_queues) or h.kind = any(paused_kinds))
@@ -138,14 +150,23 @@ begin
             ) h
         ));
     end if;
-    return array(
-        select pick.ctid from unnest(names, keys) as key (name, value) cross join lateral jobs.next_in_sequence(key.name, key.value) next (id)
-        cross join lateral (
-            select h.ctid from jobs.held h where h.id = next.id and h.flags & 4 <> 0 and not h.later and not h.paused
-              and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
-            for update skip locked
-        ) pick
-    );
+    with next as materialized (
+        select key.name, key.value, next.id, next.is_first and f.turn is not null as has_floor, next.is_first and random() < 1 / jobs_per_floor as writes
+        from unnest(names, keys) as key (name, value)
+        left join json_to_recordset(floors) as f (name text, key text, turn bigint, first_permit bigint) on f.name = key.name and f.key = key.value
+        cross join lateral jobs.next_in_sequence(key.name, key.value, coalesce(f.turn, 0), coalesce(f.first_permit, 0)) next
+    )
+    select array(
+               select pick.ctid from next cross join lateral (
+                   select h.ctid from jobs.held h where h.id = next.id and h.flags & 4 <> 0 and not h.later and not h.paused
+                     and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
+                   for update skip locked
+               ) pick
+           ),
+           (select json_agg(json_build_object('name', s.name, 'key', s.value, 'turn', s.id, 'turn_at', clock_timestamp()))
+            from next s where s.has_floor or s.writes),
+           exists (select from next s where s.writes)
+    into places, seen, writes_floors;
 end
 $$;
 
@@ -168,11 +189,15 @@ as $$
 $$;
 
 -- A part of jobs.admit: the same for rates. It locks and returns the places of as many jobs as there are tokens, and spends the tokens.
+-- `nudged_places` and `nudged_times` have elements for these keys: where a job has come that may be below the floor. `next_at`: the earliest time when
+-- one of these keys is to be looked at again.
 create function jobs.free_in_rate(
-    names text[], keys text[], paused_queues text[], paused_kinds text[], most_jobs integer, out places tid[], out goes_on boolean
+    names text[], keys text[], nudged_places smallint[], nudged_times timestamptz[], paused_queues text[], paused_kinds text[], most_jobs integer,
+    out places tid[], out goes_on boolean, out next_at timestamptz
 )
 language plpgsql volatile
 as $$
+#variable_conflict use_column
 declare
     most_ahead constant integer := 500;
     moment constant timestamptz := clock_timestamp();
@@ -184,7 +209,7 @@ begin
             select front.ctid from unnest(names, keys) as key (name, value) cross join lateral (
                 select h.ctid, h.queue, h.kind from jobs.held h
                 where not h.later and not h.paused and h.flags & 8 <> 0 and h.limit_name = key.name and h.limit_key = key.value
-                order by h.priority desc, h.run_at, h.id limit most_ahead
+                order by ~h.priority, h.run_at, h.id limit most_ahead
             ) front
             where front.queue = any(paused_queues) or front.kind = any(paused_kinds)
             limit most_jobs
@@ -195,25 +220,43 @@ begin
             returning limit_name, limit_key
         ), nudged as (
             -- The next pass looks at the jobs behind them.
-            insert into jobs.nudge (limit_name, limit_key) select distinct p.limit_name, p.limit_key from parted p
+            insert into jobs.nudge (limit_name, limit_key, run_at) select distinct p.limit_name, p.limit_key, null::timestamptz from parted p
         )
         select count(*) > 0 into goes_on from parted;
     end if;
 
-    with bucket as materialized (
-        select key.name, key.value, b.* from unnest(names, keys) as key (name, value) cross join lateral (
-            select case when h.flags & 128 = 0 then h.rules -> 0 else jobs.rule_of(h.rules, h.limit_name) end as rule from jobs.held h
-            where not h.later and not h.paused and h.flags & 8 <> 0 and h.limit_name = key.name and h.limit_key = key.value
-            order by h.priority desc, h.run_at, h.id limit 1
-        ) head
-        left join jobs.rate r on r.limit_name = key.name and r.limit_key = key.value
-        cross join lateral jobs.bucket(head.rule, r.full_at, moment) b
+    with floor as materialized (
+        -- Where it begins to read.
+        select key.name, key.value, r.*, case when low.is_new then -32768 when low.is_lower then key.place else r.place end::smallint as low_place,
+               case when low.is_new then '-infinity' when low.is_lower then key.run_at else r.run_at end as low_run_at,
+               case when low.is_new or low.is_lower then 0 else r.id end as low_id
+        from unnest(names, keys, nudged_places, nudged_times) as key (name, value, place, run_at)
+        left join lateral (
+            select r.ctid as tuple, r.written_at, r.full_at, r.next_at, r.place, r.run_at, r.id from jobs.rate r
+            where r.limit_name = key.name and r.limit_key = key.value order by r.written_at desc limit 1
+        ) r on true
+        cross join lateral (select r.tuple is null as is_new, (key.place, key.run_at) <= (r.place, r.run_at) as is_lower) low
+        where key.name is not null
+    ), bucket as materialized (
+        select floor.*, head.place as head_place, head.run_at as head_run_at, head.id as head_id, b.* from floor
+        left join lateral (
+            select case when h.flags & 128 = 0 then h.rules -> 0 else jobs.rule_of(h.rules, h.limit_name) end as rule,
+                   ~h.priority as place, h.run_at::timestamptz as run_at, h.id
+            from jobs.held h
+            where not h.later and not h.paused and h.flags & 8 <> 0 and h.limit_name = floor.name and h.limit_key = floor.value
+              and (~h.priority, h.run_at, h.id) >= (floor.low_place, floor.low_run_at, floor.low_id)
+            order by ~h.priority, h.run_at, h.id limit 1
+        ) head on true
+        cross join lateral jobs.bucket(head.rule, floor.full_at, moment) b
+        -- One without a job does not wait any more.
+        where head.id is not null or floor.next_at is not null
     ), counted as materialized (
         select bucket.*, (
                    select count(*) from (
                        select from jobs.held h
                        where not h.later and not h.paused and h.flags & 8 <> 0 and h.limit_name = bucket.name and h.limit_key = bucket.value
-                       limit bucket.tokens + 1
+                         and (~h.priority, h.run_at, h.id) >= (bucket.head_place, bucket.head_run_at, bucket.head_id)
+                       order by ~h.priority, h.run_at, h.id limit bucket.tokens + 1
                    ) job
                ) as jobs
         from bucket
@@ -227,29 +270,33 @@ begin
             where h.ctid = any(array(
                 select front.ctid from jobs.held front
                 where not front.later and not front.paused and front.flags & 8 <> 0 and front.limit_name = free.name and front.limit_key = free.value
-                order by front.priority desc, front.run_at, front.id limit free.number
+                  and (~front.priority, front.run_at, front.id) >= (free.head_place, free.head_run_at, free.head_id)
+                order by ~front.priority, front.run_at, front.id limit free.number
             )) and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
             for update skip locked
         ) as places
         from free
-    ), spent as (
-        insert into jobs.rate as r (limit_name, limit_key, full_at, next_at)
-        select p.name, p.value, moment + left_over.lack * microsecond,
+    ), later as materialized (
+        select p.*, coalesce(moment + left_over.lack * microsecond, p.full_at) as later_full_at,
                case when p.number < least(p.tokens, p.jobs) then moment
                     -- A later sweep takes what was skipped.
                     when p.jobs > p.tokens and cardinality(p.places) = p.number
-                    then moment + (left_over.lack - p.next_lack) * microsecond end
+                    then moment + (left_over.lack - p.next_lack) * microsecond end as later_next_at
         from picked p cross join lateral (select p.lack + cardinality(p.places) * p.every as lack) left_over
-        on conflict (limit_name, limit_key) do update set full_at = excluded.full_at, next_at = excluded.next_at
-        where r.full_at <> excluded.full_at or r.next_at is distinct from excluded.next_at
+    ), written as materialized (
+        select l.* from later l
+        where l.places <> '{}' or l.later_next_at is distinct from l.next_at or l.later_full_at <> l.full_at
+           or (l.head_place, l.head_run_at, l.head_id) < (l.place, l.run_at, l.id)
+    ), replaced as (
+        delete from jobs.rate where ctid = any(array(select w.tuple from written w where w.tuple is not null))
+    ), spent as (
+        insert into jobs.rate (limit_name, limit_key, written_at, full_at, next_at, place, run_at, id)
+        select w.name, w.value, greatest(moment, w.written_at + microsecond), w.later_full_at, w.later_next_at,
+               coalesce(w.head_place, w.place), coalesce(w.head_run_at, w.run_at), coalesce(w.head_id, w.id)
+        from written w
     )
-    select array(select unnest(p.places) from picked p), goes_on or exists (select from picked p where p.number < least(p.tokens, p.jobs))
-    into places, goes_on;
-
-    -- Those without a job do not wait any more.
-    update jobs.rate r set next_at = null from unnest(names, keys) as key (name, value)
-    where r.limit_name = key.name and r.limit_key = key.value and r.next_at <= moment and not exists (
-        select from jobs.held h where not h.later and not h.paused and h.flags & 8 <> 0 and h.limit_name = key.name and h.limit_key = key.value
-    );
+    select array(select unnest(p.places) from picked p), goes_on or exists (select from picked p where p.number < least(p.tokens, p.jobs)),
+           (select min(w.later_next_at) from written w)
+    into places, goes_on, next_at;
 end
 $$;

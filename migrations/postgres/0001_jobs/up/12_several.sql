@@ -34,7 +34,9 @@ $$;
 create function jobs.tokens(rule json, at timestamptz) returns bigint
 language sql stable
 as $$
-    select b.tokens from (select rule) one left join jobs.rate r on r.limit_name = rule ->> 'name' and r.limit_key = rule ->> 'key'
+    select b.tokens from (select rule) one left join lateral (
+        select r.full_at from jobs.rate r where r.limit_name = rule ->> 'name' and r.limit_key = rule ->> 'key' order by r.written_at desc limit 1
+    ) r on true
     cross join lateral jobs.bucket(rule, r.full_at, at) b
 $$;
 
@@ -42,9 +44,16 @@ $$;
 create function jobs.spend_tokens(rule json, number bigint, at timestamptz) returns void
 language sql volatile
 as $$
-    insert into jobs.rate as r (limit_name, limit_key, full_at)
-    select rule ->> 'name', rule ->> 'key', at + number * b.every * interval '1 microsecond' from jobs.bucket(rule, null, at) b
-    on conflict (limit_name, limit_key) do update set full_at = greatest(r.full_at, at) + (excluded.full_at - at)
+    with earlier as materialized (
+        select r.ctid as tuple, r.* from jobs.rate r where r.limit_name = rule ->> 'name' and r.limit_key = rule ->> 'key' order by r.written_at desc limit 1
+    ), replaced as (
+        delete from jobs.rate where ctid = any(array(select e.tuple from earlier e))
+    )
+    insert into jobs.rate (limit_name, limit_key, written_at, full_at, next_at, place, run_at, id)
+    select rule ->> 'name', rule ->> 'key', greatest(at, e.written_at + interval '1 microsecond'),
+           greatest(e.full_at, at) + number * b.every * interval '1 microsecond', e.next_at,
+           coalesce(e.place, (-32768)::smallint), coalesce(e.run_at, '-infinity'), coalesce(e.id, 0)
+    from jobs.bucket(rule, null, at) b left join earlier e on true
 $$;
 
 -- How many jobs one of several rules allows to start at this time.

@@ -2,12 +2,13 @@
 
 -- The seconds until admission examines a key again, because a token comes, or because a pass has failed there. Null if there is no such key. The
 -- tokens of a key that passes leave out are not waited for.
-create function jobs.next_token() returns double precision
+create function jobs.next_token(sweeps boolean) returns double precision
 language plpgsql volatile
 as $$
 begin
     return (select extract(epoch from min(n.at) - clock_timestamp())::float8 from (
-        (select r.next_at from jobs.rate r where r.next_at is not null and not exists (
+        (select r.next_at from jobs.rate r
+         where r.next_at >= coalesce((select f.next_at from jobs.admission_floor f where not sweeps order by f.number desc limit 1), '-infinity') and not exists (
              select from jobs.admission_failure f where f.limit_name = r.limit_name and f.limit_key = r.limit_key and f.job_id = 0 offset 0
          ) order by r.next_at limit 1)
         union all
@@ -101,7 +102,8 @@ begin
 end
 $$;
 
--- A part of jobs.admit: the floors, lowered for keys to which a transaction has brought a job below. Null if no floor is too high.
+-- A part of jobs.admit: the floors, lowered for keys to which a transaction has brought a job below. Null if no floor is too high. A nudge does not
+-- say which ids its jobs have. So in a sequence it lowers the floor if the transaction had drawn them before.
 --
 -- It reads no table. So a hash join is safe, and it is ten times as fast as a nested loop over a thousand keys and 32 floors.
 create function jobs.lowered_floors(floors json, names text[], keys text[], places smallint[], times timestamptz[]) returns json
@@ -110,43 +112,47 @@ as $$
 begin
     return (select json_agg(json_build_object(
         'name', f.name, 'key', f.key, 'place', case when low.is then new.place else f.place end, 'run_at', case when low.is then new.run_at else f.run_at end,
-        'id', case when low.is then 0 else f.id end, 'first_permit', f.first_permit
+        'id', case when low.is then 0 else f.id end, 'turn', case when low.is_turn then 0 else f.turn end, 'turn_at', f.turn_at, 'first_permit', f.first_permit
     ))
-    from json_to_recordset(lowered_floors.floors) as f (name text, key text, place smallint, run_at timestamptz, id bigint, first_permit bigint)
+    from json_to_recordset(lowered_floors.floors)
+        as f (name text, key text, place smallint, run_at timestamptz, id bigint, turn bigint, turn_at timestamptz, first_permit bigint)
     left join unnest(lowered_floors.names, lowered_floors.keys, lowered_floors.places, lowered_floors.times) as new (name, key, place, run_at)
         on new.name = f.name and new.key = f.key
-    cross join lateral (select coalesce((new.place, new.run_at) <= (f.place, f.run_at), false) as is) low
-    having bool_or(low.is));
+    cross join lateral (
+        select coalesce((new.place, new.run_at) <= (f.place, f.run_at), false) as is, coalesce(new.run_at <= f.turn_at, false) as is_turn
+    ) low
+    having bool_or(low.is or low.is_turn));
 end
 $$;
 
--- A part of jobs.admit: writes new floors. `seen` are those of the keys at which this pass has looked. The others stay as they were, up to 32 in
--- all. A key without permits gets none with a lower number than this one.
-create function jobs.write_floors(earlier bigint, floors json, seen json) returns void
+-- A part of jobs.admit: writes new floors, up to 32 in all. `floors` are several lists. For a key that is in two of them, the first one counts. The last
+-- are the earlier floors, of keys at which this pass has not looked. A key without permits gets none with a lower number than this one.
+create function jobs.write_floors(earlier bigint, floors json[], next_at timestamptz) returns void
 language plpgsql volatile
 as $$
 declare
     most_floors constant integer := 32;
 begin
     delete from jobs.admission_floor where number = earlier;
-    insert into jobs.admission_floor (number, floors)
+    insert into jobs.admission_floor (number, floors, next_at)
     select earlier + 1, coalesce(json_agg(json_build_object(
-        'name', f.name, 'key', f.key, 'place', f.place, 'run_at', f.run_at, 'id', f.id, 'first_permit', coalesce(f.first_permit, earlier + 1)
-    )), '[]')
+        'name', f.name, 'key', f.key, 'place', f.place, 'run_at', f.run_at, 'id', f.id, 'turn', f.turn, 'turn_at', f.turn_at,
+        'first_permit', coalesce(f.first_permit, earlier + 1)
+    )), '[]'), write_floors.next_at
     from (
-        select * from json_to_recordset(seen) as s (name text, key text, place smallint, run_at timestamptz, id bigint, first_permit bigint)
-        union all
-        select * from json_to_recordset(write_floors.floors) as o (name text, key text, place smallint, run_at timestamptz, id bigint, first_permit bigint)
-        where not exists (
-            select from json_to_recordset(seen) as s (name text, key text) where s.name = o.name and s.key = o.key
-        )
-        limit most_floors
+        select one.* from (
+            select distinct on (o.name, o.key) o.*, list.number as list from unnest(write_floors.floors) with ordinality as list (floors, number)
+            cross join json_to_recordset(list.floors)
+                as o (name text, key text, place smallint, run_at timestamptz, id bigint, turn bigint, turn_at timestamptz, first_permit bigint)
+            order by o.name, o.key, list.number
+        ) one
+        order by one.list limit most_floors
     ) f;
 end
 $$;
 
 -- A part of jobs.admit: moves as many held jobs of these keys as may start. If anything fails, all of it is undone, unless `one_by_one`: then each job
--- can fail alone. `nudged_..`: all keys with a nudge, including those that are left out. It may need to lower their floors.
+-- can fail alone. `nudged_..`: first these keys, and then those with a nudge that are left out. It may need to lower their floors.
 create function jobs.admit_keys(
     names text[], keys text[], nudged_names text[], nudged_keys text[], nudged_places smallint[], nudged_times timestamptz[],
     paused_queues text[], paused_kinds text[], one_by_one boolean, checks boolean,
@@ -160,7 +166,11 @@ declare
     floors json;
     lowered json;
     seen json;
-    writes_floors boolean;
+    turns json;
+    writes_floors boolean := false;
+    writes_turns boolean := false;
+    waits_from timestamptz;
+    earliest timestamptz;
     is_cut boolean;
     places tid[];
     fair_places tid[] := '{}';
@@ -178,7 +188,7 @@ begin
     end if;
     -- One key alone is read from its beginning.
     if not one_by_one then
-        select f.number, f.floors into floor_number, floors from jobs.admission_floor f order by f.number desc limit 1;
+        select f.number, f.floors, f.next_at into floor_number, floors, waits_from from jobs.admission_floor f order by f.number desc limit 1;
     end if;
     -- A nudge without a time has brought no job.
     lowered := case when floors is not null and array_remove(nudged_times, null) <> '{}'
@@ -186,22 +196,31 @@ begin
     select f.places, more or f.goes_on, f.seen, f.writes_floors into places, more, seen, writes_floors
     from jobs.free_jobs(ordered_names, ordered_keys, coalesce(lowered, floors), paused_queues, paused_kinds, most_jobs) f;
     places := places || fair_places;
+    if jobs.is_used('jobs.held_sequence') then
+        select f.places, f.seen, f.writes_floors into one
+        from jobs.free_in_sequence(names, keys, coalesce(lowered, floors), paused_queues, paused_kinds) f;
+        places := places || one.places;
+        turns := one.seen;
+        writes_turns := one.writes_floors;
+    end if;
+    if jobs.is_used('jobs.held_rate') then
+        select f.places, more or f.goes_on, f.next_at into rated_places, more, earliest
+        from jobs.free_in_rate(names, keys, nudged_places, nudged_times, paused_queues, paused_kinds, most_jobs) f;
+    end if;
     -- Before permits are made: they get the new number.
-    if (writes_floors or lowered is not null) and not one_by_one then
+    if not one_by_one and (writes_floors or writes_turns or lowered is not null or earliest < waits_from or earliest is not null and random() < 0.02) then
+        -- It is not in the future, because later rows of jobs.rate are not earlier than now.
+        waits_from := least(clock_timestamp(), earliest, (
+            select r.next_at from jobs.rate r where r.next_at >= coalesce(waits_from, '-infinity') order by r.next_at limit 1
+        ));
         -- Without earlier floors, the number follows those of all permits: somebody may have emptied the table.
         perform jobs.write_floors(
-            coalesce(floor_number, (select max(s.number) from jobs.permit s), 0), coalesce(lowered, floors), seen
+            coalesce(floor_number, (select max(s.number) from jobs.permit s), 0), array[seen, turns, coalesce(lowered, floors)], waits_from
         );
-    end if;
-    if exists (select from jobs.held where flags & 4 <> 0) then
-        places := places || jobs.free_in_sequence(names, keys, paused_queues, paused_kinds);
-    end if;
-    if exists (select from jobs.rate where next_at is not null) or exists (select from jobs.held where not later and not paused and flags & 8 <> 0) then
-        select f.places, more or f.goes_on into rated_places, more from jobs.free_in_rate(names, keys, paused_queues, paused_kinds, most_jobs) f;
     end if;
 
     is_cut := cardinality(places) >= most_jobs;
-    if exists (select from jobs.held where flags & 128 <> 0) then
+    if jobs.is_used('jobs.held_several') then
         several_places := array(select h.ctid from jobs.held h where h.ctid = any(places || rated_places) and h.flags & 128 <> 0);
         places := array(select p from unnest(places) as p where p <> all(several_places));
         rated_places := array(select p from unnest(rated_places) as p where p <> all(several_places));
@@ -280,7 +299,7 @@ begin
         end if;
         begin
             select k.admitted, k.more, k.set_apart into one from jobs.admit_keys(
-                names[number:number], keys[number:number], '{}', '{}', '{}', '{}', paused_queues, paused_kinds, true, checks
+                names[number:number], keys[number:number], names[number:number], keys[number:number], '{-32768}', '{-infinity}', paused_queues, paused_kinds, true, checks
             ) k;
             delete from jobs.admission_failure f where f.limit_name = names[number] and f.limit_key = keys[number] and f.job_id = 0;
             admitted := admitted + one.admitted;
@@ -370,6 +389,7 @@ declare
     nudged_places smallint[];
     nudged_times timestamptz[];
     nudges bigint;
+    others bigint;
     apart_names text[] := '{}';
     apart_keys text[] := '{}';
     paused_queues text[];
@@ -390,7 +410,7 @@ begin
     if exists (select from jobs.installation where frozen_at is not null) then
         return;
     end if;
-    next_token := jobs.next_token();
+    next_token := jobs.next_token(sweeps);
     failures := case when sweeps then 0 end;
     if not (sweeps and (holds or exists (select from jobs.rate) or exists (select from jobs.fair_turn) or exists (select from jobs.admission_failure)))
        and not exists (select from jobs.nudge) and coalesce(next_token > 0, true) then
@@ -445,7 +465,10 @@ begin
         select n.limit_name, n.limit_key, min(n.place) filter (where n.run_at is not null) as place, min(n.run_at) as run_at from (
             select g.limit_name, g.limit_key, g.place, g.run_at from gone g
             union all
-            (select r.limit_name, r.limit_key, null, null from jobs.rate r where r.next_at <= moment order by r.next_at limit most_nudges)
+            (select r.limit_name, r.limit_key, null, null from jobs.rate r
+             where r.next_at <= moment
+               and r.next_at >= coalesce((select f.next_at from jobs.admission_floor f where not sweeps order by f.number desc limit 1), '-infinity')
+             order by r.next_at limit most_nudges)
         ) n
         group by n.limit_name, n.limit_key
     ) k;
@@ -453,15 +476,18 @@ begin
     keys := coalesce(nudged_keys, '{}');
     if exists (select from jobs.admission_failure f where f.job_id >= 0) then
         -- The failure of a key is its nudge, so its nudges may go. A key of whose jobs one has failed is handled alone, because the job may fail again.
-        select coalesce(array_agg(k.name) filter (where k.failed is null), '{}'), coalesce(array_agg(k.value) filter (where k.failed is null), '{}'),
-               coalesce(array_agg(k.name) filter (where k.failed > 0), '{}'), coalesce(array_agg(k.value) filter (where k.failed > 0), '{}')
-        into names, keys, apart_names, apart_keys from (
-            select n.name, n.value, (
-                select f.job_id from jobs.admission_failure f
-                where f.limit_name = n.name and f.limit_key = n.value and f.job_id >= 0 order by f.job_id limit 1
-            ) as failed
-            from unnest(names, keys) as n (name, value)
+        select array_agg(k.name order by k.comes), array_agg(k.value order by k.comes), array_agg(k.place order by k.comes), array_agg(k.run_at order by k.comes),
+               coalesce(array_agg(k.name) filter (where k.failed > 0), '{}'), coalesce(array_agg(k.value) filter (where k.failed > 0), '{}'),
+               count(*) filter (where k.failed is null)
+        into nudged_names, nudged_keys, nudged_places, nudged_times, apart_names, apart_keys, others from (
+            select n.*, f.job_id as failed, row_number() over (order by f.job_id is not null) as comes
+            from unnest(nudged_names, nudged_keys, nudged_places, nudged_times) as n (name, value, place, run_at) left join lateral (
+                select a.job_id from jobs.admission_failure a
+                where a.limit_name = n.name and a.limit_key = n.value and a.job_id >= 0 order by a.job_id limit 1
+            ) f on true
         ) k;
+        names := coalesce(nudged_names[:others], '{}');
+        keys := coalesce(nudged_keys[:others], '{}');
         select apart_names || coalesce(array_agg(f.limit_name), '{}'), apart_keys || coalesce(array_agg(f.limit_key), '{}') into apart_names, apart_keys from (
             select * from jobs.admission_failure a where a.job_id = 0 and a.next_at <= moment order by a.next_at limit most_apart
         ) f;
@@ -495,6 +521,6 @@ begin
         more := more or one.more;
         set_apart := set_apart + one.set_apart;
     end if;
-    next_token := jobs.next_token();
+    next_token := jobs.next_token(sweeps);
 end
 $$;

@@ -135,7 +135,7 @@ begin
             where key.number < most_keys
         ), nudged as (
             insert into jobs.nudge (limit_name, limit_key)
-            select key.name, key.value from key cross join lateral jobs.next_in_sequence(key.name, key.value) next (id)
+            select key.name, key.value from key cross join lateral jobs.next_in_sequence(key.name, key.value) next
             where exists (select from jobs.held h where h.id = next.id and not h.later and not h.paused)
             returning true
         ), last as (
@@ -145,7 +145,7 @@ begin
         more := more or next_sequence is not null and found_keys > 0;
     end if;
 
-    -- The same for the next keys with a rate. Those that wait for a token have a time at which a pass looks at them.
+    -- The same for the next keys with a rate. Those that wait for a token have a time at which a pass looks at them, but not below their floor.
     if exists (select from jobs.held where not later and not paused and flags & 8 <> 0) then
         with recursive key (name, value, number) as (
             (select h.limit_name, h.limit_key, 1 from jobs.held h
@@ -159,8 +159,16 @@ begin
             ) next
             where key.number < most_keys
         ), nudged as (
-            insert into jobs.nudge (limit_name, limit_key) select key.name, key.value from key
-            where not exists (select from jobs.rate r where r.limit_name = key.name and r.limit_key = key.value and r.next_at is not null)
+            insert into jobs.nudge (limit_name, limit_key, place, run_at)
+            select key.name, key.value, head.place, head.run_at from key cross join lateral (
+                select ~h.priority as place, h.run_at, h.id from jobs.held h
+                where not h.later and not h.paused and h.flags & 8 <> 0 and h.limit_name = key.name and h.limit_key = key.value
+                order by ~h.priority, h.run_at, h.id limit 1
+            ) head
+            where not exists (
+                select from jobs.rate r where r.limit_name = key.name and r.limit_key = key.value and r.next_at is not null
+                  and (r.place, r.run_at, r.id) <= (head.place, head.run_at, head.id)
+            )
             returning true
         ), last as (
             select key.name, key.value from key where key.number = most_keys

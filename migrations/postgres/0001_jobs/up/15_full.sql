@@ -58,7 +58,7 @@ begin
             (select h.flags, h.rules, h.most from jobs.held h
              where key.rated <> 0 and not h.later and not h.paused and h.flags & 8 <> 0 and h.limit_name = key.name and h.limit_key = key.value
                and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
-             order by h.priority desc, h.run_at, h.id limit 1)
+             order by ~h.priority, h.run_at, h.id limit 1)
         ) first
         where not exists (
             select from jobs.admission_failure f where f.limit_name = key.name and f.limit_key = key.value and f.job_id = 0 offset 0
@@ -74,7 +74,7 @@ begin
             (select ~h.priority, h.run_at::timestamptz, h.id from jobs.held h
              where free.rated <> 0 and not h.later and not h.paused and h.flags & 8 <> 0 and h.limit_name = free.name and h.limit_key = free.value
                and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
-             order by h.priority desc, h.run_at, h.id offset greatest(free.number, 0) limit 1)
+             order by ~h.priority, h.run_at, h.id offset greatest(free.number, 0) limit 1)
         ) first
     ), full_job as materialized (
         select behind.name, behind.value, behind.number, job.id, job.rule from behind cross join lateral (

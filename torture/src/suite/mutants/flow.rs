@@ -34,7 +34,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         fault: "the floor of a key is above the permits that the same pass makes",
         reworded: &[],
         server: concat!(
-            edited!("jobs.write_floors(bigint,json,json)", "coalesce(f.first_permit, earlier + 1)", "earlier + 2"),
+            edited!("jobs.write_floors(bigint,json[],timestamptz)", "coalesce(f.first_permit, earlier + 1)", "earlier + 2"),
             "; ",
             edited!(
                 "jobs.free_jobs(text[],text[],json,text[],text[],integer)",
@@ -131,7 +131,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         fault: "a pass of admission spends no token for the last of the jobs that it takes from a key",
         reworded: &[],
         server: edited!(
-            "jobs.free_in_rate(text[],text[],text[],text[],integer)",
+            "jobs.free_in_rate(text[],text[],smallint[],timestamptz[],text[],text[],integer)",
             "p.lack + cardinality(p.places) * p.every",
             "p.lack + greatest(cardinality(p.places) - 1, 0) * p.every"
         ),
@@ -142,9 +142,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         fault: "no pass is made when the next token of a key comes",
         reworded: &[],
         server: edited!(
-            "jobs.free_in_rate(text[],text[],text[],text[],integer)",
-            "* p.every) * microsecond end",
-            "* p.every) * microsecond + interval '1 hour' end"
+            "jobs.free_in_rate(text[],text[],smallint[],timestamptz[],text[],text[],integer)",
+            "p.next_lack) * microsecond end",
+            "p.next_lack) * microsecond + interval '1 hour' end"
         ),
     },
     Mutant {
@@ -153,7 +153,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         fault: "the next job of a sequence is the one with the highest priority",
         reworded: &[],
         server: edited!(
-            "jobs.next_in_sequence(text,text)",
+            "jobs.next_in_sequence(text,text,bigint,bigint)",
             "order by h.id limit 1",
             "order by h.priority desc, h.id limit 1"
         ),
@@ -235,9 +235,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         fault: "a job that runs again starts while the one before it runs",
         reworded: &[],
         server: edited!(
-            "jobs.next_in_sequence(text,text)",
-            "case when exists (select from jobs.permit s where s.limit_name = name and s.limit_key = key)",
-            "case when false"
+            "jobs.next_in_sequence(text,text,bigint,bigint)",
+            "select exists (select from jobs.permit s where s.limit_name = name and s.limit_key = key and s.number >= first_permit) as it",
+            "select false as it"
         ),
     },
     Mutant {
