@@ -79,14 +79,13 @@ grant usage on sequence jobs.job_id to jobs_worker;
 grant select, insert, delete, update (id) on jobs.ready, jobs.running, jobs.finished to jobs_worker;
 -- Admission updates these columns of held jobs.
 grant select, insert, delete, update (later, paused, run_at, limit_name, limit_key, most, flags) on jobs.held to jobs_worker;
-grant select, insert, delete on jobs.permit, jobs.nudge, jobs.admission_floor to jobs_worker;
+grant select, insert, delete on jobs.permit, jobs.nudge, jobs.admission_floor, jobs.rate, jobs.fair_turn to jobs_worker;
 -- A discarded job halts its sequence.
 grant update (halted_at) on jobs.permit to jobs_worker;
 grant select, delete, update (job_id) on jobs.unique_key to jobs_worker;
 grant select, insert, update on jobs.admission to jobs_worker;
 grant select, insert, update, delete on jobs.limit_setting to jobs_worker;
-grant select, insert, update, delete on jobs.rate to jobs_worker;
-grant select, insert, update, delete on jobs.fair_turn, jobs.admission_failure to jobs_worker;
+grant select, insert, update, delete on jobs.admission_failure to jobs_worker;
 grant select, delete, update (start_by) on jobs.expiry to jobs_worker;
 grant select, delete on jobs.payload to jobs_worker;
 grant select, insert, delete on jobs.job_error to jobs_worker;

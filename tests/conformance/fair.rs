@@ -190,6 +190,15 @@ pub(crate) async fn each_key_has_turns_of_its_own<F: Fixture>(f: F) {
     assert_eq!(turns(&f).await, 0, "of keys without jobs no row stays");
 }
 
+/// More of them than a pass looks at while tenants wait.
+pub(crate) async fn jobs_without_a_tenant_start_at_once_when_no_tenant_waits<F: Fixture>(f: F) {
+    let mut served = Served::new(&f).await;
+    served.wait(&[('a', 3), ('b', 3)], 100).await;
+    assert_eq!(served.next().await, "aaabbb");
+    served.add('-', vec![job().rule(Limit::new("reports", 100)).unwrap(); 100]).await;
+    assert_eq!(served.next().await, "-".repeat(100));
+}
+
 pub(crate) async fn a_turn_is_kept_while_jobs_wait_or_run<F: Fixture>(f: F) {
     let db = f.database();
     let mut served = Served::new(&f).await;

@@ -219,6 +219,7 @@ conformance! {
         the_order_within_a_tenant_is_the_usual_one,
         few_tenants_fill_all_permits,
         each_key_has_turns_of_its_own,
+        jobs_without_a_tenant_start_at_once_when_no_tenant_waits,
         a_turn_is_kept_while_jobs_wait_or_run,
         jobs_without_a_tenant_are_one_tenant,
         paused_jobs_lose_their_turn_and_delay_no_other,

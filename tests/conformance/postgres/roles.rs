@@ -135,7 +135,7 @@ fn the_worker_can_do_every_verb_and_needs_each_grant() {
         let roles = Roles::of(f).await;
         let db = roles.database_as(&roles.worker).await;
         let mut clients = super::clients_of(&roles.url_as(&roles.worker)).await;
-        roles.each_is_missed(&roles.worker, 118, async || allowed::working(&roles, &db, &mut clients).await).await;
+        roles.each_is_missed(&roles.worker, 116, async || allowed::working(&roles, &db, &mut clients).await).await;
     });
 }
 

@@ -255,14 +255,15 @@ create table jobs.rate (
 create index rate_next on jobs.rate (next_at) where next_at is not null;
 create index rate_full on jobs.rate (full_at) where next_at is null;
 
--- For keys with tenants: the tenant that was served last. The next pass begins after it. Only admission changes these rows, with its lock.
+-- For keys with tenants: the tenant that was served last. The next pass begins after it. Only admission changes these rows, with its lock. It replaces
+-- the row of a key by a later one, as it does with jobs.rate.
 create table jobs.fair_turn (
     limit_name text collate "C" not null,
     limit_key text collate "C" not null,
+    written_at timestamptz not null default clock_timestamp(),
     after text collate "C" not null,
-    primary key (limit_name, limit_key)
+    primary key (limit_name, limit_key, written_at)
 ) with (
-    fillfactor = 50,
     autovacuum_vacuum_scale_factor = 0.0,
     autovacuum_vacuum_threshold = 5000,
     autovacuum_vacuum_insert_threshold = -1,

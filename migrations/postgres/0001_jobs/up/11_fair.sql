@@ -42,9 +42,10 @@ $$;
 
 -- A part of jobs.admit: the same for one key with tenants. The tenants take turns: each gets one job, then each a second one, and so on. In the
 -- next pass the tenant after the last one begins. It reads at most twice as many jobs as there are free permits, and few more if something is
--- paused. So if few tenants have many jobs, the next pass continues.
+-- paused. So if few tenants have many jobs, the next pass continues. `head_..` and `free` are what jobs.heads says.
 create function jobs.free_of_tenants(
-    name text, key text, paused_queues text[], paused_kinds text[], most_jobs bigint, out places tid[], out goes_on boolean
+    name text, key text, head_place smallint, head_run_at timestamptz, head_id bigint, free bigint,
+    paused_queues text[], paused_kinds text[], most_jobs bigint, out places tid[], out goes_on boolean
 )
 language plpgsql volatile
 as $$
@@ -52,28 +53,29 @@ declare
     -- Jobs without a tenant are found among so many of the key, so that no pass reads many jobs for them.
     most_beside constant integer := 50;
     most_ahead constant bigint := case when cardinality(paused_queues) + cardinality(paused_kinds) > 0 then 500 else 0 end;
-    turn constant text := coalesce((select t.after from jobs.fair_turn t where t.limit_name = name and t.limit_key = key), '');
-    free bigint;
+    turn record;
     beside tid[];
     last text;
     is_cut boolean;
+    is_over boolean;
 begin
     places := '{}'; goes_on := false;
-    select jobs.allowed(h.limit_name, h.most) - (select count(*) from jobs.permit s where s.limit_name = name and s.limit_key = key) into free
-    from jobs.held h where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = name and h.limit_key = key
-    order by ~h.priority, h.run_at, h.id limit 1;
     if free > 0 then
+        select t.ctid as place, t.written_at, coalesce(t.after, '') as after into turn from (select) one left join lateral (
+            select f.ctid, f.written_at, f.after from jobs.fair_turn f where f.limit_name = name and f.limit_key = key order by f.written_at desc limit 1
+        ) t on true;
         free := least(free, most_jobs);
         beside := array(
             select h.ctid from (
                 select f.ctid, f.flags, f.rules, f.priority, f.run_at, f.id from jobs.held f
                 where not f.later and not f.paused and f.flags & 12 = 0 and f.limit_name = name and f.limit_key = key
+                  and (~f.priority, f.run_at, f.id) >= (head_place, head_run_at, head_id)
                 order by ~f.priority, f.run_at, f.id limit most_beside
             ) h
             where h.flags & 256 = 0 or coalesce(h.rules #>> '{0,tenant}', '') = ''
         );
         with turns as materialized (
-            select * from jobs.next_tenants(name, key, turn, cardinality(beside) > 0, free) with ordinality as t (tenant, place, run_at, id, turn)
+            select * from jobs.next_tenants(name, key, turn.after, cardinality(beside) > 0, free) with ordinality as t (tenant, place, run_at, id, turn)
         ), size as materialized (
             select free / count(*) + 1 + most_ahead / count(*) as of_each from turns having count(*) > 0
         ), front as materialized (
@@ -104,13 +106,19 @@ begin
         select array(select h.ctid from jobs.held h where h.ctid = any(array(select p.ctid from pick p)) for update skip locked),
                (select p.tenant from pick p order by p.round desc, p.turn desc limit 1),
                exists (select from parted),
-               (select count(*) from pick) < free and exists (select from front f cross join size s where f.number = s.of_each) or free = most_jobs
-        into places, last, goes_on, is_cut;
+               (select count(*) from pick) < free and exists (select from front f cross join size s where f.number = s.of_each) or free = most_jobs,
+               not exists (select from turns t where t.tenant <> '')
+        into places, last, goes_on, is_cut, is_over;
         -- If other sessions have locked all of them, a later sweep takes them.
         goes_on := goes_on or is_cut and (cardinality(places) > 0 or most_jobs = 0);
-        if last <> turn then
-            insert into jobs.fair_turn as t (limit_name, limit_key, after) values (name, key, last)
-            on conflict (limit_name, limit_key) do update set after = excluded.after;
+        if is_over and turn.place is not null then
+            -- The next pass takes the others in the usual order.
+            delete from jobs.fair_turn where ctid = turn.place;
+            goes_on := true;
+        elsif last <> turn.after then
+            delete from jobs.fair_turn where ctid = turn.place;
+            insert into jobs.fair_turn (limit_name, limit_key, written_at, after)
+            values (name, key, greatest(clock_timestamp(), turn.written_at + interval '1 microsecond'), last);
         end if;
     end if;
     if goes_on then
@@ -122,30 +130,44 @@ $$;
 -- A part of jobs.admit: the same for those of these keys for which jobs with tenants wait. `other_names` and `other_keys` are the others, whose jobs
 -- start in the usual order.
 create function jobs.free_in_fair(
-    names text[], keys text[], paused_queues text[], paused_kinds text[], most_jobs integer,
-    out places tid[], out goes_on boolean, out other_names text[], out other_keys text[]
+    names text[], keys text[], floors json, paused_queues text[], paused_kinds text[], most_jobs integer,
+    out places tid[], out goes_on boolean, out seen json, out writes_floors boolean, out other_names text[], out other_keys text[]
 )
 language plpgsql volatile
 as $$
 declare
-    key record;
+    jobs_per_floor constant float8 := 100;
+    fair_names text[];
+    fair_keys text[];
+    head record;
     one record;
+    all_seen json[] := '{}';
 begin
-    places := '{}'; goes_on := false; other_names := '{}'; other_keys := '{}';
-    for key in
-        select k.name, k.value, exists (
-            select from jobs.held h where not h.later and not h.paused and h.flags & 256 <> 0 and h.limit_name = k.name and h.limit_key = k.value
+    places := '{}'; goes_on := false; writes_floors := false;
+    -- A key with a turn has tenants. To look for a job would be to read the entries of those that have left.
+    select coalesce(array_agg(k.name) filter (where k.is_fair), '{}'), coalesce(array_agg(k.value) filter (where k.is_fair), '{}'),
+           coalesce(array_agg(k.name) filter (where not k.is_fair), '{}'), coalesce(array_agg(k.value) filter (where not k.is_fair), '{}')
+    into fair_names, fair_keys, other_names, other_keys from (
+        select key.name, key.value, (
+            select true from jobs.fair_turn t where t.limit_name = key.name and t.limit_key = key.value order by t.written_at desc limit 1
+        ) is not null or exists (
+            select from jobs.held h where not h.later and not h.paused and h.flags & 256 <> 0 and h.limit_name = key.name and h.limit_key = key.value
         ) as is_fair
-        from unnest(names, keys) as k (name, value)
-    loop
-        if not key.is_fair then
-            other_names := other_names || key.name;
-            other_keys := other_keys || key.value;
-            continue;
-        end if;
-        select f.places, f.goes_on into one from jobs.free_of_tenants(key.name, key.value, paused_queues, paused_kinds, most_jobs - cardinality(places)) f;
+        from unnest(names, keys) as key (name, value)
+    ) k;
+    for head in select h.*, random() < h.free / jobs_per_floor as writes from jobs.heads(fair_names, fair_keys, floors) h loop
+        select f.places, f.goes_on into one from jobs.free_of_tenants(
+            head.name, head.key, head.place, head.run_at, head.id, head.free, paused_queues, paused_kinds, most_jobs - cardinality(places)
+        ) f;
         places := places || one.places;
         goes_on := goes_on or one.goes_on;
+        writes_floors := writes_floors or head.writes;
+        if head.has_floor or head.writes then
+            all_seen := array_append(all_seen, json_build_object(
+                'name', head.name, 'key', head.key, 'place', head.place, 'run_at', head.run_at, 'id', head.id, 'first_permit', head.first_permit
+            ));
+        end if;
     end loop;
+    seen := array_to_json(all_seen);
 end
 $$;

@@ -174,6 +174,8 @@ declare
     is_cut boolean;
     places tid[];
     fair_places tid[] := '{}';
+    fair_seen json;
+    writes_fair boolean := false;
     ordered_names text[] := names;
     ordered_keys text[] := keys;
     rated_places tid[] := '{}';
@@ -182,10 +184,6 @@ declare
     several record;
 begin
     admitted := 0; more := false; set_apart := 0;
-    if exists (select from jobs.held where not later and not paused and flags & 256 <> 0) then
-        select f.places, f.goes_on, f.other_names, f.other_keys into fair_places, more, ordered_names, ordered_keys
-        from jobs.free_in_fair(names, keys, paused_queues, paused_kinds, most_jobs) f;
-    end if;
     -- One key alone is read from its beginning.
     if not one_by_one then
         select f.number, f.floors, f.next_at into floor_number, floors, waits_from from jobs.admission_floor f order by f.number desc limit 1;
@@ -193,6 +191,11 @@ begin
     -- A nudge without a time has brought no job.
     lowered := case when floors is not null and array_remove(nudged_times, null) <> '{}'
                     then jobs.lowered_floors(floors, nudged_names, nudged_keys, nudged_places, nudged_times) end;
+    if jobs.is_used('jobs.held_fair') then
+        select f.places, f.goes_on, f.seen, f.writes_floors, f.other_names, f.other_keys
+        into fair_places, more, fair_seen, writes_fair, ordered_names, ordered_keys
+        from jobs.free_in_fair(names, keys, coalesce(lowered, floors), paused_queues, paused_kinds, most_jobs) f;
+    end if;
     select f.places, more or f.goes_on, f.seen, f.writes_floors into places, more, seen, writes_floors
     from jobs.free_jobs(ordered_names, ordered_keys, coalesce(lowered, floors), paused_queues, paused_kinds, most_jobs) f;
     places := places || fair_places;
@@ -208,14 +211,14 @@ begin
         from jobs.free_in_rate(names, keys, nudged_places, nudged_times, paused_queues, paused_kinds, most_jobs) f;
     end if;
     -- Before permits are made: they get the new number.
-    if not one_by_one and (writes_floors or writes_turns or lowered is not null or earliest < waits_from or earliest is not null and random() < 0.02) then
+    if not one_by_one and (writes_floors or writes_fair or writes_turns or lowered is not null or earliest < waits_from or earliest is not null and random() < 0.02) then
         -- It is not in the future, because later rows of jobs.rate are not earlier than now.
         waits_from := least(clock_timestamp(), earliest, (
             select r.next_at from jobs.rate r where r.next_at >= coalesce(waits_from, '-infinity') order by r.next_at limit 1
         ));
         -- Without earlier floors, the number follows those of all permits: somebody may have emptied the table.
         perform jobs.write_floors(
-            coalesce(floor_number, (select max(s.number) from jobs.permit s), 0), array[seen, turns, coalesce(lowered, floors)], waits_from
+            coalesce(floor_number, (select max(s.number) from jobs.permit s), 0), array[seen, fair_seen, turns, coalesce(lowered, floors)], waits_from
         );
     end if;
 
@@ -263,7 +266,7 @@ as $$
     select exists (
         select from (values
             ('held', '{SELECT,INSERT,DELETE}'), ('permit', '{SELECT,INSERT,DELETE}'), ('nudge', '{SELECT,INSERT,DELETE}'), ('ready', '{SELECT,INSERT}'),
-            ('rate', '{SELECT,INSERT,UPDATE,DELETE}'), ('fair_turn', '{SELECT,INSERT,UPDATE,DELETE}'), ('admission_floor', '{SELECT,INSERT,DELETE}'),
+            ('rate', '{SELECT,INSERT,DELETE}'), ('fair_turn', '{SELECT,INSERT,DELETE}'), ('admission_floor', '{SELECT,INSERT,DELETE}'),
             ('admission', '{SELECT,INSERT,UPDATE}'), ('admission_failure', '{SELECT,INSERT,UPDATE,DELETE}'), ('limit_setting', '{SELECT}'),
             ('dead_letter', '{INSERT}'), ('running', '{SELECT}'), ('payload', '{SELECT,DELETE}')
         ) needed (name, privileges) cross join unnest(needed.privileges::text[]) privilege

@@ -20,7 +20,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         fault: "jobs with a tenant are admitted in the order of the other jobs",
         reworded: &[],
         server: edited!(
-            "jobs.free_in_fair(text[],text[],text[],text[],integer)",
+            "jobs.free_in_fair(text[],text[],json,text[],text[],integer)",
             ") as is_fair",
             ") and false as is_fair"
         ),
@@ -31,9 +31,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         fault: "a pass of admission does not store whose turn it was",
         reworded: &[],
         server: edited!(
-            "jobs.free_of_tenants(text,text,text[],text[],bigint)",
-            "if last <> turn then",
-            "if false then"
+            "jobs.free_of_tenants(text,text,smallint,timestamptz,bigint,bigint,text[],text[],bigint)",
+            "elsif last <> turn.after then",
+            "elsif false then"
         ),
     },
     Mutant {

@@ -34,7 +34,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         fault: "the floor of a key is above the permits that the same pass makes",
         reworded: &[],
         server: concat!(
-            edited!("jobs.write_floors(bigint,json[],timestamptz)", "coalesce(f.first_permit, earlier + 1)", "earlier + 2"),
+            edited!(
+                "jobs.write_floors(bigint,json[],timestamptz)",
+                "coalesce(f.first_permit, earlier + 1)",
+                "earlier + 2"
+            ),
             "; ",
             edited!(
                 "jobs.free_jobs(text[],text[],json,text[],text[],integer)",

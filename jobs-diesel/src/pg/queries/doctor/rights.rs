@@ -9,7 +9,7 @@ pub(super) const CHECK: Check = Check {
        format('grant %s on jobs.%s to %I', lower(privilege), name, current_user) as repair
 from (values
     ('ready', 'SELECT, INSERT, DELETE'), ('running', 'SELECT, INSERT, DELETE'), ('finished', 'SELECT, INSERT, DELETE'),
-    ('held', 'SELECT, INSERT, DELETE'), ('permit', 'SELECT, INSERT, DELETE'), ('nudge', 'SELECT, INSERT, DELETE'), ('admission_floor', 'SELECT, INSERT, DELETE'), ('admission', 'SELECT, INSERT, UPDATE'), ('rate', 'SELECT, INSERT, UPDATE, DELETE'), ('fair_turn', 'SELECT, INSERT, UPDATE, DELETE'), ('admission_failure', 'SELECT, INSERT, UPDATE, DELETE'), ('limit_setting', 'SELECT, INSERT, UPDATE, DELETE'), ('unique_key', 'SELECT, DELETE'), ('expiry', 'SELECT, DELETE'),
+    ('held', 'SELECT, INSERT, DELETE'), ('permit', 'SELECT, INSERT, DELETE'), ('nudge', 'SELECT, INSERT, DELETE'), ('admission_floor', 'SELECT, INSERT, DELETE'), ('admission', 'SELECT, INSERT, UPDATE'), ('rate', 'SELECT, INSERT, DELETE'), ('fair_turn', 'SELECT, INSERT, DELETE'), ('admission_failure', 'SELECT, INSERT, UPDATE, DELETE'), ('limit_setting', 'SELECT, INSERT, UPDATE, DELETE'), ('unique_key', 'SELECT, DELETE'), ('expiry', 'SELECT, DELETE'),
     ('payload', 'SELECT, DELETE'), ('job_error', 'SELECT, INSERT, DELETE'), ('output', 'SELECT, INSERT, UPDATE, DELETE'),
     ('on_discarded', 'SELECT, INSERT, UPDATE, DELETE'), ('dead_letter', 'SELECT, INSERT'), ('worker', 'SELECT, INSERT, UPDATE, DELETE'),
     ('schedule', 'SELECT, INSERT, UPDATE, DELETE'), ('queue', 'SELECT, INSERT, UPDATE'), ('kind', 'SELECT, INSERT, UPDATE'),
