@@ -117,12 +117,15 @@ struct Trusted {
     certificates: Vec<CertificateDer<'static>>,
 }
 
+/// What `sslrootcert` names instead of a file for the roots of the system.
+pub(super) const SYSTEM: &str = "system";
+
 /// The roots of a PEM file, or the system's.
 fn trusted(path: Option<&str>) -> StorageResult<Trusted> {
     /// They are many, and only an update of the system changes them.
     static OF_SYSTEM: OnceLock<Trusted> = OnceLock::new();
     let mut store = RootCertStore::empty();
-    let Some(path) = path.filter(|path| *path != "system") else {
+    let Some(path) = path.filter(|path| *path != SYSTEM) else {
         let read = || {
             store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             Trusted { store: Arc::new(store), certificates: Vec::new() }

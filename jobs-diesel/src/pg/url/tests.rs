@@ -126,6 +126,11 @@ fn each_parameter_has_libpqs_meaning() {
     let twice = read("postgres://a/app?options=-c%20jit%3Doff&application_name=x&options=&application_name=y");
     assert_eq!((twice.config.get_options(), twice.config.get_application_name()), (Some(""), Some("y")));
     assert_eq!(twice.parameters.len(), 2);
+    let of_system = read("postgres://a/app?sslrootcert=system");
+    assert_eq!(
+        (of_system.config.get_ssl_mode(), of_system.tls.unwrap().verify),
+        (SslMode::Require, Verify::ChainAndName)
+    );
     let newest = read("postgres://a/app?sslmode=require&ssl_min_protocol_version=TLSv1.3").tls.unwrap();
     assert_eq!((newest.only_tls12, newest.only_tls13), (false, true));
 }
@@ -191,6 +196,9 @@ fn what_is_wrong_with_a_parameter_is_said_with_its_name() {
         ("sslkey=/a", "sslkey and no sslcert"),
         ("sslcertmode=require", "no certificate"),
         ("sslrootcert=", "write the path of a file"),
+        ("sslrootcert=system&sslmode=require", "write sslmode=verify-full"),
+        ("sslmode=disable&sslrootcert=system", "write sslmode=verify-full"),
+        ("sslnegotiation=direct", "add one of them"),
         ("sslpassword=x", "without a password"),
         ("ssl_max_protocol_version=TLSv1.1", "write TLSv1.2 or TLSv1.3"),
         ("ssl_min_protocol_version=TLSv1.3&ssl_max_protocol_version=TLSv1.2", "ssl_max_protocol_version"),

@@ -4,12 +4,14 @@ use tokio_postgres::Config;
 use tokio_postgres::config::{SslMode as Encryption, SslNegotiation};
 
 use super::value::{Allowed, one_of};
-use crate::pg::tls::{Identity, Tls, Verify};
+use crate::pg::tls::{Identity, SYSTEM, Tls, Verify};
 
 /// What the parameters say.
 #[derive(Default)]
 pub(super) struct TlsParameters {
-    mode: SslMode,
+    mode: Option<SslMode>,
+    /// Whether the URL has `sslnegotiation=direct`.
+    direct: bool,
     roots: Option<String>,
     certificate: Option<String>,
     key: Option<String>,
@@ -19,10 +21,9 @@ pub(super) struct TlsParameters {
 }
 
 /// What `sslmode` says.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 enum SslMode {
     Disable,
-    #[default]
     Prefer,
     Require,
     VerifyCa,
@@ -52,11 +53,12 @@ impl TlsParameters {
                     ("verify-ca", SslMode::VerifyCa),
                     ("verify-full", SslMode::VerifyFull),
                 ];
-                self.mode = one_of(value, modes, "write disable, allow, prefer, require, verify-ca or verify-full")?;
+                self.mode =
+                    Some(one_of(value, modes, "write disable, allow, prefer, require, verify-ca or verify-full")?);
             }
             "sslnegotiation" => {
-                let values = [("postgres", SslNegotiation::Postgres), ("direct", SslNegotiation::Direct)];
-                config.ssl_negotiation(one_of(value, values, "write postgres or direct")?);
+                self.direct = one_of(value, [("postgres", false), ("direct", true)], "write postgres or direct")?;
+                config.ssl_negotiation(if self.direct { SslNegotiation::Direct } else { SslNegotiation::Postgres });
             }
             "sslrootcert" => self.roots = Some(path()?),
             "sslcert" => self.certificate = Some(path()?),
@@ -83,9 +85,19 @@ impl TlsParameters {
         Ok(())
     }
 
+    /// As with libpq, a certificate that one of the system's authorities has signed says nothing without its name.
+    fn mode(&self) -> SslMode {
+        let unset = if self.of_system() { SslMode::VerifyFull } else { SslMode::Prefer };
+        self.mode.unwrap_or(unset)
+    }
+
+    fn of_system(&self) -> bool {
+        self.roots.as_deref() == Some(SYSTEM)
+    }
+
     /// Whether connections are encrypted, for tokio-postgres.
     pub(super) fn encryption(&self) -> Encryption {
-        match self.mode {
+        match self.mode() {
             SslMode::Disable => Encryption::Disable,
             SslMode::Prefer => Encryption::Prefer,
             SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => Encryption::Require,
@@ -95,7 +107,18 @@ impl TlsParameters {
     /// How connections are encrypted. `binds`: the URL has `channel_binding=require`. `None`: nothing is encrypted. The
     /// error says what does not fit together. Whether the files can be read is not known yet.
     pub(super) fn read(self, binds: bool) -> Result<Option<Tls>, &'static str> {
-        let Self { mode, roots, certificate, key, sends_certificate, only_tls12, only_tls13 } = self;
+        match self.mode() {
+            SslMode::VerifyFull => {}
+            _ if self.of_system() => {
+                return Err("sslrootcert=system and a weaker sslmode than verify-full; write sslmode=verify-full");
+            }
+            SslMode::Disable | SslMode::Prefer if self.direct => {
+                return Err("sslnegotiation=direct without sslmode=require, verify-ca or verify-full; add one of them");
+            }
+            _ => {}
+        }
+        let mode = self.mode();
+        let Self { roots, certificate, key, sends_certificate, only_tls12, only_tls13, .. } = self;
         if only_tls12 && only_tls13 {
             return Err("ssl_min_protocol_version=TLSv1.3 and ssl_max_protocol_version=TLSv1.2; no version is left");
         }
