@@ -117,7 +117,7 @@ pub use schedule_problem::ScheduleProblem;
 pub use schedule_settings::{NewSchedule, ScheduleChange, ScheduleRecord, ScheduleSettings, Scheduled};
 pub use schedules::{ScheduledJob, StoredSchedule, StoredSchedules};
 pub use search::{Found, NotCounted, search};
-pub use transaction::{AsyncBody, BlockingBody, Body, Transacted, Transaction, finishes};
+pub use transaction::{AsyncBody, BlockingBody, Body, Interruption, Transacted, Transaction, finishes};
 pub use when::When;
 pub use why::{Explained, Reason, Why};
 

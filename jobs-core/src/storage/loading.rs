@@ -10,6 +10,7 @@ use crate::error::JobError;
 use crate::handler::LoadedHandler;
 use crate::lease::Lease;
 use crate::outcome::Handled;
+use crate::storage::Interruption;
 use crate::storage_error::StorageError;
 
 /// Loads the rows through a connection. Through a sync connection the future is ready at once. It may be called again,
@@ -47,7 +48,7 @@ pub enum Loaded {
     /// `abort` fired.
     Aborted,
     /// The database ended every connection that was tried, and at least one of them while the rows were read.
-    Interrupted(JobError),
+    Interrupted(Interruption),
     /// There was no connection, or the database ended every connection that was tried before anything was read.
     NotLoaded(StorageError),
 }

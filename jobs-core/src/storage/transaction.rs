@@ -72,13 +72,8 @@ pub enum Transacted<T = Vec<Transition>> {
         /// The error that the conflict caused.
         error: JobError,
     },
-    /// The connection was closed before the end, as by a server that stops. The handler is not known to be the reason.
-    Interrupted {
-        /// The error of the handler, or of the end.
-        error: JobError,
-        /// Whether the transaction may have been committed. If not, it is rolled back.
-        may_have_committed: bool,
-    },
+    /// The connection was closed before the end.
+    Interrupted(Interruption),
     /// `abort` fired. Everything is or will be rolled back.
     Aborted,
     /// There was no connection, or the transaction did not begin. The handler was not called.
@@ -86,6 +81,25 @@ pub enum Transacted<T = Vec<Transition>> {
     /// The database failed before or during the commit. The transaction may have been committed; a fenced finish finds
     /// out.
     Unknown(StorageError),
+}
+
+/// A connection that was closed before the attempt had ended, as by a server that stops. The handler is not known to be
+/// the reason.
+#[derive(Debug)]
+pub struct Interruption {
+    /// The error of the handler, or of the end.
+    pub error: JobError,
+    /// Whether the transaction may have been committed. If not, it is rolled back.
+    pub may_have_committed: bool,
+    /// Whether the server said that an administrator has ended the session or stops the server. A handler whose
+    /// statements crash the server never causes this. libpq does not pass on what the server has said.
+    pub by_administrator: bool,
+}
+
+impl Interruption {
+    fn for_another_job(&self) -> Self {
+        Self { error: self.error.for_another_job(), ..*self }
+    }
 }
 
 impl Transacted {
@@ -101,7 +115,7 @@ impl Transacted {
             Self::LeaseLost => Transacted::LeaseLost,
             Self::RolledBack(error) => Transacted::RolledBack(error),
             Self::Conflict { what, error } => Transacted::Conflict { what, error },
-            Self::Interrupted { error, may_have_committed } => Transacted::Interrupted { error, may_have_committed },
+            Self::Interrupted(interruption) => Transacted::Interrupted(interruption),
             Self::Aborted => Transacted::Aborted,
             Self::NotBegun(problem) => Transacted::NotBegun(problem),
             Self::Unknown(problem) => Transacted::Unknown(problem),
@@ -120,8 +134,8 @@ impl Transacted {
             Self::Conflict { what, error } => {
                 Box::new(move || Transacted::Conflict { what, error: error.for_another_job() })
             }
-            Self::Interrupted { error, may_have_committed } => {
-                Box::new(move || Transacted::Interrupted { error: error.for_another_job(), may_have_committed })
+            Self::Interrupted(interruption) => {
+                Box::new(move || Transacted::Interrupted(interruption.for_another_job()))
             }
             Self::Aborted => Box::new(|| Transacted::Aborted),
             Self::NotBegun(problem) => Box::new(move || Transacted::NotBegun(problem.repeated())),

@@ -7,7 +7,7 @@ use crate::decision::decided;
 use crate::error::{FailureKind, JobError};
 use crate::handler::Registration;
 use crate::outcome::{Handled, Kept, Transition};
-use crate::storage::Transacted;
+use crate::storage::{Interruption, MOST_KILLS, Transacted};
 
 /// What the executor does at the end of an attempt.
 #[derive(Debug)]
@@ -48,8 +48,11 @@ pub(super) struct Circumstances<'a> {
     pub(super) is_lease_valid: bool,
 }
 
-/// See [`Circumstances::was_rarely_released`].
-const MOST_RELEASES: i32 = 3;
+/// How many claims that consumed no attempt a job may have before its next interruption consumes one. The reason may be
+/// the handler itself, because its statements crash the server or use up its memory: its attempts must come to an end.
+const MOST_RELEASES: u16 = 3;
+/// The same if an administrator has ended the session or stopped the server, which is not the handler's doing.
+const MOST_RELEASES_BY_ADMINISTRATOR: u16 = MOST_KILLS;
 
 const COMPLETED_TWICE: &str = "the handler called complete_in, but its own transaction completes the job: leave out the \
                                call, or take no connection as a parameter";
@@ -76,17 +79,17 @@ impl Circumstances<'_> {
             Ended::GivenUp | Ended::Transacted(Transacted::Aborted | Transacted::NotBegun(_)) => return released,
             // A handler that returns an error because it was asked to stop did not fail.
             Ended::Handled(Err(_))
-            | Ended::Transacted(
-                Transacted::RolledBack(_) | Transacted::Conflict { .. } | Transacted::Interrupted { .. },
-            ) if self.stopping => {
+            | Ended::Transacted(Transacted::RolledBack(_) | Transacted::Conflict { .. } | Transacted::Interrupted(_))
+                if self.stopping =>
+            {
                 return released;
             }
-            Ended::Transacted(Transacted::Interrupted { .. }) if self.was_rarely_released() => return released,
+            Ended::Transacted(Transacted::Interrupted(by)) if self.was_rarely_released(&by) => return released,
             Ended::Handled(handled) => handled,
             Ended::Transacted(
                 Transacted::RolledBack(error)
                 | Transacted::Conflict { error, .. }
-                | Transacted::Interrupted { error, .. },
+                | Transacted::Interrupted(Interruption { error, .. }),
             ) => Err(error),
             Ended::Transacted(Transacted::Unknown(problem)) => {
                 Err(JobError::msg(format!("the database failed around the commit: {problem}")))
@@ -122,16 +125,15 @@ impl Circumstances<'_> {
                 self.registration.connection.is_some()
             }
             Ended::Transacted(Transacted::Unknown(_)) => true,
-            Ended::Transacted(Transacted::Interrupted { may_have_committed, .. }) => *may_have_committed,
+            Ended::Transacted(Transacted::Interrupted(interruption)) => interruption.may_have_committed,
             _ => false,
         }
     }
 
-    /// Whether fewer than [`MOST_RELEASES`] earlier claims of the job consumed no attempt. An interrupted attempt is
-    /// then not counted, because the server has stopped or an operator has ended its session. If the handler itself is
-    /// the reason, because its statements use up the memory of the server, its attempts come to an end nevertheless.
-    fn was_rarely_released(&self) -> bool {
-        self.ctx.lease().number - i32::from(self.ctx.attempt()) < MOST_RELEASES
+    /// Whether so few earlier claims of the job consumed no attempt that this interruption consumes none, either.
+    fn was_rarely_released(&self, by: &Interruption) -> bool {
+        let most = if by.by_administrator { MOST_RELEASES_BY_ADMINISTRATOR } else { MOST_RELEASES };
+        self.ctx.lease().number - i32::from(self.ctx.attempt()) < i32::from(most)
     }
 
     fn decide(&self, handled: Handled) -> Transition {

@@ -26,7 +26,7 @@ use crate::crash_point::crash_point;
 use crate::expiry::expired;
 use crate::handler::{Handler, Registration};
 use crate::outcome::Transition;
-use crate::storage::Transacted;
+use crate::storage::{Interruption, Transacted};
 use crate::storage_error::StorageError;
 use crate::telemetry;
 
@@ -108,14 +108,16 @@ impl Executor {
                 crash_point("unknown");
                 telemetry::unknown_commit(ctx.id(), problem);
             }
-            Ended::Transacted(Transacted::Interrupted { may_have_committed: true, error }) => {
+            Ended::Transacted(Transacted::Interrupted(Interruption { may_have_committed: true, error, .. })) => {
                 crash_point("unknown");
                 telemetry::unknown_commit(ctx.id(), error);
             }
             _ => {}
         }
         let interruption = match &ended {
-            Ended::Transacted(Transacted::Interrupted { error, may_have_committed: false }) => Some(error.to_string()),
+            Ended::Transacted(Transacted::Interrupted(Interruption { may_have_committed: false, error, .. })) => {
+                Some(error.to_string())
+            }
             _ => None,
         };
         let (kept, stopping) = (self.shared.live.kept(registration), self.shared.phases.stopping().is_cancelled());

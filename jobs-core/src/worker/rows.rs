@@ -67,9 +67,7 @@ async fn load(
             // After a conflict the attempt runs again, or fails after its last run.
             Ok(Loaded::Conflict { error, .. }) => Err(Ended::Handled(Err(error))),
             Ok(Loaded::Aborted) => Err(Ended::GivenUp),
-            Ok(Loaded::Interrupted(error)) => {
-                Err(Ended::Transacted(Transacted::Interrupted { error, may_have_committed: false }))
-            }
+            Ok(Loaded::Interrupted(interruption)) => Err(Ended::Transacted(Transacted::Interrupted(interruption))),
             Ok(Loaded::NotLoaded(problem)) => Err(Ended::Transacted(Transacted::NotBegun(problem))),
             Err(error) => Err(attempt::handler_without_result(error)),
         },

@@ -17,7 +17,7 @@ use diesel_jobs_core::{Handled, JobError};
 use super::pools::Object;
 use super::stale::Stale;
 use super::transact::{STALE, connections, is_closed_at_once};
-use super::{PgStorage, no_connection, stale, unavailable};
+use super::{PgStorage, no_connection, server_message, stale, unavailable};
 use crate::meaning::{conflict, is_closed};
 
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
@@ -70,10 +70,11 @@ pub(super) async fn load(storage: &PgStorage, loading: Loading) -> Loaded {
             }
             // Nothing was written, so another connection may read the rows.
             Some(read) => {
-                drop(Object::take(conn));
                 if let Ok(Err(Err(error))) = read {
-                    interrupted = Some(error);
+                    let error = server_message::added_to_failure(error, &mut conn);
+                    interrupted = Some(server_message::interruption(error, false));
                 }
+                drop(Object::take(conn));
             }
             None => {
                 storage.connector.cancel(cancel).await;
@@ -82,8 +83,8 @@ pub(super) async fn load(storage: &PgStorage, loading: Loading) -> Loaded {
             }
         }
     }
-    if let Some(error) = interrupted {
-        return Loaded::Interrupted(error);
+    if let Some(interruption) = interrupted {
+        return Loaded::Interrupted(interruption);
     }
     let problem = "the server closed every connection before a job's rows were loaded";
     Loaded::NotLoaded(unavailable(std::io::Error::new(std::io::ErrorKind::ConnectionReset, problem)))

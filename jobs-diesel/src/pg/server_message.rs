@@ -6,6 +6,7 @@ use diesel::result::{DatabaseErrorKind, Error as DieselError};
 use diesel_async::AsyncPgConnection;
 use diesel_async::pooled_connection::PoolableConnection as _;
 use diesel_jobs_core::JobError;
+use diesel_jobs_core::storage::Interruption;
 use futures_util::{FutureExt as _, StreamExt as _};
 
 /// The text of that message, if the server ended this connection and the message was not read yet.
@@ -39,13 +40,47 @@ const TIMEOUTS: [&str; 12] = [
     "空载事务超时",
 ];
 
+/// Parts of the messages with which the server ends a session when an administrator asks for it, or stops the server.
+const ADMINISTRATOR: [&str; 12] = [
+    "terminating connection due to administrator command",
+    "aufgrund von Anweisung des Administrators",
+    "debido a una orden del administrador",
+    "suite à la demande de l'administrateur",
+    "su comando dell'amministratore",
+    "管理者コマンドにより接続を終了",
+    "ადმინისტრატორის ბრძანების გამო",
+    "관리자 요청에 의해서 연결을",
+    "по команде администратора",
+    "grund av ett administratörskommando",
+    "по команді адміністратора",
+    "由于管理员命令中断联接",
+];
+
+/// The interruption that this error is.
+pub(crate) fn interruption(error: JobError, may_have_committed: bool) -> Interruption {
+    let by_administrator = error.causes().any(|cause| says(&ADMINISTRATOR, &cause.to_string()));
+    Interruption { error, may_have_committed, by_administrator }
+}
+
 /// Whether the server has ended the session because the handler had kept its transaction open for too long.
 pub(crate) fn is_timeout(error: &JobError) -> bool {
     error.causes().any(|cause| says_timeout(&cause.to_string()))
 }
 
 pub(crate) fn says_timeout(text: &str) -> bool {
-    TIMEOUTS.iter().any(|part| text.contains(part))
+    says(&TIMEOUTS, text)
+}
+
+fn says(parts: &[&str], text: &str) -> bool {
+    parts.iter().any(|part| text.contains(part))
+}
+
+/// Adds the message to the error of a handler whose connection the server ended.
+pub(crate) fn added_to_failure(error: JobError, conn: &mut AsyncPgConnection) -> JobError {
+    match of(conn) {
+        Some(text) => error.noted(format!("the server ended the connection: {text}")),
+        None => error,
+    }
 }
 
 /// Adds the reason to the error of a statement that found its connection closed.

@@ -20,7 +20,7 @@ use diesel::{ConnectionError, QueryResult};
 use diesel_async::pooled_connection::PoolableConnection as _;
 use diesel_async::{AnsiTransactionManager, AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _};
 use diesel_jobs_core::__private::crash_point;
-use diesel_jobs_core::storage::{AsyncBody, Body, Transacted, Transaction, finishes};
+use diesel_jobs_core::storage::{AsyncBody, Body, Interruption, Transacted, Transaction, finishes};
 use diesel_jobs_core::{Finish, JobContext, JobError, Lease};
 
 use super::not_connected::NotConnected;
@@ -57,10 +57,7 @@ enum Rollback {
     NotBegun(DieselError),
     Handler(JobError),
     /// The connection was closed while the handler ran, or at the end.
-    Interrupted {
-        error: JobError,
-        may_have_committed: bool,
-    },
+    Interrupted(Interruption),
     LeaseLost,
     #[cfg(feature = "postgres-sync")]
     Aborted,
@@ -85,10 +82,10 @@ impl Rollback {
                     && !server_message::says_timeout(&error.to_string()) =>
             {
                 let error = JobError::msg(format!("the database failed around the commit: {}", storage_error(error)));
-                Self::Interrupted { error, may_have_committed: true }
+                Self::Interrupted(server_message::interruption(error, true))
             }
             Self::Handler(error) if is_closed && !error.says_what_follows() && !server_message::is_timeout(&error) => {
-                Self::Interrupted { error, may_have_committed: false }
+                Self::Interrupted(server_message::interruption(error, false))
             }
             other => other,
         }
@@ -112,9 +109,7 @@ fn transacted(ended: Result<Vec<Finish>, Rollback>, is_stale: impl FnOnce(Option
             None if stale::was_read_only(&error) => Transacted::RolledBack(error.noted(MADE_READ_ONLY)),
             None => Transacted::RolledBack(error),
         },
-        Err(Rollback::Interrupted { error, may_have_committed }) => {
-            Transacted::Interrupted { error, may_have_committed }
-        }
+        Err(Rollback::Interrupted(interruption)) => Transacted::Interrupted(interruption),
         Err(Rollback::LeaseLost) => Transacted::LeaseLost,
         #[cfg(feature = "postgres-sync")]
         Err(Rollback::Aborted) => Transacted::Aborted,
@@ -254,10 +249,7 @@ async fn run(
                 rollback = end::probed(rollback, conn.batch_execute(end::PROBE).await);
             }
             let rollback = match rollback {
-                Rollback::Handler(error) => match server_message::of(conn) {
-                    Some(text) => Rollback::Handler(error.noted(format!("the server ended the connection: {text}"))),
-                    None => Rollback::Handler(error),
-                },
+                Rollback::Handler(error) => Rollback::Handler(server_message::added_to_failure(error, conn)),
                 Rollback::Database(error) => Rollback::Database(server_message::added_to(error, conn)),
                 rollback => rollback,
             };

@@ -44,12 +44,16 @@ fn ending_blocking(
 struct Kind {
     registry: Registry,
     job: fn(&str, bool) -> JobBuilder,
+    /// How many claims consume no attempt if an administrator ends each. libpq does not pass on who has ended a
+    /// session.
+    most_releases: usize,
 }
 
 fn async_kind() -> Kind {
     Kind {
         registry: registry![EndingAsync],
         job: |sql, leaves_open| EndingAsync { sql: sql.to_owned(), leaves_open }.into(),
+        most_releases: 25,
     }
 }
 
@@ -57,6 +61,7 @@ fn blocking_kind() -> Kind {
     Kind {
         registry: registry![EndingBlocking],
         job: |sql, leaves_open| EndingBlocking { sql: sql.to_owned(), leaves_open }.into(),
+        most_releases: 3,
     }
 }
 
@@ -133,7 +138,23 @@ async fn a_handler_that_is_always_interrupted_comes_to_an_end(db: Db, kind: Kind
     let worker = Running::start(db.worker(kind.registry).state(probe));
     assert_eq!(db.await_state(id, JobState::Discarded).await.attempt, 2);
     worker.stop().await;
-    assert_eq!((db.failures(id).await.len(), events.rest().len()), (2, 5), "three releases, and two failures");
+    let (failures, runs) = (db.failures(id).await.len(), events.rest().len());
+    assert_eq!((failures, runs), (2, kind.most_releases + 2), "releases, and then two failures");
+}
+
+/// Deploys and snoozes have released the job as often as possible before.
+async fn an_end_by_an_administrator_costs_no_attempt_after_many_releases(db: Db, kind: Kind) {
+    db.execute("create sequence deaths").await;
+    let once =
+        "do $$ begin if nextval('deaths') = 1 then perform pg_terminate_backend(pg_backend_pid()); end if; end $$";
+    let id = db.enqueue((kind.job)(&format!("{EFFECT}; {once}"), false)).await;
+    let before = kind.most_releases - 1;
+    db.execute(&format!("update jobs.ready set lease = {before}")).await;
+    let (probe, _events) = Probe::new();
+    let worker = Running::start(db.worker(kind.registry).state(probe));
+    let job = db.await_state(id, JobState::Completed).await;
+    assert_eq!((job.attempt, db.failures(id).await.len()), (1, 0));
+    worker.stop().await;
 }
 
 /// The session is reset without the worker's knowledge, as by a pooler.
@@ -180,6 +201,7 @@ on!(on_async_pg_connection: async_kind, on_pg_connection: blocking_kind; {
     a_server_process_that_dies_before_the_commit_leaves_one_effect,
     an_interrupted_handler_costs_no_attempt,
     a_handler_that_is_always_interrupted_comes_to_an_end,
+    an_end_by_an_administrator_costs_no_attempt_after_many_releases,
     a_session_that_was_cleared_costs_no_attempt,
     a_savepoint_left_open_fails_the_attempt_and_holds_nothing,
 });

@@ -24,8 +24,10 @@ const LONG: Size = Size { jobs: 100, faults: 5 };
 const WORKERS: usize = 2;
 /// Attempts of a killer.
 const ATTEMPTS: u16 = 6;
-/// A killer crashes the server once per attempt, and once more for the claim that the crash undoes.
-const CRASHES: usize = 7;
+/// A killer crashes the server once per attempt, and once more for the claim that the crash undoes. An interruption
+/// consumes no attempt if fewer than three claims before it consumed none, so up to three crashes are not counted. It
+/// depends on the snoozes before the first crashes how many.
+const CRASHES: usize = ATTEMPTS as usize + 1 + 3;
 /// The duration of the other jobs. They are running when the server crashes, and have nothing to write.
 const OTHERS_MILLIS: u64 = 1_500;
 /// The numbers of the killers begin here. No other job has such a number.

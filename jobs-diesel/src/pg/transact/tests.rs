@@ -258,11 +258,20 @@ fn a_closed_connection_is_an_interruption_unless_the_handler_is_the_reason() {
         |text: &str| DieselError::DatabaseError(DatabaseErrorKind::ClosedConnection, Box::new(text.to_owned()));
     let handler = |text: &str| Rollback::Handler(JobError::new(closed(text)));
     let interrupted = |rollback: Rollback| match rollback.after(false, true) {
-        Rollback::Interrupted { may_have_committed, .. } => Some(may_have_committed),
+        Rollback::Interrupted(interruption) => Some((interruption.may_have_committed, interruption.by_administrator)),
         _ => None,
     };
-    assert_eq!(interrupted(handler("terminating connection due to administrator command")), Some(false));
-    assert_eq!(interrupted(Rollback::Database(closed("connection closed"))), Some(true));
+    assert_eq!(interrupted(handler("connection closed")), Some((false, false)));
+    assert_eq!(interrupted(Rollback::Database(closed("connection closed"))), Some((true, false)));
+    for administrator in [
+        "terminating connection due to administrator command",
+        "Verbindung wird abgebrochen aufgrund von Anweisung des Administrators",
+        "закрытие подключения по команде администратора",
+    ] {
+        assert_eq!(interrupted(handler(administrator)), Some((false, true)), "{administrator}");
+        let ended = Rollback::Database(closed(&format!("closed: {administrator}")));
+        assert_eq!(interrupted(ended), Some((true, true)), "{administrator}");
+    }
     for timeout in [
         "terminating connection due to idle-in-transaction timeout",
         "terminating connection due to transaction timeout",
