@@ -6,12 +6,14 @@ use crate::new_job::{IntoNewJob as _, InvalidJob, NewJob};
 use crate::unique::Unique;
 
 /// What the jobs of a query's rows have in common. The statement that inserts them provides the arguments. If their
-/// kind has rules or a key, their arguments are read first: see [`need_more`](Self::need_more).
+/// kind has rules or a key, or if their arguments may be nested too deeply, these are read first: see
+/// [`need_more`](Self::need_more).
 #[derive(Debug)]
 pub struct JobsOfRows {
     job: NewJob,
     options: &'static JobOptions,
     unique: Option<Box<Unique>>,
+    have_json: bool,
 }
 
 impl JobsOfRows {
@@ -20,7 +22,7 @@ impl JobsOfRows {
         options: &'static JobOptions,
         unique: Option<Box<Unique>>,
     ) -> Result<Self, InvalidJob> {
-        Ok(Self { job: job.into_new_job()?, options, unique })
+        Ok(Self { job: job.into_new_job()?, options, unique, have_json: false })
     }
 
     /// One of them, without its arguments, its rules and its unique key.
@@ -32,9 +34,16 @@ impl JobsOfRows {
         &mut self.job
     }
 
-    /// Whether each of them is more than a row in the queue: it has rules or a unique key, or it expires.
+    /// The same jobs. `have_json`: a column of the query is JSON, which may be nested to any depth.
+    #[must_use]
+    pub fn having_json(self, have_json: bool) -> Self {
+        Self { have_json, ..self }
+    }
+
+    /// Whether each of them is more than a row in the queue: it has rules or a unique key, or it expires, or its
+    /// arguments must be looked at.
     pub fn need_more(&self) -> bool {
-        self.unique.is_some() || self.job.expires.is_some() || !self.options.rules.is_empty()
+        self.have_json || self.unique.is_some() || self.job.expires.is_some() || !self.options.rules.is_empty()
     }
 
     /// The jobs with these arguments, as JSON texts.

@@ -24,10 +24,10 @@ pub trait EnqueueEach: Sized {
     /// transaction, the jobs are a part of it. A sync connection returns a `Result<usize, EnqueueError>`, and an async
     /// connection returns a future of it.
     ///
-    /// If the kind has a limit, a sequence, a rate or a unique key, or if its jobs expire, the arguments are sent to
-    /// the client after all, several hundred rows at a time. The jobs are then inserted in a transaction of their own,
-    /// or in a savepoint if the connection is already in a transaction. For unique jobs, the returned number counts
-    /// only the jobs that were inserted.
+    /// If the kind has a limit, a sequence, a rate or a unique key, if its jobs expire, or if a column is JSON, the
+    /// arguments are sent to the client after all, several hundred rows at a time. The jobs are then inserted in a
+    /// transaction of their own, or in a savepoint if the connection is already in a transaction. For unique jobs, the
+    /// returned number counts only the jobs that were inserted.
     ///
     /// `#[job]` generates a function `columns` for each job with arguments. It takes an expression of the query, or a
     /// value, for each argument. The SQL type of an expression must be that of the argument; see [`ColumnArgument`] for
@@ -44,7 +44,7 @@ pub trait EnqueueEach: Sized {
     /// # impl diesel_jobs_core::Job for SendNudge { const KIND: &'static str = "send_nudge"; }
     /// # impl SendNudge {
     /// #     fn columns<A: diesel_jobs::enqueue::IntoColumn<i64, X>, B: diesel_jobs::enqueue::IntoColumn<String, Y>, X, Y>(a: A, b: B) -> JobColumns<Self, (X, Y)> {
-    /// #         JobColumns::new((a.into_column(), b.into_column()), &[("user_id", A::in_sqlite), ("template", B::in_sqlite)])
+    /// #         JobColumns::new((a.into_column(), b.into_column()), &[("user_id", A::in_sqlite, A::IS_JSON), ("template", B::in_sqlite, B::IS_JSON)])
     /// #     }
     /// # }
     ///
@@ -77,7 +77,8 @@ pub trait EnqueueEach: Sized {
         Select<Self, E>: 'c,
     {
         let JobColumns { job, expressions, keys, .. } = columns;
-        let mut jobs = job.of_rows();
+        let have_json = keys.iter().any(|(_, _, is_json)| *is_json);
+        let mut jobs = job.of_rows().map(|jobs| jobs.having_json(have_json));
         let rows = Rows { query: SelectDsl::select(self, expressions), keys };
         sending_each(&mut jobs).in_scope(|| conn.insert_each(jobs, rows))
     }

@@ -29,6 +29,14 @@ diesel::table! {
     }
 }
 
+diesel::table! {
+    document (id) {
+        id -> BigInt,
+        body -> Json,
+        notes -> Nullable<Json>,
+    }
+}
+
 const PEOPLE: &str =
     "create table person (id bigint primary key, name text not null, active boolean not null, born date not null,
     seen timestamp not null, height double precision not null, score integer);
@@ -55,6 +63,15 @@ fn store(
     no: Option<bool>,
 ) {
     let _ = (id, r#type, active, seen, height, score, no);
+}
+
+#[job]
+fn index(body: serde_json::Value, notes: Option<serde_json::Value>) {
+    let _ = (body, notes);
+}
+
+fn brackets(depth: usize) -> String {
+    "[".repeat(depth) + &"]".repeat(depth)
 }
 
 /// PostgreSQL cuts names of columns after 63 bytes.
@@ -159,6 +176,31 @@ macro_rules! on {
                 assert_eq!(first._born, NaiveDate::from_ymd_opt(1815, 12, 10).unwrap());
                 assert_eq!((second.active, second.score), (false, Some(7)));
                 assert_eq!(second.seen.to_string(), "2026-01-02 03:04:05");
+            }
+
+            /// The arguments are one level deeper than their columns.
+            #[tokio::test]
+            async fn json_that_no_worker_could_read_is_refused() {
+                let $database = $create;
+                let mut conn = $open;
+                let (most, too_deep) = (brackets(126), brackets(127));
+                let create = format!(
+                    "create table document (id bigint primary key, body json not null, notes json);
+                     insert into document values (1, '{most}', null), (2, '[]', '{most}'), (3, '{too_deep}', null), (4, '[]', '{too_deep}')"
+                );
+                conn.batch_execute(&create)$($wait)*.unwrap();
+                for (id, is_refused) in [(1, false), (2, false), (3, true), (4, true)] {
+                    let document = document::table.filter(document::id.eq(id));
+                    let enqueued = document.enqueue_each(&mut conn, Index::columns(document::body, document::notes))$($wait)*;
+                    match enqueued {
+                        Ok(jobs) => assert_eq!((jobs, is_refused), (1, false), "document {id}"),
+                        Err(problem) => {
+                            assert!(is_refused && problem.to_string().contains("nested more than"), "document {id}: {problem}");
+                        }
+                    }
+                }
+                let bodies: Vec<_> = enqueued::<Index, _>(&mut conn)$($wait)*.unwrap().iter().map(|job| job.body.to_string()).collect();
+                assert_eq!(bodies, [most.as_str(), "[]"]);
             }
 
             #[tokio::test]

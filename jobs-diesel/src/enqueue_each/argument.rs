@@ -29,6 +29,10 @@ pub trait ColumnArgument {
     /// The SQL type of the expression.
     type SqlType: SqlType + TypedExpressionType;
 
+    /// Whether its values are JSON, which may be nested too deeply to be read again. Such jobs are then checked before
+    /// they are inserted. A type of your own with the SQL type `Json` must say so.
+    const IS_JSON: bool = false;
+
     /// The SQL expression that converts a column to its JSON value on SQLite. PostgreSQL does not need it, because it
     /// knows the type of the column.
     fn in_sqlite(column: &str) -> String {
@@ -84,6 +88,7 @@ impl ColumnArgument for chrono::NaiveDateTime {
 
 impl ColumnArgument for serde_json::Value {
     type SqlType = sql::Json;
+    const IS_JSON: bool = true;
 
     fn in_sqlite(column: &str) -> String {
         format!("json({column})")
@@ -97,6 +102,7 @@ where
     sql::Nullable<T::SqlType>: TypedExpressionType,
 {
     type SqlType = sql::Nullable<T::SqlType>;
+    const IS_JSON: bool = T::IS_JSON;
 
     fn in_sqlite(column: &str) -> String {
         T::in_sqlite(column)
@@ -110,6 +116,7 @@ where
     sql::Array<T::SqlType>: SqlType + TypedExpressionType,
 {
     type SqlType = sql::Array<T::SqlType>;
+    const IS_JSON: bool = T::IS_JSON;
 }
 
 /// An expression of a query, or a value, that can be used for an argument of type `T`. It is converted to the
@@ -123,6 +130,9 @@ where
             `column.nullable()`; for a number write its type, as in `5_i64`"
 )]
 pub trait IntoColumn<T, E> {
+    /// See [`ColumnArgument::IS_JSON`].
+    const IS_JSON: bool;
+
     /// The expression.
     fn into_column(self) -> E;
 
@@ -136,6 +146,8 @@ where
     T: ColumnArgument,
     C: AsExpression<T::SqlType>,
 {
+    const IS_JSON: bool = T::IS_JSON;
+
     fn into_column(self) -> C::Expression {
         self.as_expression()
     }

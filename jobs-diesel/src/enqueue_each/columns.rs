@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use diesel_jobs_core::{IntoInstant, Job, JobBuilder, without_arguments};
 
-/// The name of an argument, and the SQL of its JSON value on SQLite, given the column.
-pub(crate) type Key = (&'static str, fn(&str) -> String);
+/// The name of an argument, the SQL of its JSON value on SQLite, given the column, and whether the column is JSON.
+pub(crate) type Key = (&'static str, fn(&str) -> String, bool);
 
 /// The arguments of a job `J` as expressions of a query, for [`enqueue_each`](super::EnqueueEach::enqueue_each). The
 /// function `columns`, which `#[job]` generates for each job with arguments, returns it. Its methods override options
@@ -29,7 +29,7 @@ impl<J: Job, E> JobColumns<J, E> {
     /// The expressions, in the order of the arguments. For the macros.
     #[doc(hidden)]
     #[expect(clippy::type_complexity, reason = "an alias would be one more public name")]
-    pub fn new(expressions: E, keys: &[(&'static str, fn(&str) -> String)]) -> Self {
+    pub fn new(expressions: E, keys: &[(&'static str, fn(&str) -> String, bool)]) -> Self {
         Self { job: without_arguments::<J>(), expressions, keys: keys.to_vec(), of: PhantomData }
     }
 

@@ -88,6 +88,7 @@ impl<T: Row> From<&T> for Key<T> {
 /// Lets `enqueue_each` provide the key from a column.
 impl<T: Row<PrimaryKey: ColumnArgument>> ColumnArgument for Key<T> {
     type SqlType = <T::PrimaryKey as ColumnArgument>::SqlType;
+    const IS_JSON: bool = T::PrimaryKey::IS_JSON;
 
     fn in_sqlite(column: &str) -> String {
         T::PrimaryKey::in_sqlite(column)

@@ -38,7 +38,11 @@ pub(crate) fn constructor(
             ) -> #private::JobColumns<Self, (#(#expressions,)*)> {
                 #private::JobColumns::new(
                     (#(<#generics as #bounds>::into_column(#fields),)*),
-                    &[#((#keys, <#generics as #bounds>::in_sqlite as fn(&str) -> ::std::string::String)),*],
+                    &[#((
+                        #keys,
+                        <#generics as #bounds>::in_sqlite as fn(&str) -> ::std::string::String,
+                        <#generics as #bounds>::IS_JSON,
+                    )),*],
                 )
             }
         }

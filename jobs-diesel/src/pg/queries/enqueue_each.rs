@@ -49,11 +49,12 @@ pub(crate) struct ArgsOfRows<Q> {
 
 impl<Q> ArgsOfRows<Q> {
     pub(super) fn new(Rows { query, keys }: Rows<Q>) -> Self {
-        let row: Vec<(String, &str)> = keys.iter().enumerate().map(|(column, (key, _))| (name(column), *key)).collect();
+        let row: Vec<(String, &str)> =
+            keys.iter().enumerate().map(|(column, (key, ..))| (name(column), *key)).collect();
         // Names of arguments are Rust identifiers, so they contain no quote.
         let joined = |of: fn(&(String, &str)) -> String| row.iter().map(of).collect::<Vec<_>>().join(", ");
         // The server would cut the name of a column. `.*`, because a column may have the name `args`, too.
-        let args = match keys.iter().any(|(key, _)| key.len() > LONGEST_NAME) {
+        let args = match keys.iter().any(|(key, ..)| key.len() > LONGEST_NAME) {
             false => "pg_catalog.row_to_json(args.*)".into(),
             true => {
                 format!("pg_catalog.json_build_object({})", joined(|(column, key)| format!("'{key}', {column}"))).into()

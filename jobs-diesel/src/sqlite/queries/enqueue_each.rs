@@ -23,7 +23,7 @@ impl<Q> ArgsOfRows<Q> {
         let fields: Vec<String> = keys
             .iter()
             .enumerate()
-            .map(|(column, (key, value))| format!("'{key}', {}", value(&name(column))))
+            .map(|(column, (key, value, _))| format!("'{key}', {}", value(&name(column))))
             .collect();
         Self { names: names(keys.len()), fields: fields.join(", "), query }
     }
