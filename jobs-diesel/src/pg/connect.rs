@@ -246,6 +246,10 @@ impl Connector {
                         refused = NotConnected::Settings;
                         problem
                     }
+                    Ok(Err(NotConnected::TooMany(problem))) => {
+                        self.rotation.connections_are_short();
+                        problem
+                    }
                     Ok(Err(NotConnected::Other(ConnectionError::BadConnection(problem)))) => problem,
                     Ok(Err(other)) => return Err(other),
                     Err(_) => silent(share),

@@ -22,6 +22,9 @@ pub(crate) enum NotConnected {
     /// A pooler or the server perhaps refused the settings of the connection.
     #[error("{0}")]
     Settings(String),
+    /// The server, the database or the role has as many connections as it may.
+    #[error("{0}")]
+    TooMany(String),
     /// No server has answered.
     #[error("{0}")]
     NoAnswer(String),
@@ -51,6 +54,7 @@ impl NotConnected {
                 Self::Credentials(text)
             }
             None if lacks_password(error) || refuses_certificate(error) => Self::Credentials(text),
+            Some(&SqlState::TOO_MANY_CONNECTIONS) => Self::TooMany(text),
             Some(code) if settings::may_be_refused(code) => Self::Settings(text),
             None if is_network(error) => Self::NoAnswer(text),
             _ => Self::because(text),
@@ -73,7 +77,7 @@ impl From<NotConnected> for StorageError {
     fn from(problem: NotConnected) -> Self {
         match problem {
             NotConnected::Credentials(text) => Self::Credentials(text.into()),
-            NotConnected::Settings(text) | NotConnected::NoAnswer(text) => {
+            NotConnected::Settings(text) | NotConnected::TooMany(text) | NotConnected::NoAnswer(text) => {
                 Self::Unavailable(Box::new(ConnectionError::BadConnection(text)))
             }
             // Behind a pooler the first statements of a connection meet what other clients have prepared.

@@ -123,6 +123,52 @@ async fn the_listener_and_the_heartbeat_reach_their_age_too() {
     admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();
 }
 
+/// The role may have two connections.
+#[tokio::test]
+async fn idle_connections_of_one_pool_keep_no_other_from_connecting() {
+    let (mut admin, name, _) = database().await;
+    let here = url(&name);
+    let role = format!("create role {name} login connection limit 2; alter database {name} owner to {name}");
+    admin.batch_execute(&role).await.unwrap();
+    let here = format!("postgres://{name}@{}", here.split_once('@').unwrap().1);
+    let storage = PgStorage::new(&here, 2, Stopwatch::StandsStill).unwrap();
+    drop((storage.connection().await.unwrap(), storage.connection().await.unwrap()));
+    assert_eq!(storage.own.status().size, 2);
+    let problem = storage.handlers.get().await.err().unwrap().to_string();
+    assert!(problem.contains("too many connections for role"), "{problem}");
+    storage.sweep();
+    assert_eq!(storage.own.status().size, 0);
+
+    // The server needs a moment to end the sessions.
+    let mut held = Vec::new();
+    while held.len() < 2 {
+        held.extend(storage.handlers.get().await);
+    }
+    storage.sweep();
+    drop(held);
+    assert!(storage.connection().await.is_err());
+    assert_eq!(storage.handlers.status().size, 2);
+    storage.sweep();
+    assert_eq!(storage.handlers.status().size, 0);
+
+    #[cfg(feature = "postgres-sync")]
+    {
+        let blocking = storage.blocking.clone();
+        let both = move || {
+            while blocking.state().connections < 2 {
+                drop((blocking.get(), blocking.get()));
+            }
+        };
+        tokio::task::spawn_blocking(both).await.unwrap();
+        assert!(storage.connection().await.is_err());
+        storage.sweep();
+        assert_eq!(storage.blocking.state().connections, 0);
+    }
+    drop(storage);
+    admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();
+    admin.batch_execute(&format!("drop role {name}")).await.unwrap();
+}
+
 async fn note(storage: &PgStorage) -> StorageResult<String> {
     run!(storage, "note", conn => thing::table.select(thing::note).first(conn))
 }

@@ -88,10 +88,20 @@ pub(super) fn no_blocking_connection(error: &diesel::r2d2::PoolError) -> Storage
 }
 
 impl PgStorage {
-    /// Closes the idle connections that are used no longer, in every pool. The worker's own statements call this again
-    /// and again.
+    /// Closes the idle connections that are used no longer, in every pool. If the server has refused a connection
+    /// because there are too many, closes all idle ones, so that the pools do not keep each other from connecting. The
+    /// worker's own statements call this again and again.
     pub(super) fn sweep(&self) {
         let (rotation, now) = (self.connector.rotation(), Instant::now());
+        if rotation.were_connections_short() {
+            self.own.retain(|_, _| false);
+            self.handlers.retain(|_, _| false);
+            #[cfg(feature = "postgres-sync")]
+            while let Some(mut conn) = self.blocking.try_get() {
+                conn.abandon();
+            }
+            return;
+        }
         if !rotation.is_sweep_due(now) {
             return;
         }

@@ -9,7 +9,7 @@
 //! Nothing is asked of the server, so that a job costs no round trip more.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -85,6 +85,8 @@ struct State {
     swept: Mutex<(u64, Instant)>,
     /// How often new connections led to another database than those before.
     moves: AtomicU64,
+    /// The server has refused a connection because there are too many, and no pool has given any back since.
+    are_short: AtomicBool,
 }
 
 impl Rotation {
@@ -94,6 +96,7 @@ impl Rotation {
             suspicions: Suspicions::default(),
             swept: Mutex::new((0, Instant::now())),
             moves: AtomicU64::new(0),
+            are_short: AtomicBool::new(false),
         };
         Self { lifetime, state: Arc::new(state), translated: Fact::default() }
     }
@@ -182,6 +185,17 @@ impl Rotation {
         let next = pooled.generation + 1;
         let _ = self.state.generation.compare_exchange(pooled.generation, next, Ordering::AcqRel, Ordering::Acquire);
         true
+    }
+
+    /// Records that the server has refused a connection because there are too many. The idle connections of another
+    /// pool may be the reason.
+    pub(super) fn connections_are_short(&self) {
+        self.state.are_short.store(true, Ordering::Release);
+    }
+
+    /// Whether connections are short. Says so once.
+    pub(super) fn were_connections_short(&self) -> bool {
+        self.state.are_short.swap(false, Ordering::AcqRel)
     }
 
     /// Waits until this connection may not be used again, up to a sweep longer.
