@@ -36,8 +36,11 @@ const NO_LIMITS: &str = "select set_config(name, '0', true) from pg_settings
 /// in another order waits, and the server does not abort it.
 const BRIEFLY: &str = "select set_config('statement_timeout', least(800, ceil(0.8 * setting::numeric))::text, true)
     from pg_settings where name = 'deadlock_timeout'";
-/// The server cancels an autovacuum that is in the way only when it looks for a deadlock.
-const UNTIL_VACUUM_ENDS: &str = "select set_config('statement_timeout', ceil(1.5 * setting::numeric)::text, true)
+/// The server cancels an autovacuum that is in the way only when it looks for a deadlock. On a server that does so
+/// after more than 2 s, the migration waits for the end of the autovacuum, so that no enqueue waits behind it for
+/// longer.
+const UNTIL_VACUUM_ENDS: &str =
+    "select set_config('statement_timeout', least(2000, ceil(1.5 * setting::numeric))::text, true)
     from pg_settings where name = 'deadlock_timeout'";
 /// A failure inside frees the locks that were taken, and the transaction goes on. A cancellation that comes before the
 /// time limit is from an operator.
@@ -190,5 +193,33 @@ where
             Some(pause) => std::thread::sleep(pause),
             None => return Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use diesel_async::{RunQueryDsl, SimpleAsyncConnection as _};
+
+    use super::*;
+    use crate::pg::tests::database;
+
+    #[tokio::test]
+    async fn an_enqueue_waits_briefly_whatever_the_server_is_set_to() {
+        let (mut admin, name, storage) = database().await;
+        let mut conn = storage.connection().await.unwrap();
+        for (deadlock_timeout, briefly, until_vacuum_ends) in
+            [("1s", "800ms", "1500ms"), ("5s", "800ms", "2s"), ("100ms", "80ms", "150ms")]
+        {
+            conn.batch_execute(&format!("begin; set local deadlock_timeout = '{deadlock_timeout}'")).await.unwrap();
+            for (limit, expected) in [(BRIEFLY, briefly), (UNTIL_VACUUM_ENDS, until_vacuum_ends)] {
+                RunQueryDsl::execute(sql_query(limit), &mut *conn).await.unwrap();
+                let limit: String =
+                    RunQueryDsl::get_result(diesel::select(setting("statement_timeout")), &mut *conn).await.unwrap();
+                assert_eq!(limit, expected, "deadlock_timeout = {deadlock_timeout}");
+            }
+            conn.batch_execute("rollback").await.unwrap();
+        }
+        drop((conn, storage));
+        admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();
     }
 }
