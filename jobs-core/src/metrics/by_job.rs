@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustc_hash::FxBuildHasher;
 
-use super::names::{MOST_LABELS, OTHER};
+use super::names::{ALWAYS, MOST_LABELS, OTHER};
 
 /// How long a queue and kind keeps its labels at least after its last use.
 const KEPT: Duration = Duration::from_secs(3600);
@@ -53,7 +53,7 @@ impl<T> std::fmt::Debug for ByJob<T> {
 impl<T> Known<T> {
     /// The labels for this queue and kind: themselves, or [`OTHER`] if there are too many.
     fn labels<'a>(&self, queue: &'a str, kind: &'a str) -> (&'a str, &'a str) {
-        let queue_fits = queue == "default" || self.by_queue.len() < MOST_LABELS || self.by_queue.contains_key(queue);
+        let queue_fits = queue == ALWAYS || self.by_queue.len() < MOST_LABELS || self.by_queue.contains_key(queue);
         let kind_fits = self.kinds.len() < MOST_LABELS || self.kinds.contains(kind);
         (if queue_fits { queue } else { OTHER }, if kind_fits { kind } else { OTHER })
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::gauges::Gauge;
-use super::names::{self, MOST_LABELS, OTHER};
+use super::names::{self, ALWAYS, MOST_LABELS, OTHER};
 use crate::stats::Stats;
 use crate::storage::{Operator, StorageResult};
 
@@ -52,7 +52,7 @@ impl<'a> Capped<'a> {
 fn of_stats(stats: &Stats) -> Vec<Gauge> {
     let mut largest: Vec<(&str, i64)> =
         stats.queues.iter().map(|queue| (queue.queue.as_str(), queue.waiting().jobs + queue.running)).collect();
-    largest.sort_by_key(|(_, jobs)| std::cmp::Reverse(*jobs));
+    largest.sort_by_key(|(queue, jobs)| (*queue != ALWAYS, std::cmp::Reverse(*jobs)));
     let others = stats.kinds.iter().map(|kind| kind.queue.as_str());
     let queues = Capped::new(largest.into_iter().map(|(queue, _)| queue).chain(others));
     let mut by_size: Vec<(&str, i64)> =
@@ -119,7 +119,7 @@ mod tests {
             ..KindStats::default()
         };
         let stats = Stats {
-            queues: (1..=150).map(queue).collect(),
+            queues: (1..=150).map(queue).chain([QueueStats::empty(ALWAYS.to_owned())]).collect(),
             kinds: (1..=150).map(kind).collect(),
             counted: Counted { now: true, age_seconds: Some(0.0), resting: None },
         };
@@ -133,11 +133,12 @@ mod tests {
             assert_eq!(found.len(), 1, "{labels:?}");
             found[0]
         };
-        let of_others: i64 = (1..=50).sum();
+        let (of_others, of_small_kinds): (i64, i64) = ((1..=51).sum(), (1..=50).sum());
         assert_eq!(value(names::QUEUE_DEPTH, &[OTHER, "available"]), of_others as f64);
-        assert_eq!(value(names::QUEUE_DEPTH, &["q51", "available"]), 51.0);
-        assert_eq!(value(names::OLDEST_DUE_AGE, &[OTHER]), 50.0);
-        assert_eq!(value(names::STORED, &[OTHER, OTHER, "available"]), of_others as f64);
+        assert_eq!(value(names::QUEUE_DEPTH, &["q52", "available"]), 52.0);
+        assert_eq!(value(names::QUEUE_DEPTH, &[ALWAYS, "available"]), 0.0, "it has its place, although it is empty");
+        assert_eq!(value(names::OLDEST_DUE_AGE, &[OTHER]), 51.0);
+        assert_eq!(value(names::STORED, &[OTHER, OTHER, "available"]), of_small_kinds as f64);
         assert_eq!(value(names::SAMPLE_AGE, &[]), 0.0);
     }
 }

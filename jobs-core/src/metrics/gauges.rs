@@ -41,7 +41,7 @@ impl Gauge {
         let loads = worker.queues();
         // A worker may serve ten thousand queues. Those that are busy get a label of their own before the others.
         let mut loads: Vec<&QueueLoad> = loads.iter().collect();
-        loads.sort_by_key(|load| std::cmp::Reverse(load.running + load.prefetched));
+        loads.sort_by_key(|load| (load.queue != names::ALWAYS, std::cmp::Reverse(load.running + load.prefetched)));
         let (own, others) = loads.split_at(loads.len().min(names::MOST_LABELS));
         for load in own {
             gauges.extend(Self::of_queue(&load.queue, load.slots, load.running, load.prefetched));

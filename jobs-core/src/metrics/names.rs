@@ -45,6 +45,8 @@ pub struct Metric {
 
 /// The label for a kind, and for a queue, after too many different ones.
 pub const OTHER: &str = "_OTHER";
+/// The queue that always has its own label.
+pub(super) const ALWAYS: &str = "default";
 
 /// The most different kinds, and the most different queues, that get labels of their own.
 pub const MOST_LABELS: usize = 100;
