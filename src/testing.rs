@@ -2,6 +2,10 @@
 //! these jobs on the same connection, inside the transaction of the test. You need neither a worker nor a second
 //! connection.
 //!
+//! Tests can run in parallel on one database, because no test transaction is committed. On PostgreSQL, two of them that
+//! enqueue a unique or debounced job with the same key wait for each other, as with any unique column. Give each test
+//! values of its own, or a [`TestDatabase`].
+//!
 //! ```
 //! use diesel::prelude::*;
 //! use diesel_jobs::prelude::*;
