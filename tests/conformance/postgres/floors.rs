@@ -215,7 +215,11 @@ fn ordered() -> NewJob {
 }
 
 /// Ends [`ENDS`] jobs like these under an old snapshot, and asserts that a pass then touches few buffers.
-async fn assert_passes_stay_cheap(f: &Postgres, mut jobs: Vec<NewJob>) {
+async fn assert_passes_stay_cheap(f: &Postgres, jobs: Vec<NewJob>) {
+    assert_passes_touch(f, FEW, jobs).await;
+}
+
+async fn assert_passes_touch(f: &Postgres, few: i64, mut jobs: Vec<NewJob>) {
     for job in &mut jobs {
         // Few of these rows are on a page.
         job.args = format!(r#"{{"text":"{}"}}"#, "x".repeat(1000));
@@ -240,7 +244,7 @@ async fn assert_passes_stay_cheap(f: &Postgres, mut jobs: Vec<NewJob>) {
             measured += 1;
         }
     }
-    assert!(least < FEW, "{least} buffers");
+    assert!(least < few, "{least} buffers");
     old.rollback().await;
 }
 
@@ -259,6 +263,18 @@ fn an_old_snapshot_does_not_slow_down_the_passes_of_a_sequence() {
 #[test]
 fn an_old_snapshot_does_not_slow_down_the_passes_of_a_rate() {
     run::<Postgres, _>(async |f: Postgres| assert_passes_stay_cheap(&f, vec![fast()]).await);
+}
+
+/// While anything is paused, a pass first looks for jobs that it must pass over, and reads about a hundred that are
+/// left.
+#[test]
+fn a_pause_elsewhere_makes_no_pass_read_more() {
+    for job in [job().rule(Limit::new("one", 1)).unwrap(), ordered(), fast()] {
+        run::<Postgres, _>(async |f: Postgres| {
+            f.client().await.execute("insert into jobs.queue (name, paused) values ('other', true)").await.unwrap();
+            assert_passes_touch(&f, 3 * FEW, vec![job.clone()]).await;
+        });
+    }
 }
 
 /// A pass still reads the entries of the tenant whose turn it is.

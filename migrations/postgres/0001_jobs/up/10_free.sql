@@ -206,9 +206,16 @@ begin
     goes_on := false;
     if cardinality(paused_queues) + cardinality(paused_kinds) > 0 then
         with found as materialized (
-            select front.ctid from unnest(names, keys) as key (name, value) cross join lateral (
+            -- From the floor on, unless a job may have come below it.
+            select front.ctid from unnest(names, keys, nudged_places, nudged_times) as key (name, value, place, run_at)
+            left join lateral (
+                select r.place, r.run_at, r.id from jobs.rate r
+                where r.limit_name = key.name and r.limit_key = key.value order by r.written_at desc limit 1
+            ) r on coalesce((key.place, key.run_at) > (r.place, r.run_at), true)
+            cross join lateral (
                 select h.ctid, h.queue, h.kind from jobs.held h
                 where not h.later and not h.paused and h.flags & 8 <> 0 and h.limit_name = key.name and h.limit_key = key.value
+                  and (~h.priority, h.run_at, h.id) >= (coalesce(r.place, (-32768)::smallint), coalesce(r.run_at, '-infinity'), coalesce(r.id, 0))
                 order by ~h.priority, h.run_at, h.id limit most_ahead
             ) front
             where front.queue = any(paused_queues) or front.kind = any(paused_kinds)
