@@ -39,9 +39,10 @@ pub async fn copy(from: &Client, to: &Client) -> Result<()> {
     Ok(())
 }
 
-/// Reads everything of one run.
+/// Reads everything of one run, in one snapshot: the workers of a run that did not come to rest are still at work.
 pub async fn load(conn: &Client) -> Result<Record> {
-    Ok(Record {
+    conn.batch_execute("begin isolation level repeatable read, read only").await?;
+    let record = Record {
         enqueued: enqueued(conn).await?,
         events: events(conn).await?,
         effects: effects(conn).await?,
@@ -49,7 +50,9 @@ pub async fn load(conn: &Client) -> Result<Record> {
         failures: failures(conn).await?,
         faults: faults(conn).await?,
         open: open(conn).await?,
-    })
+    };
+    conn.batch_execute("commit").await?;
+    Ok(record)
 }
 
 async fn enqueued(conn: &Client) -> Result<Vec<Enqueued>> {

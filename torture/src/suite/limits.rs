@@ -26,7 +26,7 @@ use super::suspended::{HEIR_MILLIS, Suspended};
 use super::watch::Watch;
 
 const SHORT: Size = Size { jobs: 4_000, faults: 16 };
-const LONG: Size = Size { jobs: 60_000, faults: 200 };
+const LONG: Size = Size { jobs: 30_000, faults: 200 };
 const WORKERS: usize = 4;
 const DRAINED: Duration = Duration::from_secs(60);
 const CALM_MILLIS: std::ops::Range<u64> = 50..450;

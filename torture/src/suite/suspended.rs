@@ -36,7 +36,9 @@ impl Suspended {
         let line = Proxy::start(fixture.upstream()).await?;
         let held = line.hold(FINISH);
         let url = fixture.url_through(line.port());
-        let mut process = fixture.worker(&url, History::Durable, &["--slots", "16", "--poll-interval", "100ms"])?;
+        // When it is awake, it rescues the jobs of killed workers, too. These may be in any number of kills.
+        let args = ["--slots", "16", "--poll-interval", "100ms", "--max-crashes", "1000"];
+        let mut process = fixture.worker(&url, History::Durable, &args)?;
         process.said("worker started", START).await?;
         let mut application = Application::new(fixture.url());
         application.perform(&EnqueueCall::Bulk(works)).await?;

@@ -16,7 +16,7 @@ const FEW: usize = 10;
 /// All jobs with a limit, in the order of their ids, with the number of times for which their limit is the stored
 /// reason of their end.
 const JOBS: &str = r#"select number, id, state, coalesce(rules #>> '{0,rule,concurrency,on_full}', 'wait'), rules #>> '{0,name}', rules #>> '{0,key}', enqueued_at, finished_at,
-    lease > 0 or exists (select from torture.event e where e.number = job.number),
+    lease > 0 or number in (select e.number from torture.event e),
     (select count(*) from jobs.job_error e where e.job_id = job.id and e.kind = 'cancelled' and e.message like 'its limit %')
 from (
     select substring(args::text from '^\{"work":\{"number":(-?[0-9]+),')::bigint as number, * from jobs.job where rules is not null
