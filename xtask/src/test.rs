@@ -13,6 +13,7 @@ mod end;
 mod output;
 mod program;
 mod run_program;
+mod selection;
 mod side_by_side;
 mod summary;
 
@@ -27,7 +28,10 @@ use anyhow::{Result, bail};
 use clap::Args;
 use cluster::Session;
 
-use self::program::Recorder;
+use self::{
+    program::Recorder,
+    selection::{Selection, includes, of_cargo, whole},
+};
 pub(crate) use self::{
     program::{Program, Record, record},
     run_program::How,
@@ -48,6 +52,10 @@ pub(crate) const MEASURED: &str = "measured";
 /// A killed server loses nothing with this, only a machine that loses its power does. The torture suite, which is about
 /// crashes, has servers of its own.
 const SETTINGS: &str = "fsync = off\nfull_page_writes = off\n";
+// The packages whose tests use these programs.
+const USES_BROWSER: &str = "jobs-web-tests";
+const USES_TMUX: &str = "jobs-cli-tests";
+const USES_PGBOUNCER: &str = "jobs-torture";
 const FIX: &str = "read the failed tests' output above; run one alone with: cargo xtask test -- NAME";
 
 #[derive(Args)]
@@ -74,10 +82,13 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     } else {
         Session::begin_with(root.join(cluster::TESTS), &postgres, SETTINGS)?
     };
-    let browser = if browser::is_needed(arguments) { Some(browser::variables(root)?) } else { None };
-    // What some tests need is fetched before all of them. If that fails, their messages say so, and the others run.
-    let pgbouncer = if arguments.is_empty() {
+    // What some tests need is fetched before all of them.
+    let browser = if includes(arguments, USES_BROWSER) { Some(browser::variables(root)?) } else { None };
+    // Without these two only the tests that use them fail, with messages that say why.
+    if includes(arguments, USES_TMUX) {
         let _ = cluster::tmux::ensure().inspect_err(|problem| eprintln!("{problem:#}"));
+    }
+    let pgbouncer = if includes(arguments, USES_PGBOUNCER) {
         cluster::pgbouncer::ensure(&root.join("target/pgbouncer")).inspect_err(|problem| eprintln!("{problem:#}")).ok()
     } else {
         None
@@ -173,93 +184,9 @@ fn documentation(root: &Path, selection: &Selection, arguments: &[String]) -> Pr
     }
 }
 
-/// Which tests the caller's arguments select.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Selection {
-    /// All of them: no argument selects a sort of targets.
-    Everything,
-    /// Test programs.
-    Programs,
-    /// The tests in the documentation.
-    Docs,
-}
-
-impl Selection {
-    fn of(arguments: &[String]) -> Self {
-        const TARGETS: [&str; 11] = [
-            "--lib",
-            "--bins",
-            "--bin",
-            "--tests",
-            "--test",
-            "--examples",
-            "--example",
-            "--benches",
-            "--bench",
-            "--all-targets",
-            "--no-run",
-        ];
-        let is = |names: &[&str]| {
-            of_cargo(arguments).any(|argument| names.contains(&argument.split('=').next().unwrap_or_default()))
-        };
-        match (is(&["--doc"]), is(&TARGETS)) {
-            (true, _) => Self::Docs,
-            (false, true) => Self::Programs,
-            (false, false) => Self::Everything,
-        }
-    }
-}
-
-/// The arguments for cargo. Those after `--` are for the test programs.
-fn of_cargo(arguments: &[String]) -> impl Iterator<Item = &String> {
-    arguments.iter().take_while(|argument| *argument != "--")
-}
-
-/// Selects all packages, unless the caller names some.
-fn whole<'a>(command: &'a mut Command, arguments: &[String]) -> &'a mut Command {
-    let narrowed = of_cargo(arguments).any(|argument| argument == "-p" || argument.starts_with("--package"));
-    if !narrowed {
-        command.arg("--workspace");
-    }
-    command.args(["--all-features", "--no-fail-fast"]).args(arguments);
-    command
-}
-
 /// Prints the output of a test program.
 pub(crate) fn print(output: &[u8]) {
     let mut to = std::io::stdout().lock();
     // If nobody reads it, the tests still pass or fail.
     let _ = to.write_all(output).and_then(|()| to.flush());
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Selection, whole};
-    use std::process::Command;
-
-    fn line(arguments: &[&str]) -> String {
-        let arguments: Vec<_> = arguments.iter().map(ToString::to_string).collect();
-        let mut command = Command::new("cargo");
-        let command = whole(&mut command, &arguments);
-        command.get_args().map(|a| a.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
-    }
-
-    #[test]
-    fn arguments_select_programs_or_docs() {
-        let selected = |line: &str| Selection::of(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
-        for line in ["", "name", "-p diesel-jobs", "-p diesel-jobs name -- --nocapture", "-- --test", "-- --doc"] {
-            assert_eq!(selected(line), Selection::Everything, "{line}");
-        }
-        for line in ["--test conformance", "--test=conformance", "-p diesel-jobs --lib name", "--no-run"] {
-            assert_eq!(selected(line), Selection::Programs, "{line}");
-        }
-        assert_eq!(selected("-p diesel-jobs --doc"), Selection::Docs);
-    }
-
-    #[test]
-    fn naming_a_package_narrows_the_run() {
-        assert_eq!(line(&["name"]), "--workspace --all-features --no-fail-fast name");
-        assert_eq!(line(&["-p", "diesel-jobs-core"]), "--all-features --no-fail-fast -p diesel-jobs-core");
-        assert_eq!(line(&["--", "-p"]), "--workspace --all-features --no-fail-fast -- -p");
-    }
 }
