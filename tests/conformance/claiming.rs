@@ -25,7 +25,7 @@ pub(crate) async fn higher_priorities_first_then_run_at_then_id<F: Port>(f: F) {
         vec![of(0, 40), of(0, 20), of(5, 60), of(-3, 0), of(0, 20), of(5, 0), of(i16::MAX, 0), of(i16::MIN, 0)],
     )
     .await;
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    f.pass(MINUTE).await;
     let best: Vec<JobId> = [6, 5, 2, 1, 4, 0, 3, 7].map(|index: usize| given[index]).to_vec();
     // The order is the same for single jobs, pairs and all others.
     let mut got = ids(&claim(db, worker, 1).await);

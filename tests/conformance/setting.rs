@@ -251,7 +251,7 @@ pub(crate) async fn a_rescue_follows_the_retention<F: Fixture>(f: F) {
     new.max_attempts = 1;
     let id = enqueue(&f, new).await;
     assert_eq!(claim(db, mortal, 1).await.len(), 1);
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    tokio::time::sleep(Duration::from_millis(20)).await;
     for _ in 0..20 {
         if !db.storage.rescue(POLICY).await.unwrap().discarded.is_empty() {
             break;

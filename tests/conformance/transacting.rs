@@ -85,6 +85,7 @@ pub(crate) async fn a_lease_lost_while_the_handler_runs_rolls_everything_back<F:
             let db = f.again().await;
             async move { db.operator.cancel(job.lease.job).await.unwrap() }
         });
+        // The cancel probably comes first then. Both orders are right.
         tokio::time::sleep(Duration::from_millis(200)).await;
         held.go_on.send(()).unwrap();
         let (ended, operated) = (running.await.unwrap(), operator.await.unwrap());

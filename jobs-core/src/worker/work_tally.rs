@@ -154,6 +154,7 @@ mod tests {
 
     #[test]
     fn work_of_several_threads_is_added() {
+        let begun = Instant::now();
         let tally = WorkTally::default();
         std::thread::scope(|scope| {
             for _ in 0..8 {
@@ -162,6 +163,6 @@ mod tests {
         });
         let (middle, rows) = tally.take();
         assert_eq!((rows.len(), rows[0].counts.discarded), (1, 8000));
-        assert!(middle.elapsed() < Duration::from_secs(60));
+        assert!((begun..=Instant::now()).contains(&middle));
     }
 }

@@ -174,6 +174,7 @@ fn a_locked_worker_row_stops_no_claim_and_a_heartbeat_returns_the_time_after_its
         let id = enqueue(&f, job()).await;
         assert_eq!(ids(&claim(db, worker, 1).await), [id]);
         let (beat, let_go) = tokio::join!(heartbeat.beat(false, HOUR), async {
+            // The heartbeat waits meanwhile. If it is sent later than this, its time is later, too.
             tokio::time::sleep(Duration::from_secs(1)).await;
             let now = now(db).await;
             locker.commit().await;

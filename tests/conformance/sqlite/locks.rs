@@ -61,6 +61,7 @@ fn a_long_transaction_does_not_make_workers_count_as_dead() {
             application.execute("begin immediate; insert into effect (name) values ('x')").await.unwrap();
             // The lease ends while the heartbeat waits for the transaction.
             application.execute(&Sqlite::passed(2 * HOUR)).await.unwrap();
+            // So long both wait. On a slow machine it is longer, and nobody may count as dead then, either.
             tokio::time::sleep(Duration::from_secs(1)).await;
             let before = beats.load(Ordering::SeqCst);
             application.execute("commit").await.unwrap();

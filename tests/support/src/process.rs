@@ -98,6 +98,7 @@ impl Process {
             if let Some(status) = self.child.try_wait().unwrap() {
                 break status;
             }
+            // It only guards against hanging.
             assert!(Instant::now() < deadline, "still running after {limit:?}; it said:\n{}", self.seen);
             std::thread::sleep(Duration::from_millis(10));
         };

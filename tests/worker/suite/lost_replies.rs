@@ -191,11 +191,12 @@ async fn outcomes_that_the_database_refuses_for_good_discard_their_jobs_and_hold
         }
         // It is minutes.
         assert!(begun.elapsed() < 2 * support::LIMIT, "only {discarded} were given up");
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert!(ran > 2 + ids.len(), "other jobs ran meanwhile");
     assert!(begun.elapsed() > 4 * LEASE, "four leases are not over");
     let (refused, seconds) = (refused.load(Ordering::SeqCst), begun.elapsed().as_secs_f64());
+    // A slower machine sends fewer.
     assert!(f64::from(u32::try_from(refused).unwrap()) < 10.0 * seconds, "{refused} refused requests in {seconds} s");
     worker.stop().await;
     assert_eq!(events.rest().len(), ran, "each ran once");

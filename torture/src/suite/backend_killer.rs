@@ -48,10 +48,10 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
         ledger.extend(others(fixture, from, size.jobs).await?);
         tokio::time::sleep(CALM).await;
         fault(&fixture.connect().await?, CRASH, None).await?;
-        let (log, begun) = (fixture.cluster.log_length()?, Instant::now());
+        let (log, begun, limit) = (fixture.cluster.log_length()?, Instant::now(), fixture.patience(ENDS));
         let (id, killer) = killer(fixture, KILLERS + i64::try_from(place)?).await?;
         ledger.push(killer);
-        while !has_ended(fixture, id).await && killed(fixture, log)? <= CRASHES && begun.elapsed() < ENDS {
+        while !has_ended(fixture, id).await && killed(fixture, log)? <= CRASHES && begun.elapsed() < limit {
             tokio::time::sleep(POLL_INTERVAL).await;
         }
         took.push(begun.elapsed().as_secs_f64());

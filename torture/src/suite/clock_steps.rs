@@ -59,6 +59,7 @@ async fn on(fixture: &Fixture<'_>, stepped: &Fixture<'_>, clock: &Clock) -> Resu
     let (notes, conn) = (fixture.connect().await?, stepped.connect().await?);
     let (mut ledger, mut soon, mut off) = (Vec::new(), Vec::new(), 0);
     for step in 0..size.faults {
+        // The load runs with the old time.
         tokio::time::sleep(CALM).await;
         fault(&notes, "the database's clock is set", None).await?;
         off = if step % 2 == 0 { HOUR } else { 0 };

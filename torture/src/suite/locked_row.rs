@@ -77,6 +77,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
 async fn hold_row(conn: &Client, id: i64, lock: &str, hold: Duration) -> Result<DateTime<Utc>> {
     let begun = std::time::Instant::now();
     while number(conn, &format!("select count(*) from jobs.running where id = {id}")).await? == 0 {
+        // It is minutes.
         ensure!(begun.elapsed() < START, "job {id} does not start");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

@@ -46,6 +46,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
                 Ok(revived) => died += revived,
                 Err(error) => break error,
             }
+            // What is checked below does not depend on it.
             tokio::time::sleep(POLL_INTERVAL).await;
         } } => return Err(ended),
     };

@@ -84,6 +84,7 @@ async fn jobs_of_an_unknown_kind_cost_a_claim_nothing_at_any_priority() {
     assert!(busy <= FEW, "{busy} buffers");
     // A worker that starts later than the lag finds its own jobs behind them.
     crate::enqueue_all(&mut world.conn, vec![NewJob::raw("k", "{}"); 3]).await.unwrap();
+    // A longer pause finds them as well.
     tokio::time::sleep(LONGEST_LAG + Duration::from_secs(1)).await;
     let newcomer = Claim { worker: WorkerId::generate(), ..world.claim.clone() };
     register(&world.storage, newcomer.worker).await;

@@ -237,6 +237,7 @@ impl Running {
             if let Some(status) = self.child.try_wait().unwrap() {
                 break status;
             }
+            // It is minutes.
             assert!(Instant::now() < deadline, "still running after {LIMIT:?}; it said:\n{}", self.drained());
             std::thread::sleep(Duration::from_millis(10));
         };
