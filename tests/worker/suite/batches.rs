@@ -38,14 +38,18 @@ impl HandleBatch for Index {
     }
 }
 
+/// A job with its last attempt would run alone.
 #[derive(serde::Serialize, serde::Deserialize, Job)]
-#[job(batch(max = 4), timeout = "300ms", max_attempts = 1)]
+#[job(batch(max = 4), max_attempts = 2, backoff = "fixed(1h)", timeout = "1h")]
 struct Slow {
     number: i64,
 }
 
 impl HandleBatch for Slow {
-    async fn handle(_: Vec<Self>, _: BatchContext) -> BatchHandled {
+    async fn handle(jobs: Vec<Self>, ctx: BatchContext) -> BatchHandled {
+        let probe: &Probe = ctx.state().expect("the tests give one");
+        let numbers: Vec<String> = jobs.iter().map(|job| job.number.to_string()).collect();
+        probe.say(&ctx.jobs()[0], numbers.join(" "));
         std::future::pending().await
     }
 }
@@ -299,9 +303,11 @@ async fn a_batch_that_waits_for_more_jobs_follows_a_pause(db: Db) {
 
 async fn a_timeout_is_one_of_each_job(db: Db) {
     let ids = db.conn().await.enqueue_all((1..=3).map(|number| Slow { number })).await;
-    let (worker, _events) = start(&db, 1);
+    let (worker, mut events) = start(&db, 1);
+    events.expect("1 2 3").await;
+    worker.handle().end_time_limits();
     for id in ids {
-        db.await_state(id, JobState::Discarded).await;
+        db.await_state(id, JobState::Retrying).await;
         assert_eq!(db.failures(id).await[0].kind, FailureKind::Timeout);
     }
     worker.stop().await;

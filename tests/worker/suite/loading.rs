@@ -8,7 +8,7 @@ use diesel_async::{AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnectio
 use diesel_jobs::handler::FailureKind;
 use diesel_jobs::rows::Ref;
 use diesel_jobs::worker::Registry;
-use diesel_jobs::{Database, JobContext, JobId, JobState, State, Worker, WorkerBuilder, job};
+use diesel_jobs::{Database, JobBuilder, JobContext, JobState, State, Worker, WorkerBuilder, job};
 use support::{Db, Probe, Running, registry, until};
 
 diesel::table! {
@@ -43,10 +43,10 @@ fn sends_on_a_thread(parcel: Ref<Parcel>, ctx: &JobContext, State(probe): State<
     probe.pass_blocking();
 }
 
-#[job(timeout = "300ms", max_attempts = 1)]
+#[job(timeout = "1h", max_attempts = 1)]
 async fn sends_in_time(_parcel: Ref<Parcel>) {}
 
-#[job(timeout = "300ms", max_attempts = 1)]
+#[job(timeout = "1h", max_attempts = 1)]
 fn sends_in_time_on_a_thread(_parcel: Ref<Parcel>) {}
 
 #[job(max_attempts = 1)]
@@ -95,24 +95,26 @@ async fn the_connection_is_back_in_its_pool_while_the_handler_runs(db: Db) {
     assert_eq!(worker.stop().await.completed, 4);
 }
 
-async fn ends_at_its_timeout(db: &Db, id: JobId) {
+async fn a_row_that_cannot_be_read_in_time_ends_the_attempt(db: Db) {
+    db.execute(TABLE).await;
+    ends_at_its_timeout(&db, SendsInTime::new(7)).await;
+    ends_at_its_timeout(&db, SendsInTimeOnAThread::new(7)).await;
+}
+
+/// The worker can use its only connection for the next job.
+async fn ends_at_its_timeout(db: &Db, job: impl Into<JobBuilder>) {
+    let (probe, mut events) = Probe::new();
+    let mut locker = db.conn().await;
+    locker.execute(LOCK).await;
+    let registry = registry![SendsInTime, SendsInTimeOnAThread, Sends];
+    let worker = Running::start(with_one_connection(db, registry).await.state(probe));
+    let id = db.enqueue(job.into()).await;
+    db.await_number(1, WAITING).await;
+    worker.handle().end_time_limits();
     db.await_state(id, JobState::Discarded).await;
     let failure = db.failures(id).await.remove(0);
     assert_eq!(failure.kind, FailureKind::Timeout, "{failure:?}");
     db.await_number(0, WAITING).await;
-}
-
-async fn a_row_that_cannot_be_read_in_time_ends_the_attempt(db: Db) {
-    let (probe, mut events) = Probe::new();
-    db.execute(TABLE).await;
-    let mut locker = db.conn().await;
-    locker.execute(LOCK).await;
-    let registry = registry![SendsInTime, SendsInTimeOnAThread, Sends];
-    let worker = Running::start(with_one_connection(&db, registry).await.state(probe));
-    let id = db.enqueue(SendsInTime::new(7)).await;
-    ends_at_its_timeout(&db, id).await;
-    let id = db.enqueue(SendsInTimeOnAThread::new(7)).await;
-    ends_at_its_timeout(&db, id).await;
     locker.execute("commit").await;
     db.enqueue(Sends::new(7)).await;
     events.expect("sends P7").await;

@@ -4,9 +4,9 @@
 use diesel_jobs::handler::FailureKind;
 use diesel_jobs::operator::AttemptError;
 use diesel_jobs::worker::Registry;
-use diesel_jobs::{Job, JobId, JobState, NewJob, job};
+use diesel_jobs::{Job, JobContext, JobId, JobState, NewJob, State, job};
 use serde::{Deserialize, Deserializer, Serialize};
-use support::{Db, registry};
+use support::{Db, Probe, Running, registry};
 
 #[job(max_attempts = 1)]
 async fn panics_with_a_text() {
@@ -41,15 +41,17 @@ async fn panics_in_drop() {
     tokio::task::yield_now().await;
 }
 
-#[job(max_attempts = 1, timeout = "100ms")]
-async fn panics_in_drop_when_stopped() {
-    struct Bomb;
+#[job(max_attempts = 1, timeout = "1h")]
+async fn panics_in_drop_when_stopped(ctx: &JobContext, State(probe): State<Probe>) {
+    struct Bomb(Probe, JobContext);
     impl Drop for Bomb {
         fn drop(&mut self) {
+            self.0.say(&self.1, "dropped");
             panic!("not even when stopped")
         }
     }
-    let _bomb = Bomb;
+    probe.say(ctx, "started");
+    let _bomb = Bomb(probe, ctx.clone());
     std::future::pending().await
 }
 
@@ -121,8 +123,19 @@ async fn a_destructor(db: Db) {
 }
 
 async fn a_destructor_of_a_handler_that_timed_out(db: Db) {
-    let failure = failure_of(&db, registry![PanicsInDropWhenStopped], PanicsInDropWhenStopped {}).await;
-    assert_eq!(failure.kind, FailureKind::Timeout);
+    let (probe, mut events) = Probe::new();
+    let id = db.enqueue(PanicsInDropWhenStopped {}).await;
+    let after = db.enqueue(Fine {}.priority(-1)).await;
+    let worker = Running::start(db.worker(registry![PanicsInDropWhenStopped, Fine]).state(probe).slots(1));
+    events.expect("started").await;
+    worker.handle().end_time_limits();
+    events.expect("dropped").await;
+    db.await_state(after, JobState::Completed).await;
+    let stats = worker.stop().await;
+    assert_eq!((stats.discarded, stats.completed), (1, 1), "the worker went on");
+    let (job, failures) = db.show(id).await;
+    assert_eq!((job.state, failures.len()), (JobState::Discarded, 1));
+    assert_eq!(failures[0].kind, FailureKind::Timeout);
 }
 
 async fn a_deserializer(db: Db) {

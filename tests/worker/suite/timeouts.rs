@@ -132,25 +132,27 @@ async fn hangs(ctx: &JobContext, State(probe): State<Probe>) {
     std::future::pending::<()>().await;
 }
 
-#[job(max_attempts = 1, timeout = "1h")]
+#[job(max_attempts = 1, timeout = "2h")]
 async fn has_its_own(ctx: &JobContext, State(probe): State<Probe>) {
     probe.say(ctx, "has its own");
-    tokio::time::sleep(Duration::from_millis(900)).await;
+    std::future::pending::<()>().await;
 }
 
 async fn the_workers_timeout_holds_where_the_kind_has_none(db: Db) {
     let (probe, mut events) = Probe::new();
-    let worker = db.worker(registry![Hangs, HasItsOwn]).state(probe).timeout(Duration::from_millis(300));
+    let worker = db.worker(registry![Hangs, HasItsOwn]).state(probe).timeout(Duration::from_secs(3600));
     let worker = Running::start(worker);
     let own = db.enqueue(HasItsOwn {}).await;
     events.expect("has its own").await;
     let hangs = db.enqueue(Hangs {}).await;
     events.expect("hangs").await;
-    db.await_state(hangs, JobState::Discarded).await;
-    let failures = db.failures(hangs).await;
-    assert_eq!(failures[0].kind, FailureKind::Timeout);
-    assert!(failures[0].message.contains("300ms"), "{failures:?}");
-    db.await_state(own, JobState::Completed).await;
+    worker.handle().end_time_limits();
+    for (id, limit) in [(own, "7200s"), (hangs, "3600s")] {
+        db.await_state(id, JobState::Discarded).await;
+        let failure = db.failures(id).await.remove(0);
+        assert_eq!(failure.kind, FailureKind::Timeout);
+        assert!(failure.message.contains(limit), "{failure:?}");
+    }
     worker.stop().await;
 }
 

@@ -45,8 +45,9 @@ async fn alone(ctx: &JobContext, State(probe): State<Probe>) {
 #[job(every = "1h", catch_up = "all")]
 async fn hourly() {}
 
-#[job(timeout = "100ms", max_attempts = 1)]
-fn keeps_its_slot(State(probe): State<Probe>) {
+#[job(timeout = "1h", max_attempts = 1)]
+fn keeps_its_slot(ctx: &JobContext, State(probe): State<Probe>) {
+    probe.say(ctx, "started");
     probe.pass_blocking();
 }
 
@@ -187,11 +188,17 @@ async fn the_job_of_a_claim_whose_reply_was_lost_runs_before_the_end(db: Db) {
 }
 
 async fn a_function_that_keeps_the_only_slot_does_not_keep_the_run(db: Db) {
-    let (probe, events) = Probe::new();
+    let (probe, mut events) = Probe::new();
     let kept = db.enqueue(KeepsItsSlot).await;
     let left = db.enqueue(KeepsItsSlot).await;
     let worker = db.worker(registry![KeepsItsSlot]).state(probe).slots(1).poll_interval(Duration::from_millis(100));
-    assert_eq!(due_only(worker).await.discarded, 1);
+    let worker = worker.build().unwrap();
+    let handle = worker.handle();
+    let running = tokio::spawn(worker.run_until_empty().due_only().into_future());
+    events.expect("started").await;
+    handle.end_time_limits();
+    let stats = support::within(support::LIMIT, "the end of the run", running).await.unwrap().unwrap();
+    assert_eq!(stats.discarded, 1);
     assert_eq!((db.record(kept).await.state, db.record(left).await.state), (JobState::Discarded, JobState::Available));
     events.open(1);
 }
