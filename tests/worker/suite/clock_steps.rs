@@ -35,7 +35,8 @@ async fn a_clock_that_steps_rescues_no_job_of_a_living_worker(db: Db) {
     let storage =
         Lossy { inner: other.storage, clock_steps: Some((db.conn().await, STEP)).into(), ..Lossy::losing(&db, 0, 0) };
     let stepped = storage.stepped.clone();
-    // After a step it rescues nothing for one of its own leases.
+    // After a step it rescues nothing for one of its own leases, so a short one makes the test short. If the machine is
+    // so slow that the lease ends, this worker has no job to lose.
     let rescuer = Worker::builder(Arc::new(storage)).registry(registry![Aside]).lease(Duration::from_secs(2));
     let rescuer = Running::start(rescuer);
     support::until("four steps", async || (stepped.load(Ordering::SeqCst) >= 4).then_some(())).await;
