@@ -17,9 +17,9 @@
 
 pub use diesel_jobs_core::storage::{
     Admission, AnyConnection, AsyncBody, Beat, BlockingBody, Body, Cancelled, Chore, Claim, ClaimedJob, Crashed,
-    CrashedAttempt, DeclaredRules, DeclaredSchedule, DiscardRule, EndedWaiting, Finish, Finished, Heartbeat, Leases,
-    Loaded, LoadedHandler, Loading, LoadingBody, Maintained, Overrides, PassOn, Polled, ProgressReport, RescanReason,
-    Rescanned, RescueDecision, RescuePolicy, Rescued, Rescuer, RetentionOverrides, ScheduledJob, Storage,
+    CrashedAttempt, DeclaredRules, DeclaredSchedule, DiscardRule, EndedWaiting, Ends, Finish, Finished, Heartbeat,
+    Leases, Loaded, LoadedHandler, Loading, LoadingBody, Maintained, Overrides, PassOn, Polled, ProgressReport,
+    RescanReason, Rescanned, RescueDecision, RescuePolicy, Rescued, Rescuer, RetentionOverrides, ScheduledJob, Storage,
     StorageResult, StoredSchedule, StoredSchedules, Transacted, Transaction, Transition, Upkeep, WaitEnd, Waiting,
     Wanted, WorkerInfo,
 };

@@ -90,7 +90,7 @@ pub use key_of_job::KeyOfJob;
 pub use leases::{Cancelled, Leases};
 pub use limit_keys::{AfterKey, COUNTED_OF_LIMIT, LimitKey, LimitStats, MOST_LIMITS, RateKey, ReadLimits};
 pub use limit_setting::{LimitSetting, check_most, check_no_sequence};
-pub use limits::{Admission, EndedWaiting, MOST_ENDED, WaitEnd};
+pub use limits::{Admission, EndedWaiting, Ends, MOST_ENDED, WaitEnd};
 pub use loading::{Loaded, Loading, LoadingBody};
 pub use maintained::{Chore, Maintained};
 pub use once::{ActOnce, Once, RequestKey};
@@ -288,9 +288,9 @@ pub trait Storage: Send + Sync {
         Ok(Admission::default())
     }
 
-    /// Ends waiting jobs for this reason, about [`MOST_ENDED`] of them, and keeps them as long as `retention` says.
-    async fn end_waiting(&self, _end: WaitEnd, _retention: Retention) -> StorageResult<Vec<EndedWaiting>> {
-        Ok(Vec::new())
+    /// Ends waiting jobs for this reason, about [`MOST_ENDED`], and keeps them as `retention` says. None stops another.
+    async fn end_waiting(&self, _end: WaitEnd, _retention: Retention) -> StorageResult<Ends> {
+        Ok(Ends::default())
     }
 }
 

@@ -93,7 +93,7 @@ impl StorageExt for dyn Storage + '_ {
     }
 
     async fn expire(&self, keep: Duration) -> StorageResult<Vec<EndedWaiting>> {
-        self.end_waiting(WaitEnd::Expired, Retention { cancelled: keep, ..POLICY.retention }).await
+        Ok(self.end_waiting(WaitEnd::Expired, Retention { cancelled: keep, ..POLICY.retention }).await?.ended)
     }
 
     async fn prune(&self, limit: usize) -> StorageResult<usize> {

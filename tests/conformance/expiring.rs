@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use diesel_jobs_core::__private::{EXPIRED, is_expired};
-use diesel_jobs_core::storage::{Action, EndedWaiting, Operated};
+use diesel_jobs_core::storage::{Action, EndedWaiting, Operated, WaitEnd};
 use diesel_jobs_core::{
     ClaimedJob, JobId, JobState, Limit, NewJob, OnConflict, Rate, Replace, RunAt, Sequence, Transition, Unique,
     WorkerId,
@@ -12,8 +12,10 @@ use diesel_jobs_core::{
 use diesel_jobs_storage::Database;
 
 use crate::bench::*;
+use crate::examining::{found, none};
 use crate::fixture::Fixture;
 use crate::limiting::admit;
+use crate::on_full::{put_off, refused, refusing};
 
 use JobState::{Available, Cancelled, Completed, Held, Running, Scheduled};
 
@@ -130,6 +132,57 @@ pub(crate) async fn waiting_jobs_that_have_expired_are_cancelled<F: Fixture>(f: 
     }
     assert_ne!(enqueue(&f, job().unique(Unique::new()).unwrap()).await, unique);
     assert_eq!(sweep(db).await, 0);
+}
+
+/// The refused jobs expire first.
+pub(crate) async fn a_job_that_is_not_cancelled_stops_no_other<F: Fixture>(f: F) {
+    let db = f.database();
+    let (refuse, repair) = refusing::<F>();
+    f.client().await.execute(refuse).await.unwrap();
+    let held = || expiring(job().rule(Limit::new("stripe", 1)).unwrap());
+    enqueue(&f, job().rule(Limit::new("stripe", 1)).unwrap()).await;
+    let jobs = [expiring(job()), held()].map(refused);
+    let bad = enqueue_all(&f, jobs.to_vec()).await;
+    let_pass(&f, MINUTE).await;
+    let good = enqueue_all(&f, vec![expiring(job()), held(), expiring(job())]).await;
+    assert_eq!(admit(db).await, 1);
+    let_pass(&f, TEN_MINUTES + MINUTE).await;
+    assert_eq!(sweep(db).await, 3);
+    put_off(&f).await;
+    for id in good {
+        assert_eq!(state(db, id).await, Cancelled);
+    }
+    assert_eq!((state(db, bad[0]).await, state(db, bad[1]).await), (Available, Held));
+    // They are not tried in each sweep, and others expire meanwhile.
+    let other = expiring(job());
+    enqueue_all(&f, vec![other]).await;
+    let_pass_until_expired(&f).await;
+    let ends = db.storage.end_waiting(WaitEnd::Expired, POLICY.retention).await.unwrap();
+    assert_eq!((ends.ended.len(), ends.refused.len()), (1, 0));
+    let findings = found(db, "admission").await;
+    assert_eq!(findings.len(), 2, "{findings:?}");
+    for id in bad {
+        let what = format!("the end of job {id} (refused) in queue `default` has failed 1 time(s) since ");
+        assert!(findings.iter().any(|finding| finding.what.starts_with(&what)), "{findings:?}");
+    }
+    f.client().await.execute(repair).await.unwrap();
+    let_pass(&f, MINUTE).await;
+    assert_eq!(sweep(db).await, 2);
+    none(db, "admission").await;
+    assert_eq!(sweep(db).await, 0);
+    if F::TABLES.contains(&"expiry") {
+        assert_eq!(f.client().await.number("select count(*) as number from jobs.expiry").await, 0);
+    }
+    crate::limiting::check(&f).await;
+}
+
+/// Lets all jobs that expire do so, and moves no other time.
+async fn let_pass_until_expired<F: Fixture>(f: &F) {
+    let expire = match F::TABLES.contains(&"expiry") {
+        true => "update jobs.expiry set start_by = start_by - interval '1 hour'",
+        false => "update jobs_job set start_by = start_by - 3600000000 where start_by is not null",
+    };
+    f.client().await.execute(expire).await.unwrap();
 }
 
 pub(crate) async fn a_claimed_job_is_left_to_its_worker<F: Fixture>(f: F) {

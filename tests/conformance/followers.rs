@@ -184,7 +184,7 @@ pub(crate) async fn it_is_held_in_whatever_way_the_job_was_discarded<F: Fixture>
     assert_eq!(admit(db).await, 1);
     let second = enqueue(&f, hasty()).await;
     assert!(db.storage.admit(false).await.unwrap().may_be_full);
-    assert_eq!(db.storage.end_waiting(WaitEnd::LimitFull, POLICY.retention).await.unwrap().len(), 1);
+    assert_eq!(db.storage.end_waiting(WaitEnd::LimitFull, POLICY.retention).await.unwrap().ended.len(), 1);
     assert!(finish(db, &claim(db, worker, 1).await[0], DONE).await);
     assert_eq!(state(db, first).await, JobState::Completed);
     waits("on_full", second).await;
@@ -266,7 +266,7 @@ pub(crate) async fn a_follower_that_finds_its_limit_full_is_discarded<F: Fixture
     one_fails(&f).await;
     one_fails(&f).await;
     assert_eq!(admit(db).await, 1);
-    assert_eq!(db.storage.end_waiting(WaitEnd::LimitFull, POLICY.retention).await.unwrap().len(), 1);
+    assert_eq!(db.storage.end_waiting(WaitEnd::LimitFull, POLICY.retention).await.unwrap().ended.len(), 1);
     assert_eq!(states(db).await, [Available, Discarded]);
 }
 

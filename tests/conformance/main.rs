@@ -167,6 +167,7 @@ conformance! {
     expiring {
         a_first_attempt_says_by_when_it_must_start,
         waiting_jobs_that_have_expired_are_cancelled,
+        a_job_that_is_not_cancelled_stops_no_other,
         a_claimed_job_is_left_to_its_worker,
         a_released_job_still_expires,
         a_job_that_has_started_does_not_expire,
@@ -188,6 +189,9 @@ conformance! {
         a_waiting_retry_is_cancelled_like_the_oldest,
         what_an_operator_has_set_counts,
         a_discarded_job_is_followed_and_frees_its_key,
+        a_job_that_is_not_discarded_stops_no_other,
+        a_job_that_is_not_cancelled_stops_no_other,
+        a_reason_that_is_refused_stops_no_other,
         nothing_ends_while_the_database_is_frozen,
         two_may_decide_at_once,
         why_says_what_happens_if_it_is_full,

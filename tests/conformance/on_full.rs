@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use diesel_jobs_core::storage::{Action, EndedWaiting, Operated, WaitEnd};
+use diesel_jobs_core::storage::{Action, Claim, EndedWaiting, Operated, WaitEnd};
 use diesel_jobs_core::{JobId, JobState, Limit, NewJob, OnFull, Rate, Retention, Transition, Unique};
 use diesel_jobs_storage::Database;
 
 use crate::bench::*;
 use crate::discarding::rule;
+use crate::examining::{none, one};
 use crate::fixture::Fixture;
 use crate::limiting::{admit, check};
 
@@ -33,7 +34,7 @@ fn patient() -> NewJob {
 }
 
 async fn end_full(db: &Database) -> Vec<EndedWaiting> {
-    db.storage.end_waiting(WaitEnd::LimitFull, KEPT).await.unwrap()
+    db.storage.end_waiting(WaitEnd::LimitFull, KEPT).await.unwrap().ended
 }
 
 /// What the admitter does: a pass, and then the end of jobs that find their limit full. Returns how many were admitted,
@@ -299,6 +300,133 @@ pub(crate) async fn a_discarded_job_is_followed_and_frees_its_key<F: Fixture>(f:
     let expires = record(db, id).await;
     assert!(expires.finished_at.is_some());
     assert_ne!(enqueue(&f, hasty().unique(Unique::new()).unwrap()).await, id);
+}
+
+/// Lets an error meet jobs of the kind `refused` when they end, and the repair.
+pub(crate) fn refusing<F: Fixture>() -> (&'static str, &'static str) {
+    match F::TABLES.contains(&"ready") {
+        true => (
+            "create function refuse() returns trigger language plpgsql as $$ begin raise exception 'not now' using errcode = '55000'; end $$;
+             create trigger refuse before insert on jobs.finished for each row when (new.kind = 'refused') execute function refuse()",
+            "drop trigger refuse on jobs.finished",
+        ),
+        false => (
+            "create trigger refuse before update of state on jobs_job when new.kind = 'refused' and new.state not in ('available', 'running')
+             begin select raise(abort, 'not now'); end",
+            "drop trigger refuse",
+        ),
+    }
+}
+
+/// The same job of the kind `refused`.
+pub(crate) fn refused(mut job: NewJob) -> NewJob {
+    job.kind = "refused".into();
+    job
+}
+
+/// What is refused now is tried again only after most of a minute, so that it does not matter how long a test takes.
+pub(crate) async fn put_off<F: Fixture>(f: &F) {
+    let put_off = match F::TABLES.contains(&"ready") {
+        true => "update jobs.admission_failure set next_at = next_at + interval '50 seconds'",
+        false => "update jobs_admission_failure set next_at = next_at + 50000000",
+    };
+    f.client().await.execute(put_off).await.unwrap();
+}
+
+/// The doctor says how often this job did not end.
+pub(crate) async fn check_finding(db: &Database, id: JobId, times: usize) {
+    let finding = one(db, "admission").await;
+    let what = format!("the end of job {id} (refused) in queue `default` has failed {times} time(s) since ");
+    assert!(finding.what.starts_with(&what) && finding.what.ends_with("not now"), "{finding:?}");
+    assert!(finding.repair.starts_with("remove the cause: a worker tries it again at "), "{finding:?}");
+}
+
+pub(crate) async fn a_job_that_is_not_discarded_stops_no_other<F: Fixture>(f: F) {
+    let db = f.database();
+    let (refuse, repair) = refusing::<F>();
+    f.client().await.execute(refuse).await.unwrap();
+    let token = || job().rule(Rate::new("token", 1, HOUR).burst(1).on_full(OnFull::Discard)).unwrap();
+    let jobs = vec![hasty(), hasty(), refused(hasty()), hasty(), hasty()];
+    let ids = enqueue_all(&f, [jobs, vec![of("y", OnFull::Discard); 3], vec![token(); 2]].concat()).await;
+    assert_eq!(admit(db).await, 5);
+    let ends = db.storage.end_waiting(WaitEnd::LimitFull, KEPT).await.unwrap();
+    put_off(&f).await;
+    assert_eq!(ends.ended.len(), 4);
+    let [reason] = &ends.refused[..] else { panic!("{ends:?}") };
+    assert!(
+        reason.starts_with(&format!("job {} of kind `refused` in queue `default` did not end: ", ids[2])),
+        "{ends:?}"
+    );
+    assert!(reason.ends_with("not now"), "{ends:?}");
+    assert_eq!(states(db, &ids[2..5]).await, [Held, Discarded, Discarded]);
+    assert_eq!((state(db, ids[7]).await, state(db, ids[9]).await), (Discarded, Discarded));
+    // It is not tried in each pass, and others come and go meanwhile.
+    enqueue(&f, hasty()).await;
+    let ends = db.storage.end_waiting(WaitEnd::LimitFull, KEPT).await.unwrap();
+    assert_eq!((ends.ended.len(), ends.refused.len()), (1, 0));
+    assert_eq!(db.storage.admit(true).await.unwrap().failures, Some(0), "admission has not failed");
+    check_finding(db, ids[2], 1).await;
+    let_pass(&f, MINUTE).await;
+    assert_eq!(end_full(db).await.len(), 0);
+    check_finding(db, ids[2], 2).await;
+    f.client().await.execute(repair).await.unwrap();
+    let_pass(&f, MINUTE).await;
+    assert_eq!(end_full(db).await.len(), 1);
+    assert_eq!(state(db, ids[2]).await, Discarded);
+    none(db, "admission").await;
+}
+
+/// The oldest job of one key waits, and that of another runs.
+pub(crate) async fn a_job_that_is_not_cancelled_stops_no_other<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    let (refuse, repair) = refusing::<F>();
+    f.client().await.execute(refuse).await.unwrap();
+    let of = |key: &str| of(key, OnFull::CancelOldest);
+    let old = enqueue_all(&f, vec![refused(of("x")), of("x"), of("y"), of("y")]).await;
+    assert_eq!(admit(db).await, 4);
+    let of_kind = Claim { kinds: ["refused".to_owned()].into(), ..wants(worker, &[("default", 1)]) };
+    assert_eq!(ids(&db.storage.claim(&of_kind).await.unwrap()), old[..1]);
+    let new = enqueue_all(&f, vec![of("x"), of("x"), of("y")]).await;
+    assert_eq!(pass(db).await, (0, 2));
+    put_off(&f).await;
+    assert_eq!(states(db, &old).await, [Running, Cancelled, Cancelled, Available]);
+    assert_eq!(pass(db).await, (2, 0));
+    assert_eq!(states(db, &new).await, [Available, Held, Available], "the job that did not end keeps its permit");
+    check_finding(db, old[0], 1).await;
+    f.client().await.execute(repair).await.unwrap();
+    let_pass(&f, MINUTE).await;
+    assert_eq!(pass(db).await, (0, 1));
+    assert_eq!(pass(db).await, (1, 0));
+    assert_eq!(states(db, &old).await[0], Cancelled);
+    none(db, "admission").await;
+    check(&f).await;
+}
+
+/// The database refuses the reason for which a job ends.
+pub(crate) async fn a_reason_that_is_refused_stops_no_other<F: Fixture>(f: F) {
+    let db = f.database();
+    let jobs = vec![hasty(), hasty(), refused(hasty()), hasty()];
+    let ids = enqueue_all(&f, jobs).await;
+    let table = F::table("job_error");
+    let refuse = match F::TABLES.contains(&"ready") {
+        true => format!(
+            "create function refuse() returns trigger language plpgsql as $$ begin raise exception 'not now'; end $$;
+             create trigger refuse before insert on {table} for each row when (new.job_id = {}) execute function refuse()",
+            ids[2]
+        ),
+        false => format!(
+            "create trigger refuse before insert on {table} when new.job_id = {} begin select raise(abort, 'not now'); end",
+            ids[2]
+        ),
+    };
+    f.client().await.execute(&refuse).await.unwrap();
+    assert_eq!(pass(db).await, (2, 1));
+    put_off(&f).await;
+    assert_eq!(states(db, &ids[2..]).await, [Held, Discarded]);
+    assert_eq!(failures(db, ids[2]).await.len(), 0);
+    check_finding(db, ids[2], 1).await;
+    check(&f).await;
 }
 
 pub(crate) async fn nothing_ends_while_the_database_is_frozen<F: Fixture>(f: F) {

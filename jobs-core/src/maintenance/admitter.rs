@@ -44,6 +44,7 @@ const RETRY_WHEN_BUSY: Duration = Duration::from_millis(5);
 
 pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let warning = RateLimitedWarning::new("admit");
+    let not_ended = RateLimitedWarning::new("end_waiting");
     let has_rules = shared.registry.has_rules();
     let (mut swept, mut holds, mut wait) = (None::<Instant>, false, Wait::for_pass(Duration::ZERO));
     let mut idle = Idle { since: shared.idleness.now(), polls: POLLS, calls: &[Call::Sweep, Call::Changes] };
@@ -100,7 +101,7 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
                 }
                 left_out = telemetry::left_out(left_out, found.failures);
                 let end = async |found: bool, end| {
-                    let ended = if found { end_waiting(&shared, end).await } else { Ok(false) };
+                    let ended = if found { end_waiting(&shared, end, &not_ended).await } else { Ok(false) };
                     ended.unwrap_or_else(|problem| {
                         warning.report(&problem);
                         false

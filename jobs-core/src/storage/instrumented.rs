@@ -13,8 +13,8 @@ use tracing::Instrument as _;
 
 use super::refusals::Refusals;
 use super::{
-    Admission, Beat, Chore, Claim, DeclaredRules, DeclaredSchedule, DiscardRule, EndedWaiting, Finished, Heartbeat,
-    Leases, Loaded, Loading, Maintained, PassOn, Polled, RescanReason, Rescanned, RescuePolicy, Rescued, Storage,
+    Admission, Beat, Chore, Claim, DeclaredRules, DeclaredSchedule, DiscardRule, Ends, Finished, Heartbeat, Leases,
+    Loaded, Loading, Maintained, PassOn, Polled, RescanReason, Rescanned, RescuePolicy, Rescued, Storage,
     StorageResult, StoredSchedule, StoredSchedules, Transacted, Transaction, WaitEnd, Waiting, WorkerInfo,
 };
 use crate::history::HistoryBatch;
@@ -191,7 +191,7 @@ impl Storage for Instrumented {
         self.timed("admit", self.storage.admit(sweeps)).await
     }
 
-    async fn end_waiting(&self, end: WaitEnd, retention: Retention) -> StorageResult<Vec<EndedWaiting>> {
+    async fn end_waiting(&self, end: WaitEnd, retention: Retention) -> StorageResult<Ends> {
         let operation = match end {
             WaitEnd::Expired => "expire",
             WaitEnd::LimitFull => "end_full",

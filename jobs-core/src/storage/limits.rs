@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::job_id::JobId;
 use crate::state::JobState;
 
 /// What a pass of admission has found.
@@ -51,6 +52,23 @@ pub struct EndedWaiting {
     pub kind: String,
     /// Whether it is discarded or cancelled.
     pub state: JobState,
+}
+
+/// What [`Storage::end_waiting`](super::Storage::end_waiting) has done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ends {
+    /// The jobs that have ended.
+    pub ended: Vec<EndedWaiting>,
+    /// The jobs that the database has refused to end, each with the reason. They are left out for a while, and then
+    /// tried again.
+    pub refused: Vec<String>,
+}
+
+impl Ends {
+    /// Adds a job that the database has refused to end.
+    pub fn refuse(&mut self, id: JobId, kind: &str, queue: &str, problem: impl std::fmt::Display) {
+        self.refused.push(format!("job {id} of kind `{kind}` in queue `{queue}` did not end: {problem}"));
+    }
 }
 
 /// [`Storage::end_waiting`](super::Storage::end_waiting) ends about this many jobs at once.

@@ -27,6 +27,12 @@ pub(crate) fn is_answer(error: &StorageError) -> bool {
     }
 }
 
+/// Whether the reason is known, and no row has it: a missing right, a server that takes no writes, or a session that
+/// another client has used. A trigger of the application may lack a right, too.
+pub(crate) fn is_general(error: &StorageError) -> bool {
+    matches!(error, StorageError::Refused(source) if !source.is::<Error>())
+}
+
 /// Whether one of our finishes failed because an earlier job with the same id has ended.
 pub(crate) fn is_history(error: &Error) -> bool {
     matches!(error, Error::DatabaseError(DatabaseErrorKind::UniqueViolation, what) if what.constraint_name() == Some(FINISHED_KEY))

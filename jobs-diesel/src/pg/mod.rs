@@ -12,6 +12,7 @@ pub(crate) mod connect;
 mod declare;
 mod doctor;
 mod drift;
+mod end_waiting;
 mod enqueue_connection;
 mod finish;
 mod flow_control;

@@ -6,7 +6,9 @@ use diesel_jobs_core::storage::{Claim, StorageResult, Transacted};
 use diesel_jobs_core::{Finish, Transition};
 
 use super::levels::Plan;
-use super::queries::set_apart::{SetFinishedApart, SetQuarantinedApart, SetRunningApart, SetWaitingApart};
+use super::queries::set_apart::{
+    SetFinishedApart, SetHistoryApart, SetQuarantinedApart, SetRunningApart, SetWaitingApart,
+};
 use super::{PgStorage, run};
 use crate::meaning::row;
 
@@ -54,6 +56,12 @@ impl PgStorage {
         let gone: Vec<Row> = run!(self, "set_apart", conn => SetRunningApart.load(conn))?;
         let history: Vec<Row> = run!(self, "set_apart", conn => SetFinishedApart.load(conn))?;
         Ok(tell(&gone) | tell(&history))
+    }
+
+    /// Sets apart finished rows with the ids of these jobs, which wait or run and do not end because of them.
+    pub(super) async fn set_history_apart(&self, ids: &[i64]) -> StorageResult<bool> {
+        let gone: Vec<Row> = run!(self, "set_apart", conn => SetHistoryApart { ids }.load(conn))?;
+        Ok(tell(&gone))
     }
 
     /// Called before failed attempts go back, so that the rows that made them fail are set apart first.

@@ -11,13 +11,12 @@ use chrono::{DateTime, Utc};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::history::HistoryBatch;
 use diesel_jobs_core::storage::{
-    Admission, Cancelled, Chore, Claim, CrashedAttempt, DeclaredRules, DeclaredSchedule, EndedWaiting, Finished,
-    Heartbeat, Leases, Loaded, Loading, Maintained, Overrides, PassOn, Polled, RescanReason, Rescanned, RescuePolicy,
-    Rescued, Storage, StorageResult, StoredSchedule, StoredSchedules, Transacted, Transaction, WaitEnd, Waiting,
-    WorkerInfo,
+    Admission, Cancelled, Chore, Claim, CrashedAttempt, DeclaredRules, DeclaredSchedule, Ends, Finished, Heartbeat,
+    Leases, Loaded, Loading, Maintained, Overrides, PassOn, Polled, RescanReason, Rescanned, RescuePolicy, Rescued,
+    Storage, StorageResult, StoredSchedule, StoredSchedules, Transacted, Transaction, WaitEnd, Waiting, WorkerInfo,
 };
 use diesel_jobs_core::{
-    ClaimedJob, DiscardRule, Finish, Installation, JobId, JobState, NewJob, ProgressReport, Retention, WorkerId,
+    ClaimedJob, DiscardRule, Finish, Installation, JobId, NewJob, ProgressReport, Retention, WorkerId,
 };
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -25,13 +24,13 @@ use tokio_util::sync::CancellationToken;
 use super::heartbeat_connection::PgHeartbeat;
 use super::queries::cancelled::CancelledQuery;
 use super::queries::enqueue::CHUNK;
-use super::queries::expire::{self, ExpireQuery, StartByQuery};
+use super::queries::expire::{self, StartByQuery};
 use super::queries::overrides::{OverrideRow, OverridesQuery, overrides};
 use super::queries::progress::StoreProgressQuery;
 use super::queries::prune::PruneQuery;
 use super::queries::rescue::RescueQuery;
 use super::queries::waiting_queues::WaitingQueuesQuery;
-use super::queries::{admit, fold_history, full_limits, installation, leases, operation, schedule, tick, worker};
+use super::queries::{admit, fold_history, installation, leases, operation, schedule, tick, worker};
 use super::refused::run_apart;
 use super::{PgStorage, load, migrate, native, notify, run, transact, unavailable};
 
@@ -192,15 +191,10 @@ impl Storage for PgStorage {
         found
     }
 
-    async fn end_waiting(&self, end: WaitEnd, retention: Retention) -> StorageResult<Vec<EndedWaiting>> {
+    async fn end_waiting(&self, end: WaitEnd, retention: Retention) -> StorageResult<Ends> {
         match end {
-            WaitEnd::Expired => {
-                let query = || ExpireQuery::new(native::seconds(retention.cancelled));
-                let rows: Vec<(String, String)> = run!(self, "expire", conn => query().load(conn))?;
-                let state = JobState::Cancelled;
-                Ok(rows.into_iter().map(|(queue, kind)| EndedWaiting { queue, kind, state }).collect())
-            }
-            WaitEnd::LimitFull => run!(self, "end_full", conn => full_limits::end_full(conn, retention)),
+            WaitEnd::Expired => self.end_expired(retention).await,
+            WaitEnd::LimitFull => self.end_full(retention).await,
         }
     }
 

@@ -11,9 +11,9 @@ use chrono::{DateTime, Utc};
 use diesel::SqliteConnection;
 use diesel_jobs_core::history::HistoryBatch;
 use diesel_jobs_core::storage::{
-    Admission, Chore, Claim, DeclaredRules, DeclaredSchedule, EndedWaiting, Finished, Heartbeat, Leases, Loaded,
-    Loading, Maintained, Overrides, PassOn, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule,
-    StoredSchedules, Transacted, Transaction, WaitEnd, Waiting, WorkerInfo,
+    Admission, Chore, Claim, DeclaredRules, DeclaredSchedule, Ends, Finished, Heartbeat, Leases, Loaded, Loading,
+    Maintained, Overrides, PassOn, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule, StoredSchedules,
+    Transacted, Transaction, WaitEnd, Waiting, WorkerInfo,
 };
 use diesel_jobs_core::{
     ClaimedJob, DiscardRule, Finish, Installation, JobId, NewJob, ProgressReport, Retention, WorkerId,
@@ -231,7 +231,7 @@ impl Storage for SqliteStorage {
         Ok(Admission { holds: Some(holds), next_token, failures, expired, may_be_full, ..admission })
     }
 
-    async fn end_waiting(&self, end: WaitEnd, retention: Retention) -> StorageResult<Vec<EndedWaiting>> {
+    async fn end_waiting(&self, end: WaitEnd, retention: Retention) -> StorageResult<Ends> {
         let ended = move |conn: &mut SqliteConnection| match end {
             WaitEnd::Expired => expire::expire(conn, retention.cancelled),
             WaitEnd::LimitFull => full_limits::end_full(conn, retention),

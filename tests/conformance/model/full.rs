@@ -69,7 +69,7 @@ impl<F: Fixture> World<'_, F> {
         self.admit().await?;
         let retention = Retention::default();
         let ended = answered("end_full", self.db.storage.end_waiting(WaitEnd::LimitFull, retention).await)?;
-        let mut ended: Vec<Ended> = ended.into_iter().map(|one| (one.queue, one.kind, one.state)).collect();
+        let mut ended: Vec<Ended> = ended.ended.into_iter().map(|one| (one.queue, one.kind, one.state)).collect();
         let mut expected = self.model.end_full(retention);
         let by_text = |(queue, kind, state): &Ended| (queue.clone(), kind.clone(), state.as_str());
         ended.sort_by_key(by_text);

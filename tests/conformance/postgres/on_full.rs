@@ -1,7 +1,7 @@
 //! Jobs that do not wait if their limit is full, on PostgreSQL: the enqueue in SQL, and rows that others have locked.
 
 use diesel_jobs_core::storage::WaitEnd;
-use diesel_jobs_core::{JobState, Limit, OnFull, Retention};
+use diesel_jobs_core::{JobState, Limit, NewJob, OnFull, Retention};
 
 use crate::bench::*;
 use crate::fixture::{Fixture, Port as _, run};
@@ -59,6 +59,34 @@ fn sql_refuses_rules_that_cannot_be() {
     });
 }
 
+/// A transaction of several statements would fail at its commit, together with all its jobs.
+#[test]
+fn a_job_that_is_refused_at_the_commit_stops_no_other() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let db = f.database();
+        let deferred =
+            "create function refuse() returns trigger language plpgsql as $$ begin raise exception 'not now'; end $$;
+             create constraint trigger refuse after insert on jobs.finished deferrable initially deferred for each row
+             when (new.kind = 'refused') execute function refuse()";
+        f.client().await.execute(deferred).await.unwrap();
+        let of = |kind: &'static str, key: &str, rule| {
+            let limit = Limit::new("stripe", 1).key(key).on_full(rule);
+            NewJob::raw(kind, "{}").rule(limit).unwrap()
+        };
+        let discard = |kind| of(kind, "x", OnFull::Discard);
+        let newest = |kind, key: &str| of(kind, key, OnFull::CancelOldest);
+        let ids = enqueue_all(&f, vec![discard("a"), discard("refused"), discard("a")]).await;
+        let old = enqueue_all(&f, vec![newest("refused", "y"), newest("a", "z")]).await;
+        assert_eq!(admit(db).await, 3);
+        enqueue_all(&f, vec![newest("a", "y"), newest("a", "z")]).await;
+        let kept = Retention { completed: HOUR, cancelled: HOUR, discarded: HOUR };
+        let ends = db.storage.end_waiting(WaitEnd::LimitFull, kept).await.unwrap();
+        assert_eq!((ends.ended.len(), ends.refused.len()), (2, 2), "{ends:?}");
+        assert_eq!((state(db, ids[1]).await, state(db, ids[2]).await), (JobState::Held, JobState::Discarded));
+        assert_eq!((state(db, old[0]).await, state(db, old[1]).await), (JobState::Available, JobState::Cancelled));
+    });
+}
+
 #[test]
 fn locked_jobs_are_passed_over() {
     run::<Postgres, _>(async |f: Postgres| {
@@ -74,9 +102,9 @@ fn locked_jobs_are_passed_over() {
         other.execute("select id from jobs.ready for update").await.unwrap();
         assert!(db.storage.admit(false).await.unwrap().may_be_full);
         let kept = Retention { completed: HOUR, cancelled: HOUR, discarded: HOUR };
-        assert!(db.storage.end_waiting(WaitEnd::LimitFull, kept).await.unwrap().is_empty());
+        assert!(db.storage.end_waiting(WaitEnd::LimitFull, kept).await.unwrap().ended.is_empty());
         other.rollback().await;
-        assert_eq!(db.storage.end_waiting(WaitEnd::LimitFull, kept).await.unwrap().len(), 2);
+        assert_eq!(db.storage.end_waiting(WaitEnd::LimitFull, kept).await.unwrap().ended.len(), 2);
         assert_eq!(state(db, discard[1]).await, JobState::Discarded);
         assert_eq!(state(db, cancel[0]).await, JobState::Cancelled);
     });

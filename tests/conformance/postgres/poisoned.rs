@@ -3,13 +3,14 @@
 
 use std::time::Duration;
 
-use diesel_jobs_core::storage::{Claim, Operated, RescuePolicy, Transacted};
-use diesel_jobs_core::{Finish, JobState, Transition};
+use diesel_jobs_core::storage::{Claim, Operated, RescuePolicy, Transacted, WaitEnd};
+use diesel_jobs_core::{Finish, JobState, Limit, OnFull, Transition};
 
 use super::Postgres;
 use crate::bench::*;
 use crate::client::Client;
 use crate::fixture::{Act, Fixture, Port as _, run};
+use crate::limiting::admit;
 use crate::transacting::transaction;
 
 /// Inserts history with the ids of the running jobs.
@@ -70,6 +71,63 @@ fn a_repeated_id_stops_no_finish_and_no_rescue() {
         let rescued = db.storage.rescue(RescuePolicy { orphans: true, ..POLICY }).await.unwrap();
         assert_eq!(rescued.discarded, [first]);
         assert_eq!(apart(&mut client, "later job").await, 3);
+    });
+}
+
+/// Inserts history with the ids of the waiting jobs.
+const HISTORY_OF_WAITING: &str = "insert into jobs.finished (id, run_at, enqueued_at, lease, state, priority, attempt, max_attempts, crashes, kind, queue)
+    select id, now(), now(), 1, 1, 0, 1, 1, 0, 'a', 'default' from (select id from jobs.ready union all select id from jobs.held) waiting";
+
+#[test]
+fn a_repeated_id_stops_no_end_of_a_waiting_job() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let db = f.database();
+        let mut client = f.client().await;
+        let mut expires = job();
+        expires.expires = Some(MINUTE);
+        let held = expires.clone().rule(Limit::new("stripe", 1)).unwrap();
+        let full = |rule: OnFull| job().rule(Limit::new("full", 1).key(rule.as_str()).on_full(rule)).unwrap();
+        let expired = enqueue_all(&f, vec![expires, held.clone(), held]).await;
+        let discarded = enqueue_all(&f, vec![full(OnFull::Discard); 2]).await;
+        let cancelled = enqueue_all(&f, vec![full(OnFull::CancelOldest); 2]).await;
+        assert_eq!(admit(db).await, 3);
+        client.execute(HISTORY_OF_WAITING).await.unwrap();
+        let ends = db.storage.end_waiting(WaitEnd::LimitFull, POLICY.retention).await.unwrap();
+        assert_eq!((ends.ended.len(), &ends.refused[..]), (2, &[][..]));
+        assert_eq!(
+            (state(db, discarded[1]).await, state(db, cancelled[0]).await),
+            (JobState::Discarded, JobState::Cancelled)
+        );
+        assert_eq!(apart(&mut client, "later job").await, 2);
+        client.execute(&Postgres::passed(2 * MINUTE)).await.unwrap();
+        assert_eq!(db.storage.expire(HOUR).await.unwrap().len(), 3);
+        for id in expired {
+            assert_eq!(state(db, id).await, JobState::Cancelled);
+        }
+        assert_eq!(apart(&mut client, "later job").await, 5);
+    });
+}
+
+#[test]
+fn history_that_cannot_be_set_apart_stops_no_other_end() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let db = f.database();
+        let expires = with(|job| job.expires = Some(MINUTE));
+        let ids = enqueue_all(&f, vec![expires.clone(), expires]).await;
+        let mut client = f.client().await;
+        client.execute(HISTORY_OF_WAITING).await.unwrap();
+        let keep = format!(
+            "create function keep() returns trigger language plpgsql as $$ begin raise exception 'it is needed'; end $$;
+             create trigger keep before delete on jobs.finished for each row when (old.id = {}) execute function keep()",
+            ids[0]
+        );
+        client.execute(&keep).await.unwrap();
+        client.execute(&Postgres::passed(2 * MINUTE)).await.unwrap();
+        let ends = db.storage.end_waiting(WaitEnd::Expired, POLICY.retention).await.unwrap();
+        assert_eq!((ends.ended.len(), ends.refused.len()), (1, 1), "{ends:?}");
+        assert!(ends.refused[0].contains("finished_pkey"), "{ends:?}");
+        assert_eq!(client.number("select count(*) as number from jobs.ready").await, 1);
+        assert_eq!(apart(&mut client, "later job").await, 1);
     });
 }
 

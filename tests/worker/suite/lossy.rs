@@ -8,7 +8,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use diesel_jobs::operator::Installation;
 use diesel_jobs::store::{
-    Admission, Chore, Claim, ClaimedJob, DeclaredRules, DeclaredSchedule, DiscardRule, EndedWaiting, Finish, Finished,
+    Admission, Chore, Claim, ClaimedJob, DeclaredRules, DeclaredSchedule, DiscardRule, Ends, Finish, Finished,
     Heartbeat, Leases, Loaded, Loading, Maintained, Overrides, PassOn, ProgressReport, RescanReason, Rescanned,
     RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule, StoredSchedules, Transacted, Transaction,
     Transition, WaitEnd, Waiting, WorkerInfo,
@@ -230,7 +230,7 @@ impl Storage for Lossy {
         self.inner.admit(sweeps).await
     }
 
-    async fn end_waiting(&self, end: WaitEnd, retention: Retention) -> StorageResult<Vec<EndedWaiting>> {
+    async fn end_waiting(&self, end: WaitEnd, retention: Retention) -> StorageResult<Ends> {
         self.inner.end_waiting(end, retention).await
     }
 

@@ -760,7 +760,8 @@ create table jobs.fair_turn (
 
 -- What admission could not do: a job that the database does not make available, for a reason that may pass, or a key at which a pass has failed.
 -- Passes leave such a key out until `next_at`, and then handle it apart from the others. Such a job is not due until then, and its key is handled apart.
--- Only admission writes it.
+-- Only admission writes it. The exceptions are waiting jobs that the database refuses to end, because they have expired or their limit is full. Their
+-- rows have no key, and they are not tried again until `next_at`.
 create table jobs.admission_failure (
     limit_name text collate "C" not null,
     limit_key text collate "C" not null,
@@ -2804,7 +2805,7 @@ begin
 end
 $$;
 
--- A part of jobs.admit: notes that it could not handle this key or this job, and returns when it tries again: after a second, and twice as late
+-- A part of jobs.admit: notes that it could not handle this key or this job, or, without a key, end it, and returns when it tries again: after a second, and twice as late
 -- each time, up to a minute. A pass that was cancelled has kept all others waiting, so it comes again up to ten minutes later.
 create function jobs.note_failure(name text, key text, job bigint, state text, message text) returns timestamptz
 language plpgsql volatile
@@ -2814,7 +2815,7 @@ declare
     again timestamptz;
 begin
     insert into jobs.admission_failure as f (limit_name, limit_key, job_id, next_at, message)
-    values (name, key, job, clock_timestamp() + interval '1 second', format('%s (%s)', left(message, 500), state))
+    values (name, key, job, clock_timestamp() + interval '1 second', concat(left(message, 500), ' (' || state || ')'))
     on conflict (limit_name, limit_key, job_id) do update set
         failures = least(f.failures, 999999) + 1, message = excluded.message,
         next_at = clock_timestamp() + least(power(2, least(f.failures, 20)), longest) * interval '1 second'
@@ -3228,7 +3229,11 @@ begin
             end if;
             -- A job that has become due and does not fail again may still wait for its limit.
             delete from jobs.admission_failure f
-            where f.job_id <> 0 and (f.next_at < moment - interval '10 minutes' or not exists (select from jobs.held h where h.id = f.job_id offset 0));
+            where f.job_id <> 0 and (f.next_at < moment - interval '10 minutes' or not (
+                exists (select from jobs.held h where h.id = f.job_id offset 0)
+                or f.limit_key = '' and exists (select from jobs.ready r where r.id = f.job_id offset 0)
+                or f.limit_key = '' and exists (select from jobs.running r where r.id = f.job_id offset 0)
+            ));
         exception when others then
             if sqlstate = '42501' and jobs.lacks_rights() then
                 raise;
@@ -3241,7 +3246,7 @@ begin
         more := sweep_again;
         failures := (
             select count(*) from jobs.admission_failure f
-            where f.job_id <= 0 or exists (select from jobs.held h where h.id = f.job_id and h.later offset 0)
+            where f.job_id <= 0 or f.limit_key <> '' and exists (select from jobs.held h where h.id = f.job_id and h.later offset 0)
         );
     end if;
 
@@ -3539,7 +3544,8 @@ end
 $$;
 
 -- The jobs that end because their limit is full: `on_full` says how. It reads everything in one snapshot, and needs no lock of admission. It skips the
--- first jobs of each key, as many as there are free permits or tokens: admission starts them. A job that it returns may have started meanwhile.
+-- first jobs of each key, as many as there are free permits or tokens: admission starts them. A job that it returns may have started meanwhile. Jobs
+-- that the database has refused to end are left out for a while.
 --
 -- `discard`: the due jobs behind them. `cancel_oldest`: the oldest jobs of the key, waiting or started, until as many are left as the limit allows.
 -- It cancels only jobs that have this rule themselves. Jobs of another kind that shares the limit are not cancelled, and their permits do not count as
@@ -3610,6 +3616,9 @@ begin
               and h.limit_name = behind.name and h.limit_key = behind.value and h.flags & 8 = behind.rated
               and (~h.priority, h.run_at, h.id) >= (behind.place, behind.run_at, behind.id)
               and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
+              and not exists (
+                  select from jobs.admission_failure f where f.limit_name = '' and f.limit_key = '' and f.job_id = h.id and f.next_at > moment offset 0
+              )
             order by ~h.priority, h.run_at, h.id limit most_jobs
         ) job
     ), started as materialized (
@@ -3639,6 +3648,9 @@ begin
             ) each
         ) job
         where job.place > greatest(1, key.number + (select count(*) from started s where s.name = key.name and s.value = key.value))
+          and not exists (
+              select from jobs.admission_failure f where f.limit_name = '' and f.limit_key = '' and f.job_id = job.id and f.next_at > moment offset 0
+          )
         order by job.id
     )
     (select f.id, f.name, f.rule from full_job f where f.rule = 'discard' limit most_jobs)

@@ -12,6 +12,7 @@ use diesel_jobs_core::__private::expired;
 use diesel_jobs_core::storage::MOST_ENDED;
 use diesel_jobs_core::{ClaimedJob, Failure, Finish, Transition};
 
+use super::end_waiting::IS_NOT_LEFT_OUT;
 use crate::pg::native::{native_query, sql};
 
 pub(crate) struct ExpireQuery {
@@ -31,7 +32,8 @@ impl QueryFragment<Pg> for ExpireQuery {
         sql!(
             out,
             "with due as materialized (
-    select ctid, job_id from jobs.expiry where start_by <= clock_timestamp() order by start_by limit " [self.limit => BigInt] "
+    select ctid, job_id from jobs.expiry where start_by <= clock_timestamp() and " IS_NOT_LEFT_OUT "expiry.job_id offset 0)
+    order by start_by limit " [self.limit => BigInt] "
     for update skip locked
 ), ended as materialized (
     select id, queue, kind from jobs.cancel_jobs(array(select job_id from due), " [self.reason.message => Text] ", null,
@@ -50,6 +52,30 @@ select queue, kind from ended"
 }
 
 native_query!(ExpireQuery -> (Text, Text));
+
+/// The jobs of which `expire` has failed to cancel one, so that they are cancelled one by one. The next `expire`
+/// deletes their rows of `jobs.expiry`.
+pub(crate) struct DueQuery {
+    limit: i64,
+}
+
+impl DueQuery {
+    pub(crate) fn new() -> Self {
+        Self { limit: i64::try_from(MOST_ENDED).unwrap_or(i64::MAX) }
+    }
+}
+
+impl QueryFragment<Pg> for DueQuery {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        sql!(
+            out,
+            "select job_id from jobs.expiry where start_by <= clock_timestamp() and " IS_NOT_LEFT_OUT "expiry.job_id offset 0)
+        order by start_by limit " [self.limit => BigInt]
+        )
+    }
+}
+
+native_query!(DueQuery -> BigInt);
 
 /// `start_by`: the times before which jobs must start.
 pub(crate) struct StartByQuery {

@@ -34,6 +34,7 @@ pub(crate) mod delete_jobs;
 pub(crate) mod discard;
 pub(crate) mod discover;
 pub(crate) mod doctor;
+pub(crate) mod end_waiting;
 pub(crate) mod enqueue;
 pub(crate) mod enqueue_alike;
 pub(crate) mod enqueue_each;

@@ -130,6 +130,14 @@ impl QueryFragment<Pg> for SetQuarantinedApart {
 
 native_query!(SetQuarantinedApart -> (BigInt, Text, Text));
 
+/// The part after the condition for finished rows that keep a later job with the same id from ending.
+const SET_HISTORY_APART: &str = "
+    returning id, kind, queue, 'a later job has the same id'::text as reason, row_to_json(finished) as job
+), kept as (
+    insert into jobs.dead_letter (id, kind, queue, reason, job) select id, kind, queue, reason, job from gone
+)
+select id, kind, reason from gone";
+
 /// Sets apart finished rows with the id of a running job, because this job could not end. The finished row is the older
 /// one of the two.
 pub(crate) struct SetFinishedApart;
@@ -140,17 +148,34 @@ impl QueryFragment<Pg> for SetFinishedApart {
             out,
             "with gone as (
     delete from jobs.finished
-    where id = any(array(select id from jobs.running)) and " {FlagsKnown("finished")} "
-    returning id, kind, queue, 'a later job has the same id'::text as reason, row_to_json(finished) as job
-), kept as (
-    insert into jobs.dead_letter (id, kind, queue, reason, job) select id, kind, queue, reason, job from gone
-)
-select id, kind, reason from gone"
+    where id = any(array(select id from jobs.running)) and " {FlagsKnown("finished")} SET_HISTORY_APART
         )
     }
 }
 
 native_query!(SetFinishedApart -> (BigInt, Text, Text));
+
+/// The same for these jobs, most of which wait.
+pub(crate) struct SetHistoryApart<'a> {
+    pub(crate) ids: &'a [i64],
+}
+
+impl QueryFragment<Pg> for SetHistoryApart<'_> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        sql!(
+            out,
+            "with gone as (
+    delete from jobs.finished
+    where id = any(array(
+        select id from jobs.held where id = any(" [self.ids => Array<BigInt>] ")
+        union all select id from jobs.ready where id = any(" [self.ids => Array<BigInt>] ")
+        union all select id from jobs.running where id = any(" [self.ids => Array<BigInt>] ")
+    )) and " {FlagsKnown("finished")} SET_HISTORY_APART
+        )
+    }
+}
+
+native_query!(SetHistoryApart<'a> -> (BigInt, Text, Text));
 
 /// A sequence halts as if the job was discarded.
 const SET_APART: FreePermits = FreePermits { discarded: "true", ..FreePermits::ended("gone") };

@@ -1,6 +1,6 @@
 //! What admission could not do: a job that the file does not make available, for a reason that may pass, or a key at
 //! which a pass has failed. Passes leave such a key out for a while, and such a job is not due meanwhile. So neither
-//! stops the others. Only admission changes the table.
+//! stops the others. A waiting job that the file refuses to end is there without a key.
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;
@@ -16,6 +16,11 @@ use crate::sqlite::time::NOW;
 pub(super) const IS_NOT_LEFT_OUT: &str = "not exists (
     select 1 from jobs_admission_failure f
     where f.limit_name = jobs_job.limit_name and f.limit_key = jobs_job.limit_key and f.job_id = jobs_job.id and f.next_at > ";
+
+/// The condition for jobs of `jobs_job` that the file has not refused to end, up to the time.
+pub(super) const MAY_END: &str = "not exists (
+    select 1 from jobs_admission_failure f
+    where f.limit_name = '' and f.limit_key = '' and f.job_id = jobs_job.id and f.next_at > ";
 
 /// The condition for keys to which it is time to look at again.
 pub(super) const IS_DUE: &str = "exists (select 1 from jobs_admission_failure where job_id = 0 and next_at <= ";
@@ -53,14 +58,15 @@ pub(super) fn left_out(conn: &mut SqliteConnection) -> QueryResult<LeftOut> {
 pub(crate) fn count(conn: &mut SqliteConnection) -> QueryResult<i64> {
     let row: Number = sql_query(
         "select count(*) as number from jobs_admission_failure f
-         where f.job_id = 0 or exists (select 1 from jobs_job where id = f.job_id and flags & 2 and held_back = 1)",
+         where f.job_id = 0 or f.limit_key <> '' and exists (select 1 from jobs_job where id = f.job_id and flags & 2 and held_back = 1)",
     )
     .get_result(conn)?;
     Ok(row.number)
 }
 
-/// Notes that a pass has failed at this key, or at this job of it. It is tried again after a second, and twice as late
-/// each time, up to a minute. An error that has ended the transaction is returned: then nothing can be noted.
+/// Notes that a pass has failed at this key, or at this job of it, or, without a key, that the job did not end. It is
+/// tried again after a second, and twice as late each time, up to a minute. An error that has ended the transaction is
+/// returned: then nothing can be noted.
 pub(super) fn note(conn: &mut SqliteConnection, key: &Key, job: Option<JobId>, error: Error) -> QueryResult<()> {
     if matches!(error, Error::BrokenTransactionManager | Error::RollbackErrorOnCommit { .. } | Error::NotInTransaction)
     {
@@ -103,11 +109,15 @@ pub(super) fn forget(conn: &mut SqliteConnection, key: &Key) -> QueryResult<()> 
         .map(drop)
 }
 
-/// Forgets jobs that are not held any more, and those that have become due and did not fail again.
+/// Forgets jobs that are not held any more, those that have become due and did not fail again, and those that have
+/// ended.
 pub(super) fn forget_started(conn: &mut SqliteConnection) -> QueryResult<()> {
     sql_query(format!(
         "delete from jobs_admission_failure where job_id <> 0
-         and (next_at < {NOW} - 600000000 or not exists (select 1 from jobs_job where id = job_id and flags & 2))"
+         and (next_at < {NOW} - 600000000 or not exists (
+             select 1 from jobs_job where id = job_id
+             and (flags & 2 or jobs_admission_failure.limit_key = '' and state in ('available', 'running'))
+         ))"
     ))
     .execute(conn)
     .map(drop)

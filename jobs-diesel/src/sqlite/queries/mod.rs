@@ -17,6 +17,7 @@ pub(super) mod complete_in;
 pub(super) mod count_by_state;
 pub(super) mod data_version;
 pub(super) mod doctor;
+pub(super) mod end_waiting;
 pub(crate) mod enqueue;
 pub(super) mod enqueue_each;
 pub(super) mod events;

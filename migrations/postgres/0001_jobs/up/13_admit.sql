@@ -17,7 +17,7 @@ begin
 end
 $$;
 
--- A part of jobs.admit: notes that it could not handle this key or this job, and returns when it tries again: after a second, and twice as late
+-- A part of jobs.admit: notes that it could not handle this key or this job, or, without a key, end it, and returns when it tries again: after a second, and twice as late
 -- each time, up to a minute. A pass that was cancelled has kept all others waiting, so it comes again up to ten minutes later.
 create function jobs.note_failure(name text, key text, job bigint, state text, message text) returns timestamptz
 language plpgsql volatile
@@ -27,7 +27,7 @@ declare
     again timestamptz;
 begin
     insert into jobs.admission_failure as f (limit_name, limit_key, job_id, next_at, message)
-    values (name, key, job, clock_timestamp() + interval '1 second', format('%s (%s)', left(message, 500), state))
+    values (name, key, job, clock_timestamp() + interval '1 second', concat(left(message, 500), ' (' || state || ')'))
     on conflict (limit_name, limit_key, job_id) do update set
         failures = least(f.failures, 999999) + 1, message = excluded.message,
         next_at = clock_timestamp() + least(power(2, least(f.failures, 20)), longest) * interval '1 second'
@@ -441,7 +441,11 @@ begin
             end if;
             -- A job that has become due and does not fail again may still wait for its limit.
             delete from jobs.admission_failure f
-            where f.job_id <> 0 and (f.next_at < moment - interval '10 minutes' or not exists (select from jobs.held h where h.id = f.job_id offset 0));
+            where f.job_id <> 0 and (f.next_at < moment - interval '10 minutes' or not (
+                exists (select from jobs.held h where h.id = f.job_id offset 0)
+                or f.limit_key = '' and exists (select from jobs.ready r where r.id = f.job_id offset 0)
+                or f.limit_key = '' and exists (select from jobs.running r where r.id = f.job_id offset 0)
+            ));
         exception when others then
             if sqlstate = '42501' and jobs.lacks_rights() then
                 raise;
@@ -454,7 +458,7 @@ begin
         more := sweep_again;
         failures := (
             select count(*) from jobs.admission_failure f
-            where f.job_id <= 0 or exists (select from jobs.held h where h.id = f.job_id and h.later offset 0)
+            where f.job_id <= 0 or f.limit_key <> '' and exists (select from jobs.held h where h.id = f.job_id and h.later offset 0)
         );
     end if;
 

@@ -12,7 +12,8 @@ end
 $$;
 
 -- The jobs that end because their limit is full: `on_full` says how. It reads everything in one snapshot, and needs no lock of admission. It skips the
--- first jobs of each key, as many as there are free permits or tokens: admission starts them. A job that it returns may have started meanwhile.
+-- first jobs of each key, as many as there are free permits or tokens: admission starts them. A job that it returns may have started meanwhile. Jobs
+-- that the database has refused to end are left out for a while.
 --
 -- `discard`: the due jobs behind them. `cancel_oldest`: the oldest jobs of the key, waiting or started, until as many are left as the limit allows.
 -- It cancels only jobs that have this rule themselves. Jobs of another kind that shares the limit are not cancelled, and their permits do not count as
@@ -83,6 +84,9 @@ begin
               and h.limit_name = behind.name and h.limit_key = behind.value and h.flags & 8 = behind.rated
               and (~h.priority, h.run_at, h.id) >= (behind.place, behind.run_at, behind.id)
               and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
+              and not exists (
+                  select from jobs.admission_failure f where f.limit_name = '' and f.limit_key = '' and f.job_id = h.id and f.next_at > moment offset 0
+              )
             order by ~h.priority, h.run_at, h.id limit most_jobs
         ) job
     ), started as materialized (
@@ -112,6 +116,9 @@ begin
             ) each
         ) job
         where job.place > greatest(1, key.number + (select count(*) from started s where s.name = key.name and s.value = key.value))
+          and not exists (
+              select from jobs.admission_failure f where f.limit_name = '' and f.limit_key = '' and f.job_id = job.id and f.next_at > moment offset 0
+          )
         order by job.id
     )
     (select f.id, f.name, f.rule from full_job f where f.rule = 'discard' limit most_jobs)

@@ -112,6 +112,6 @@ async fn without_waiting(f: &Postgres, db: &Database, worker: WorkerId) -> Optio
     jobs.iter_mut().for_each(|job| job.queue = "full".into());
     enqueue_all(f, [jobs.clone(), jobs].concat()).await;
     assert_eq!(step!("admit jobs that do not wait", db.storage.admit(false)).admitted, 3);
-    assert_eq!(step!("end_full", db.storage.end_waiting(WaitEnd::LimitFull, POLICY.retention)).len(), 3);
+    assert_eq!(step!("end_full", db.storage.end_waiting(WaitEnd::LimitFull, POLICY.retention)).ended.len(), 3);
     None
 }
