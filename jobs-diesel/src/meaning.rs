@@ -12,6 +12,8 @@ pub(crate) mod conflict;
 mod names;
 #[cfg(feature = "postgres")]
 pub(crate) mod row;
+#[cfg(feature = "postgres")]
+pub(crate) mod statement;
 #[cfg(test)]
 mod tests;
 
@@ -140,7 +142,7 @@ fn is_deadlock(info: &dyn DatabaseErrorInformation) -> bool {
 
 /// What a server says when it starts, stops or is full, what a client says that has lost its connection, and what
 /// SQLite says.
-fn is_transient(text: &str) -> bool {
+pub(crate) fn is_transient(text: &str) -> bool {
     const TRANSIENT: [&str; 11] = [
         "terminating connection",
         "the database system is",

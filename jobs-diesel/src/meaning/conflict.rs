@@ -4,8 +4,7 @@
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
 use diesel_jobs_core::JobError;
 
-use super::is_deadlock;
-use crate::error::EnqueueError;
+use super::{is_deadlock, statement};
 
 /// Parts of the server's messages in English, which also recognize an error that only repeats the message.
 const TEXTS: [(&str, &str); 2] = [("could not serialize access", SERIALIZATION), ("deadlock detected", DEADLOCK)];
@@ -69,16 +68,17 @@ pub(crate) fn of_handler(error: &JobError) -> Option<&'static str> {
     if error.says_what_follows() {
         return None;
     }
-    error.causes().find_map(|cause| match (cause.downcast_ref(), cause.downcast_ref()) {
-        (Some(error), _) | (_, Some(EnqueueError::Database(error))) => of_statement(error),
+    error.causes().find_map(|cause| match statement::of(cause) {
+        Some(error) => of_statement(error),
         // A transparent error hides Diesel's error, but repeats its text.
-        _ => conflict_in(&cause.to_string()),
+        None => conflict_in(&cause.to_string()),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::EnqueueError;
 
     #[derive(Debug, thiserror::Error)]
     #[error(transparent)]

@@ -156,24 +156,19 @@ impl Connector {
                 Some(limit) => {
                     // Both are sent in one round trip.
                     let (conn, speak) = (&conn, language::of_own_session());
-                    let ((), learnt) = try_join(
+                    let ((), must_set) = try_join(
                         async move { (&mut { conn }).batch_execute(&speak).await },
-                        settings::learn(conn, limit),
+                        settings::must_set(conn, limit),
                     )
                     .await?;
-                    self.explicit.learn(learnt.must_set);
-                    self.rotation.translated().learn(learnt.is_translated);
+                    self.explicit.learn(must_set);
                 }
                 None if self.sessions.are_kept() => {
                     let prepare = language::of_kept_session() + &complete_in::prepare();
                     self.sessions.are_prepared(conn.batch_execute(&prepare).await)?;
                 }
                 // Other clients use the session, too, so its language stays.
-                None if self.rotation.translated().holds() => {}
-                None => {
-                    let asked = diesel_async::RunQueryDsl::get_result(language::is_translated(), &mut conn).await?;
-                    self.rotation.translated().learn(asked);
-                }
+                None => {}
             }
             QueryResult::Ok(())
         };

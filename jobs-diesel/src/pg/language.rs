@@ -1,12 +1,10 @@
-//! The language of the server's messages. Only a message shows that a session is stale, or that a lock was not
-//! available, because Diesel passes on neither the SQLSTATE nor the routine. So a worker's sessions get untranslated
+//! The language of the server's messages. Only a message shows that a lock was not available, or that a statement has a
+//! syntax error, because Diesel passes on neither the SQLSTATE nor the routine. So a worker's sessions get untranslated
 //! messages, if their role may set that: a superuser, or from PostgreSQL 15 on a role with the privilege `set` on the
-//! parameter `lc_messages`. Where it may not, [`Stale::Unread`](super::stale::Stale::Unread) says what follows.
+//! parameter `lc_messages`. Where it may not, lists of translations decide, or a new session ([`stale`](super::stale)).
 
-use diesel::dsl;
-use diesel::expression::SqlLiteral;
 use diesel::prelude::*;
-use diesel::sql_types::{Bool, Text};
+use diesel::sql_types::Text;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::storage::Finding;
 
@@ -36,13 +34,8 @@ pub(crate) fn of_kept_session() -> String {
 
 /// Whether this session's messages are translated. The setting alone does not show it: the server's environment may
 /// name a language, too. The server describes the language `internal`, whose oid is fixed, as its messages do.
-pub(super) const IS_TRANSLATED: &str =
+const IS_TRANSLATED: &str =
     "pg_catalog.pg_describe_object('pg_catalog.pg_language'::regclass, 12, 0) <> 'language internal'";
-
-/// The same as a statement.
-pub(super) fn is_translated() -> dsl::select<SqlLiteral<Bool>> {
-    diesel::select(dsl::sql(IS_TRANSLATED))
-}
 
 #[derive(QueryableByName)]
 struct Spoken {
@@ -64,8 +57,8 @@ pub(crate) async fn examine(conn: &mut AsyncPgConnection) -> QueryResult<Option<
             "language",
             format!(
                 "the server translates its messages (lc_messages is {setting}), and this role may not change that: a worker cannot \
-                 read which errors say that its sessions are out of date, so at most once a minute it opens new ones after another \
-                 error, and calls the handler once more"
+                 read which errors are mistakes in a statement, such as a syntax error, so at most once a minute it opens new sessions \
+                 after such an error, and calls the handler once more"
             ),
             repair,
         )

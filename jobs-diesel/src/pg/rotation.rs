@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 
 use diesel_jobs_core::Lease;
 
-use super::settings::Fact;
 use super::stale::Stale;
 use super::suspicions::Suspicions;
 
@@ -74,8 +73,6 @@ impl<C> DerefMut for Pooled<C> {
 pub(crate) struct Rotation {
     lifetime: Duration,
     state: Arc<State>,
-    /// The server's messages are translated, so they do not say what is stale.
-    translated: Fact,
 }
 
 struct State {
@@ -98,12 +95,7 @@ impl Rotation {
             moves: AtomicU64::new(0),
             are_short: AtomicBool::new(false),
         };
-        Self { lifetime, state: Arc::new(state), translated: Fact::default() }
-    }
-
-    /// Whether the server's messages are translated.
-    pub(super) fn translated(&self) -> &Fact {
-        &self.translated
+        Self { lifetime, state: Arc::new(state) }
     }
 
     #[cfg(feature = "postgres-sync")]
@@ -154,12 +146,10 @@ impl Rotation {
     /// new session first, so one that was opened after an earlier run of the attempt has failed is not stale either. So
     /// this comes to an end.
     pub(super) fn is_stale_for<C>(&self, lease: Option<Lease>, pooled: &mut Pooled<C>, stale: Option<Stale>) -> bool {
-        let Some(stale) = stale.filter(|stale| !matches!(stale, Stale::Unread(_)) || self.translated.holds()) else {
-            return false;
-        };
+        let Some(stale) = stale else { return false };
         let (now, current) = (Instant::now(), self.generation());
         match stale {
-            Stale::Perhaps(missing) | Stale::Unread(missing) => {
+            Stale::Perhaps(missing) => {
                 let suspicions = &self.state.suspicions;
                 let has_failed = |lease| suspicions.had_arisen(lease, missing, pooled.generation, now);
                 if pooled.is_new || lease.is_some_and(has_failed) {

@@ -16,8 +16,6 @@ use diesel::{QueryResult, QueryableByName};
 use diesel_async::{AnsiTransactionManager, AsyncPgConnection, TransactionManager as _};
 use tokio_postgres::error::SqlState;
 
-use super::language;
-
 /// The lease that is assumed until a worker registers.
 const ASSUMED_LEASE: Duration = Duration::from_secs(30);
 
@@ -155,32 +153,20 @@ struct Defaults {
     /// In seconds; 0 means no limit.
     #[diesel(sql_type = Double)]
     statement_timeout: f64,
-    #[diesel(sql_type = Bool)]
-    is_translated: bool,
 }
 
-/// What a new session of the worker shows.
-pub(crate) struct Learnt {
-    /// The worker's transactions must set what they need, because this session has other defaults.
-    pub(crate) must_set: bool,
-    /// Its messages are translated.
-    pub(crate) is_translated: bool,
-}
-
-pub(crate) async fn learn(mut conn: &AsyncPgConnection, limit: Duration) -> QueryResult<Learnt> {
-    let query = diesel::sql_query(format!(
+/// Whether the worker's transactions must set what they need, because this session has other defaults.
+pub(crate) async fn must_set(mut conn: &AsyncPgConnection, limit: Duration) -> QueryResult<bool> {
+    let query = diesel::sql_query(
         "select current_setting('plan_cache_mode') = 'force_generic_plan' as ours,
                 current_setting('default_transaction_isolation') = 'read committed'
                     and current_setting('default_transaction_read_only') = 'off'
                     and current_setting('lock_timeout') = '0' as plain,
-                extract(epoch from current_setting('statement_timeout')::interval)::float8 as statement_timeout,
-                {} as is_translated",
-        language::IS_TRANSLATED
-    ));
+                extract(epoch from current_setting('statement_timeout')::interval)::float8 as statement_timeout",
+    );
     let defaults: Defaults = diesel_async::RunQueryDsl::get_result(query, &mut conn).await?;
     let is_short = defaults.statement_timeout > 0.0 && defaults.statement_timeout < limit.as_secs_f64();
-    let must_set = !defaults.ours && (!defaults.plain || is_short);
-    Ok(Learnt { must_set, is_translated: defaults.is_translated })
+    Ok(!defaults.ours && (!defaults.plain || is_short))
 }
 
 /// A fact about the sessions of one storage, learnt from the first connection.

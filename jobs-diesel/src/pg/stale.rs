@@ -1,12 +1,22 @@
 //! Which errors say that a session has gone stale: it was opened before something changed, and a new session would not
-//! have the error. Diesel has an error kind only for one of them. The others are recognized by the server's messages in
-//! the C locale, and elsewhere by a new session, which has the error as well or has not. There an error of a handler
-//! that hides Diesel's error says nothing.
+//! have the error.
+//!
+//! Diesel passes on no SQLSTATE, and no list of these errors could be complete: plans of triggers keep types, objects
+//! are looked up in a changed `search_path`, and a trigger may raise an error of its own because of a setting. So each
+//! error of a statement may be one, except for those that are known to be others, and a new session shows whether it
+//! is: it has the error as well, or has not ([`Suspicions`](super::suspicions::Suspicions)). If an error that is none
+//! is not known as such, an attempt runs once more, and that is all.
+//!
+//! The error of a handler may hide the error of the statement. Then the text is read, and if it is not known either,
+//! the session says whether a statement has failed.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
+use diesel::pg::FailedToLookupTypeError;
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
 use diesel_jobs_core::JobError;
+
+use crate::meaning::{Meaning, conflict, is_transient, statement};
 
 /// What an error says about its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,15 +25,13 @@ pub(super) enum Stale {
     Standby,
     /// It keeps what the database has no more, such as the plan of a statement whose result type has changed.
     Outdated,
-    /// It does not find, or may not use, what a new session perhaps would: the `search_path` may have been altered, or
-    /// the role. The mistake may also be the application's.
+    /// It does not find, may not use or cannot do what a new session perhaps would: the `search_path` may have been
+    /// altered, or the role, or the types of a table. The mistake may also be the application's.
     Perhaps(Missing),
-    /// Its message is none of those below. It may be one of them where messages are translated, and then counts as
-    /// `Perhaps`.
-    Unread(Missing),
 }
 
-/// What a session does not find or may not use. It is known by the hash of the words with which the server names it.
+/// What a session does not find, may not use or cannot do. It is known by the hash of the words with which the server
+/// names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Missing(u64);
 
@@ -32,6 +40,11 @@ impl Missing {
         let mut hasher = DefaultHasher::new();
         words.hash(&mut hasher);
         Self(hasher.finish())
+    }
+
+    /// What a whole message is about. Its numbers may be those of a job.
+    fn of(message: &str) -> Self {
+        Self::named(&message.replace(|c: char| c.is_ascii_digit(), ""))
     }
 }
 
@@ -49,7 +62,7 @@ const CERTAIN: [(&str, &str, Stale); 9] = [
 ];
 
 /// The same of messages that name what is missing: up to the second part, or else up to the end of the line.
-const MISSING: [(&str, &str); 9] = [
+const MISSING: [(&str, &str); 10] = [
     ("relation \"", "does not exist"),
     ("column ", "does not exist"),
     ("function ", "does not exist"),
@@ -59,6 +72,23 @@ const MISSING: [(&str, &str); 9] = [
     ("unrecognized configuration parameter", ""),
     ("permission denied for ", ""),
     ("must be owner of ", ""),
+    // This is a message of Diesel.
+    ("Failed to find a type oid for ", ""),
+];
+
+/// Parts of the messages of errors that a new session would have as well, because the statement or its values are
+/// wrong. A message that is missing here costs one run.
+const ORDINARY: [&str; 10] = [
+    "syntax error",
+    "invalid input syntax",
+    "value too long",
+    "out of range",
+    "division by zero",
+    "violates unique constraint",
+    "violates exclusion constraint",
+    "violates foreign key constraint",
+    "violates check constraint",
+    "violates not-null constraint",
 ];
 
 /// How PostgreSQL refuses a write in a transaction that is read-only.
@@ -83,12 +113,26 @@ fn missing_in(text: &str) -> Option<&str> {
     Some(&text[from..to])
 }
 
+/// Whether a new session would have this error as well, or it is about something that passes by itself.
+fn is_ordinary(text: &str) -> bool {
+    ORDINARY.iter().any(|part| text.contains(part)) || text.contains(READ_ONLY) || is_transient(text)
+}
+
 /// What the error of one of the worker's own statements says, which may write by themselves.
 pub(super) fn of_statement(error: &DieselError) -> Option<Stale> {
     match error {
         DieselError::DatabaseError(DatabaseErrorKind::ReadOnlyTransaction, _) => Some(Stale::Standby),
-        DieselError::DatabaseError(kind, info) => stale_in(info.message())
-            .or_else(|| (*kind == DatabaseErrorKind::Unknown).then(|| Stale::Unread(Missing::named(info.message())))),
+        DieselError::DatabaseError(kind, info) => stale_in(info.message()).or_else(|| {
+            let may_be = *kind == DatabaseErrorKind::Unknown
+                && !is_ordinary(info.message())
+                && Meaning::of(error) != Meaning::Conflict
+                && conflict::of_statement(error).is_none();
+            may_be.then(|| Stale::Perhaps(Missing::of(info.message())))
+        }),
+        // The lookup has failed on the server, whose error Diesel drops.
+        DieselError::SerializationError(problem) if problem.is::<FailedToLookupTypeError>() => {
+            stale_in(&problem.to_string())
+        }
         _ => None,
     }
 }
@@ -99,11 +143,26 @@ pub(super) fn of_transaction(error: &JobError) -> Option<Stale> {
     if error.says_what_follows() {
         return None;
     }
-    error.causes().find_map(|cause| match cause.downcast_ref::<DieselError>() {
+    error.causes().find_map(|cause| match statement::of(cause) {
         Some(error) => of_end(error),
         // Another error may hide Diesel's error, and repeat its text.
         None => stale_in(&cause.to_string()).filter(|stale| *stale != Stale::Standby),
     })
+}
+
+/// Whether the error of a handler may hide that of a statement, and its text is not known. If the transaction is
+/// aborted, a statement has failed in it.
+pub(super) fn may_be_hidden(error: &JobError) -> bool {
+    let says_nothing = |cause: &(dyn std::error::Error + 'static)| {
+        let text = cause.to_string();
+        statement::of(cause).is_none() && stale_in(&text).is_none() && !is_ordinary(&text)
+    };
+    !error.says_what_follows() && error.causes().all(says_nothing)
+}
+
+/// What an error says that hides the error of a statement.
+pub(super) fn of_hidden(error: &JobError) -> Stale {
+    Stale::Perhaps(Missing::of(&error.to_string()))
 }
 
 /// The same for the error of a statement with which the worker ends such a transaction.
@@ -141,7 +200,7 @@ mod tests {
         assert!(matches!(of("relation \"thing\" does not exist"), Some(Stale::Perhaps(_))));
         let duplicate = "duplicate key value violates unique constraint \"column does\"";
         assert_eq!(of_statement(&said(DatabaseErrorKind::UniqueViolation, duplicate)), None);
-        assert!(matches!(of("Relation »thing« existiert nicht"), Some(Stale::Unread(_))));
+        assert!(matches!(of("Relation »thing« existiert nicht"), Some(Stale::Perhaps(_))));
         let standby = said(DatabaseErrorKind::ReadOnlyTransaction, "INSERT kann nicht ausgeführt werden");
         assert_eq!(of_statement(&standby), Some(Stale::Standby));
         assert_eq!(of_transaction(&JobError::new(standby)), None, "it began as one that writes");

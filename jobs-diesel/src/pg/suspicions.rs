@@ -1,5 +1,5 @@
-//! What new sessions did not find or might not use. It is then no reason to close older ones. Also which attempts run
-//! again because of it. All of it is forgotten after a minute.
+//! What new sessions did not find, might not use or could not do either. It is then no reason to close older ones. Also
+//! which attempts run again because of it. All of it is forgotten after a minute.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

@@ -40,7 +40,7 @@ const REFUSED: &str = "at the end of the job's transaction, which was rolled bac
 
 /// Why the same attempt runs again.
 const NOT_PREPARED: &str = "a session that had lost its prepared statements";
-pub(super) const STALE: &str = "a session that was opened before a change of the database";
+pub(super) const STALE: &str = "a session that may be older than a change of the database";
 
 /// Is added to the error of a handler whose transaction refused a write. The transaction begins as one that writes.
 const MADE_READ_ONLY: &str = "the handler made its transaction read only, or wrote through another connection that is";
@@ -56,6 +56,8 @@ enum Rollback {
     /// It did not begin.
     NotBegun(DieselError),
     Handler(JobError),
+    /// The same, and a statement has failed in the transaction, whose error the handler's hides.
+    Hidden(JobError),
     /// The connection was closed while the handler ran, or at the end.
     Interrupted(Interruption),
     LeaseLost,
@@ -84,7 +86,9 @@ impl Rollback {
                 let error = JobError::msg(format!("the database failed around the commit: {}", storage_error(error)));
                 Self::Interrupted(server_message::interruption(error, true))
             }
-            Self::Handler(error) if is_closed && !error.says_what_follows() && !server_message::is_timeout(&error) => {
+            Self::Handler(error) | Self::Hidden(error)
+                if is_closed && !error.says_what_follows() && !server_message::is_timeout(&error) =>
+            {
                 Self::Interrupted(server_message::interruption(error, false))
             }
             other => other,
@@ -107,6 +111,11 @@ fn transacted(ended: Result<Vec<Finish>, Rollback>, is_stale: impl FnOnce(Option
             Some(what) => Transacted::Conflict { what, error },
             None if is_stale(stale::of_transaction(&error)) => Transacted::Conflict { what: STALE, error },
             None if stale::was_read_only(&error) => Transacted::RolledBack(error.noted(MADE_READ_ONLY)),
+            None => Transacted::RolledBack(error),
+        },
+        Err(Rollback::Hidden(error)) => match conflict::of_handler(&error) {
+            Some(what) => Transacted::Conflict { what, error },
+            None if is_stale(Some(stale::of_hidden(&error))) => Transacted::Conflict { what: STALE, error },
             None => Transacted::RolledBack(error),
         },
         Err(Rollback::Interrupted(interruption)) => Transacted::Interrupted(interruption),

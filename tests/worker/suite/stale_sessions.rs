@@ -23,6 +23,7 @@ pub struct MoodType;
 
 #[derive(Debug, AsExpression)]
 #[diesel(sql_type = MoodType)]
+#[diesel(sql_type = TemperType)]
 struct Calm;
 
 impl ToSql<MoodType, Pg> for Calm {
@@ -57,6 +58,25 @@ struct Thing {
     note: String,
 }
 
+#[derive(SqlType, QueryId)]
+#[diesel(postgres_type(name = "temper"))]
+pub struct TemperType;
+
+impl ToSql<TemperType, Pg> for Calm {
+    fn to_sql<'b>(&'b self, out: &mut Output<'b, '_, Pg>) -> serialize::Result {
+        <Self as ToSql<MoodType, Pg>>::to_sql(self, out)
+    }
+}
+
+diesel::table! {
+    use diesel::sql_types::Integer;
+    use super::TemperType;
+    tempered (id) { id -> Integer, temper -> TemperType, }
+}
+
+/// Instead of SQL: a statement with a type of which the session has not had a value before.
+const NEW_TYPE: &str = "a new type";
+
 /// Sends two statements that stay prepared, and then this SQL.
 #[job(max_attempts = 1)]
 async fn stale_async(
@@ -74,6 +94,10 @@ async fn stale_async(
     }
     let _: String = thing::table.select(thing::note).first(conn).await?;
     diesel::insert_into(felt::table).values(felt::mood.eq(Calm)).execute(conn).await?;
+    if sql == NEW_TYPE {
+        let insert = diesel::insert_into(tempered::table).values(tempered::temper.eq(Calm));
+        return insert.execute(conn).await.map(drop);
+    }
     conn.batch_execute(&sql).await
 }
 
@@ -95,6 +119,10 @@ fn stale_blocking(
     let say = |error: diesel::result::Error| format!("the note: {error}");
     let _: String = thing::table.select(thing::note).first(conn).map_err(say)?;
     diesel::insert_into(felt::table).values(felt::mood.eq(Calm)).execute(conn).map_err(say)?;
+    if sql == NEW_TYPE {
+        let insert = diesel::insert_into(tempered::table).values(tempered::temper.eq(Calm));
+        return Ok(insert.execute(conn).map(drop).map_err(say)?);
+    }
     Ok(conn.batch_execute(&sql).map_err(say)?)
 }
 
@@ -115,6 +143,10 @@ fn stale_plain(
     }
     let _: String = thing::table.select(thing::note).first(conn)?;
     diesel::insert_into(felt::table).values(felt::mood.eq(Calm)).execute(conn)?;
+    if sql == NEW_TYPE {
+        let insert = diesel::insert_into(tempered::table).values(tempered::temper.eq(Calm));
+        return insert.execute(conn).map(drop);
+    }
     conn.batch_execute(&sql)
 }
 
@@ -185,7 +217,12 @@ async fn await_completed(db: &Db, jobs: usize) {
 
 /// After each change as many jobs run as sessions were used, all at the same time.
 async fn changes_cost_no_attempt(db: Db, kind: Kind, changes: &[&str], sql: &str) {
-    db.execute(TABLES).await;
+    changes_after_cost_no_attempt(db, kind, "", changes, sql).await;
+}
+
+/// The same after this set-up.
+async fn changes_after_cost_no_attempt(db: Db, kind: Kind, setup: &str, changes: &[&str], sql: &str) {
+    db.execute(&format!("{TABLES}; {setup}")).await;
     let job = kind.job;
     let (worker, events) = used(&db, kind, sql).await;
     events.open(1000);
@@ -233,6 +270,78 @@ async fn a_setting_of_the_application_that_is_new_costs_no_attempt(db: Db, kind:
     let sql =
         "do $$ begin if (select count(*) from felt) > 3 then perform current_setting('app.tenant'); end if; end $$";
     changes_cost_no_attempt(db, kind, &[&altered("app.tenant = 7")], sql).await;
+}
+
+/// The plan of the function's expression keeps the type of the parameter, and depends on no table.
+async fn a_trigger_that_keeps_the_type_of_a_column_costs_no_attempt(db: Db, kind: Kind) {
+    let setup = "create table noted (note text); create function check_note() returns trigger language plpgsql as $$
+        begin if new.note <> '' then return new; end if; return null; end $$;
+        create trigger check_note before insert on noted for each row execute function check_note()";
+    let changes =
+        ["alter table noted alter column note type varchar(200)", "alter table noted alter column note type text"];
+    changes_after_cost_no_attempt(db, kind, setup, &changes, "insert into noted values ('a note')").await;
+}
+
+/// The two statements before it find what they need as before.
+async fn a_type_that_was_not_used_before_costs_no_attempt(db: Db, kind: Kind) {
+    let setup = "create type temper as enum ('calm'); create table tempered (id serial primary key, temper temper)";
+    db.execute(&format!("{TABLES}; {setup}")).await;
+    let job = kind.job;
+    let (worker, events) = used(&db, kind, NOTHING).await;
+    events.open(1000);
+    let moved = format!(
+        "create schema app; alter table tempered set schema app; alter type temper set schema app; {}",
+        altered("search_path = app, public")
+    );
+    db.execute(&moved).await;
+    for _ in 0..SESSIONS {
+        db.enqueue(job(NEW_TYPE, true)).await;
+    }
+    await_completed(&db, 2 * SESSIONS).await;
+    worker.stop().await;
+}
+
+/// It is neither a table nor a column, a function or a type.
+async fn another_object_that_was_moved_costs_no_attempt(db: Db, kind: Kind) {
+    let setup = "create text search configuration house (copy = simple); create schema app";
+    let moved =
+        format!("alter text search configuration house set schema app; {}", altered("search_path = app, public"));
+    changes_after_cost_no_attempt(db, kind, setup, &[&moved], "select to_tsvector('house', 'a note')").await;
+}
+
+/// The message is the application's own.
+async fn a_trigger_that_misses_a_new_setting_costs_no_attempt(db: Db, kind: Kind) {
+    let setup = "create table noted (note text); create function check_note() returns trigger language plpgsql as $$
+        begin
+            if (select count(*) from noted) >= 3 and current_setting('app.tenant', true) is null then
+                raise exception 'whose note is it?';
+            end if;
+            return new;
+        end $$;
+        create trigger check_note before insert on noted for each row execute function check_note()";
+    let sql = "insert into noted values ('a note')";
+    changes_after_cost_no_attempt(db, kind, setup, &[&altered("app.tenant = 7")], sql).await;
+}
+
+/// A new session would have these errors as well, and is not needed to know it.
+async fn a_mistake_in_a_statement_is_not_repeated(db: Db, kind: Kind) {
+    db.execute(TABLES).await;
+    let job = kind.job;
+    let (worker, mut events) = used(&db, kind, NOTHING).await;
+    events.open(1000);
+    for sql in [
+        "insert into thing values (7, 'another note')",
+        "insert into thing values (8, null)",
+        "selec 1",
+        "select 1 / (select count(*) from felt where id < 0)",
+        "select 'seven'::int",
+        "set local statement_timeout = 1; select pg_sleep(600)",
+    ] {
+        let id = db.enqueue(job(sql, false)).await;
+        assert_eq!(db.await_state(id, JobState::Discarded).await.attempt, 1, "{sql}");
+        assert_eq!(events.rest().len(), 1, "{sql} was repeated");
+    }
+    worker.stop().await;
 }
 
 async fn prepared_statements_that_a_handler_dropped_cost_no_attempt(db: Db, kind: Kind) {
@@ -327,6 +436,12 @@ async fn a_row_is_loaded_through_a_session_that_is_not_stale(db: Db) {
     worker.stop().await;
 }
 
+/// On this connection Diesel drops the server's error.
+#[test]
+fn a_type_that_was_not_used_before_costs_no_attempt_if_the_error_is_diesels() {
+    support::run(Db::postgres(), |db| a_type_that_was_not_used_before_costs_no_attempt(db, plain_kind()));
+}
+
 support::on_postgres! { a_row_is_loaded_through_a_session_that_is_not_stale }
 
 on_each_connection! {
@@ -334,6 +449,11 @@ on_each_connection! {
     a_type_that_was_made_anew_costs_no_attempt,
     settings_that_were_altered_cost_no_attempt,
     a_setting_of_the_application_that_is_new_costs_no_attempt,
+    a_trigger_that_keeps_the_type_of_a_column_costs_no_attempt,
+    a_type_that_was_not_used_before_costs_no_attempt,
+    another_object_that_was_moved_costs_no_attempt,
+    a_trigger_that_misses_a_new_setting_costs_no_attempt,
+    a_mistake_in_a_statement_is_not_repeated,
     prepared_statements_that_a_handler_dropped_cost_no_attempt,
     a_table_that_is_missing_for_all_consumes_attempts,
     a_table_that_is_missing_for_one_kind_costs_no_other_an_attempt,

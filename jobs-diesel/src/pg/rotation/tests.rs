@@ -117,20 +117,6 @@ fn ever_new_names_close_a_bounded_number_of_sessions() {
 }
 
 #[test]
-fn an_error_that_is_not_read_is_a_suspicion_only_where_messages_are_translated() {
-    let (rotation, unread) =
-        (Rotation::new(LIFETIME), Some(Stale::Unread(Missing::named("Relation »thing« existiert nicht"))));
-    let mut one = used(&rotation);
-    assert!(!rotation.is_stale(&mut one, unread));
-    rotation.translated().learn(true);
-    assert!(rotation.is_stale(&mut one, unread));
-    let mut new = rotation.opened((), rotation.generation());
-    assert!(!rotation.is_stale(&mut new, unread));
-    new.used();
-    assert!(!rotation.is_stale(&mut new, unread), "a new session had such an error");
-}
-
-#[test]
 fn connections_have_ages_of_their_own() {
     let (rotation, now) = (Rotation::new(LIFETIME), Instant::now());
     let (one, other) = (rotation.opened((), 0), rotation.opened((), 0));

@@ -64,9 +64,6 @@ impl ManageConnection for Manager {
         if sessions.are_kept() {
             let prepared = conn.batch_execute(&(language::of_kept_session() + &complete_in::prepare()));
             sessions.are_prepared(prepared).map_err(r2d2::Error::QueryError)?;
-        } else {
-            let asked = language::is_translated().get_result(&mut conn).map_err(r2d2::Error::QueryError)?;
-            self.0.rotation().translated().learn(asked);
         }
         Ok(self.0.rotation().opened(conn, generation))
     }

@@ -26,6 +26,7 @@ use crate::pg::queries::complete_in::{self, CompleteIn};
 use crate::pg::queries::finish_batch;
 use crate::pg::queries::store_outputs::StoreOutputsQuery;
 use crate::pg::sessions::Sessions;
+use crate::pg::stale;
 
 /// After an error PostgreSQL accepts no more statements in a transaction, so nothing of the handler's could be
 /// committed.
@@ -134,21 +135,25 @@ pub(super) fn refused(sessions: &Sessions, error: DieselError) -> Rollback {
 /// A statement that every session executes, unless its transaction is aborted.
 pub(super) const PROBE: &str = "select";
 
-/// Whether a statement of ours may have been refused because the transaction was aborted before it. Diesel has no kind
-/// for it.
+/// Whether the transaction may have been aborted by a statement whose error is not known. Then a statement of ours may
+/// have been refused for that reason, for which Diesel has no kind.
 pub(super) fn may_be_aborted(rollback: &Rollback) -> bool {
-    matches!(rollback, Rollback::Database(DieselError::DatabaseError(DatabaseErrorKind::Unknown, _)))
+    match rollback {
+        Rollback::Database(DieselError::DatabaseError(DatabaseErrorKind::Unknown, _)) => true,
+        Rollback::Handler(error) => stale::may_be_hidden(error),
+        _ => false,
+    }
 }
 
 /// The failure of a handler whose transaction was aborted by one of its own statements. In whatever language the server
 /// refused our statement for that reason, it refuses the [`PROBE`] with the same words.
 pub(super) fn probed(rollback: Rollback, probe: QueryResult<()>) -> Rollback {
-    match (&rollback, probe) {
-        (Rollback::Database(DieselError::DatabaseError(_, first)), Err(DieselError::DatabaseError(_, second)))
-            if first.message() == second.message() =>
-        {
+    let Err(DieselError::DatabaseError(DatabaseErrorKind::Unknown, refusal)) = probe else { return rollback };
+    match rollback {
+        Rollback::Database(DieselError::DatabaseError(_, first)) if first.message() == refusal.message() => {
             Rollback::Handler(JobError::msg(SWALLOWED))
         }
-        _ => rollback,
+        Rollback::Handler(error) => Rollback::Hidden(error),
+        rollback => rollback,
     }
 }
