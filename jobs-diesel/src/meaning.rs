@@ -16,10 +16,12 @@ pub(crate) mod row;
 pub(crate) mod statement;
 #[cfg(test)]
 mod tests;
+mod transient;
 
 use diesel::result::{DatabaseErrorInformation, DatabaseErrorKind, Error};
 
 use self::names::{Name, names};
+pub(crate) use self::transient::is_transient;
 
 /// What an error means, for the one who is told of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,26 +140,6 @@ fn is_deadlock(info: &dyn DatabaseErrorInformation) -> bool {
     };
     info.message().contains("deadlock detected")
         || info.details().is_some_and(|details| details.lines().count() > 1 && details.lines().all(waits))
-}
-
-/// What a server says when it starts, stops or is full, what a client says that has lost its connection, and what
-/// SQLite says.
-pub(crate) fn is_transient(text: &str) -> bool {
-    const TRANSIENT: [&str; 11] = [
-        "terminating connection",
-        "the database system is",
-        "connection closed",
-        "connection reset",
-        "error communicating with the server",
-        "server closed the connection",
-        "canceling statement due to",
-        "database is locked",
-        "too many clients",
-        "remaining connection slots",
-        "no space left on device",
-    ];
-    let lower = text.to_ascii_lowercase();
-    TRANSIENT.iter().any(|part| lower.contains(part))
 }
 
 /// Whether the connection is closed. A statement that begins a transaction may then be sent on another one: it is

@@ -77,6 +77,17 @@ fn an_error_means_the_same_in_every_language() {
     ] {
         assert_eq!(executed(message), Meaning::MixedUp, "{message}");
     }
+    for message in [
+        "out of shared memory",
+        "could not extend file \"base/5/16402\": Disk quota exceeded",
+        "storniere Anfrage wegen Zeitüberschreitung der Anfrage",
+        "annulation de la requête à la demande de l'utilisateur",
+        "не удалось увеличить файл \"base/5/16402\": На устройстве не осталось свободного места",
+        "공유 메모리 부족",
+        "内存用尽",
+    ] {
+        assert_eq!(executed(message), Meaning::Transient, "{message}");
+    }
     let details = "Prozess 7 wartet auf ShareLock-Sperre auf Transaktion 811; blockiert von Prozess 9.\n\
         Prozess 9 wartet auf AccessExclusiveLock-Sperre auf Relation 16402 der Datenbank 5; blockiert von Prozess 7.";
     let message = "Verklemmung (Deadlock) entdeckt";

@@ -13,7 +13,7 @@ use super::connect::Connector;
 use super::outage::Outage;
 use super::queries::{finish_batch, heartbeat, leases};
 use super::rotation::Pooled;
-use super::{SERVER_LIMIT, STATEMENT_LIMIT, no_answer, settings};
+use super::{SERVER_LIMIT, STATEMENT_LIMIT, ended, no_answer, settings};
 use crate::error::storage_error;
 
 /// How long a heartbeat waits for a connection in the place of one that works.
@@ -38,11 +38,13 @@ macro_rules! send {
         let $conn: &mut AsyncPgConnection = conn;
         let work = async {
             if !is_explicit {
-                return $work.await;
+                let answer = $work.await;
+                return ended::told(answer, $conn).await;
             }
             settings::begin($conn, stopwatch.limit(SERVER_LIMIT)).await?;
             let answer = $work.await;
-            settings::end($conn, answer).await
+            let answer = settings::end($conn, answer).await;
+            ended::told(answer, $conn).await
         };
         let answer = match tokio::time::timeout(stopwatch.limit(STATEMENT_LIMIT), work).await {
             Ok(answer) => answer.map_err(storage_error),

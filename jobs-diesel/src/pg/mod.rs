@@ -13,6 +13,7 @@ mod declare;
 mod doctor;
 mod drift;
 mod end_waiting;
+mod ended;
 mod enqueue_connection;
 mod finish;
 mod flow_control;
@@ -255,11 +256,13 @@ macro_rules! run {
             let is_explicit = $storage.own_connector.explicit().holds();
             let work = async {
                 if !is_explicit {
-                    return $work.await;
+                    let answer = $work.await;
+                    return $crate::pg::ended::told(answer, $conn).await;
                 }
                 $crate::pg::settings::begin($conn, $storage.stopwatch().limit($crate::pg::SERVER_LIMIT)).await?;
                 let answer = $work.await;
-                $crate::pg::settings::end($conn, answer).await
+                let answer = $crate::pg::settings::end($conn, answer).await;
+                $crate::pg::ended::told(answer, $conn).await
             };
             tokio::time::timeout($storage.stopwatch().limit($crate::pg::STATEMENT_LIMIT), work).await
         };

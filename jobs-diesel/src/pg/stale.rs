@@ -201,6 +201,7 @@ mod tests {
         let duplicate = "duplicate key value violates unique constraint \"column does\"";
         assert_eq!(of_statement(&said(DatabaseErrorKind::UniqueViolation, duplicate)), None);
         assert!(matches!(of("Relation »thing« existiert nicht"), Some(Stale::Perhaps(_))));
+        assert_eq!(of("storniere Anfrage wegen Zeitüberschreitung der Anfrage"), None, "a new session is not faster");
         let standby = said(DatabaseErrorKind::ReadOnlyTransaction, "INSERT kann nicht ausgeführt werden");
         assert_eq!(of_statement(&standby), Some(Stale::Standby));
         assert_eq!(of_transaction(&JobError::new(standby)), None, "it began as one that writes");

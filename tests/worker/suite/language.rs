@@ -4,11 +4,11 @@
 use diesel::PgConnection;
 use diesel::connection::SimpleConnection as _;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _};
-use diesel_jobs::operator::Objectives;
+use diesel_jobs::operator::{JobFilter, Objectives};
 use diesel_jobs::prelude::*;
 use diesel_jobs::rules::Unique;
 use diesel_jobs::worker::Registry;
-use diesel_jobs::{EnqueueError, JobBuilder, JobState, job};
+use diesel_jobs::{EnqueueError, JobBuilder, JobState, StorageError, job};
 use support::{Db, registry};
 
 use crate::{conflicts, stale_sessions};
@@ -73,6 +73,7 @@ async fn rows_that_cannot_be_moved_stop_no_queue(db: Db) {
 support::on_postgres! {
     rows_that_cannot_be_moved_stop_no_queue,
     the_doctor_names_a_language_that_it_cannot_change,
+    a_statement_that_an_administrator_has_ended_may_succeed_later,
     an_enqueue_that_is_refused_says_what_to_do,
 }
 
@@ -98,6 +99,24 @@ async fn the_doctor_names_a_language_that_it_cannot_change(db: Db) {
     .await;
     db.open_as("jobs_test_ordinary").await;
     assert_eq!(language(&db).await, None);
+}
+
+/// One session lives on, and the other one has ended with the error.
+async fn a_statement_that_an_administrator_has_ended_may_succeed_later(db: Db) {
+    let db = translated_for_good(db).await;
+    let (operator, mut other) = (&db.database().operator, db.conn().await);
+    for (end, reason) in [("pg_cancel_backend", "Benutzeraufforderung"), ("pg_terminate_backend", "Administrators")] {
+        other.execute("begin; lock table jobs.ready in access exclusive mode").await;
+        let ended = format!(
+            "select count({end}(pid)) as number from pg_stat_activity
+             where datname = current_database() and wait_event_type = 'Lock'"
+        );
+        let filter = JobFilter::default();
+        let (answer, ()) = tokio::join!(operator.list_all(&filter, 10), db.await_number(1, &ended));
+        other.execute("rollback").await;
+        let Err(problem) = answer else { panic!("{end} has ended no statement") };
+        assert!(matches!(problem, StorageError::Unavailable(_)) && problem.to_string().contains(reason), "{problem:?}");
+    }
 }
 
 /// The errors of an application's own connection carry their advice.
