@@ -45,6 +45,14 @@ pub(super) fn refuses_certificate(error: &tokio_postgres::Error) -> bool {
     false
 }
 
+/// Whether PgBouncer refuses the user, the password or the certificate, by itself or in the name of the server. It has
+/// the code of a violated protocol for that, too, and does not translate its messages. They name the method: SASL,
+/// password, certificate, PAM and others.
+pub(super) fn refuses_as_pooler(error: &tokio_postgres::Error) -> bool {
+    const REFUSALS: [&str; 3] = ["authentication failed", "no such user", "login rejected"];
+    error.as_db_error().is_some_and(|said| REFUSALS.iter().any(|part| said.message().contains(part)))
+}
+
 /// tokio-postgres says only "error connecting to server". This adds the reasons from the error's sources, and for some
 /// errors what to do.
 pub(super) fn with_cause(error: &tokio_postgres::Error) -> String {

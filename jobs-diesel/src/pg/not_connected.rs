@@ -8,7 +8,7 @@ use diesel::ConnectionError;
 use diesel_jobs_core::StorageError;
 use tokio_postgres::error::SqlState;
 
-use super::cause::{lacks_password, refuses_certificate, with_cause};
+use super::cause::{lacks_password, refuses_as_pooler, refuses_certificate, with_cause};
 use super::settings;
 use crate::error::storage_error;
 use crate::meaning::Meaning;
@@ -46,7 +46,7 @@ impl NotConnected {
         }
     }
 
-    /// The code decides, because servers translate their messages.
+    /// The code decides, because servers translate their messages. Only PgBouncer has one for all errors.
     pub(super) fn of(error: &tokio_postgres::Error) -> Self {
         let text = with_cause(error);
         match error.code() {
@@ -55,6 +55,7 @@ impl NotConnected {
             }
             None if lacks_password(error) || refuses_certificate(error) => Self::Credentials(text),
             Some(&SqlState::TOO_MANY_CONNECTIONS) => Self::TooMany(text),
+            Some(&SqlState::PROTOCOL_VIOLATION) if refuses_as_pooler(error) => Self::Credentials(text),
             Some(code) if settings::may_be_refused(code) => Self::Settings(text),
             None if is_network(error) => Self::NoAnswer(text),
             _ => Self::because(text),

@@ -9,6 +9,7 @@ use cluster::{Own, Server, Stop};
 use serde_json::json;
 
 use crate::support::http::{address, exchange, get, scraped};
+use crate::support::pooler::Pooler;
 use crate::support::{Prepared, Scratch, on_postgres, until, worker};
 
 const DEFAULT_ARGS: [&str; 6] = ["--listen", "127.0.0.1:0", "--poll-interval", "100ms", "--lease", "1h"];
@@ -148,6 +149,26 @@ fn without_a_password_a_server_that_asks_for_one_is_no_outage() {
         let run = worker("fixture-worker").args([args]).env("DATABASE_URL", &url).run();
         run.exited(6).complained(&["the server asks for a password", "postgres://user:password@host/database"]);
     }
+}
+
+/// PgBouncer has the same code (08P01) for refused settings and for refused credentials.
+#[test]
+fn a_pooler_that_refuses_the_credentials_is_no_outage() {
+    for refusal in [
+        "SASL authentication failed",
+        "password authentication failed",
+        "certificate authentication failed",
+        "no such user",
+        "login rejected",
+    ] {
+        let pooler = Pooler::refusing("postgres://app@127.0.0.1:1/app", refusal);
+        for args in [&["list"][..], &["run"], &["doctor"]] {
+            let run = worker("fixture-worker").args(args).env("DATABASE_URL", pooler.url()).run();
+            run.exited(6).complained(&["the server refuses the credentials", refusal]);
+        }
+    }
+    let pooler = Pooler::refusing("postgres://app@127.0.0.1:1/app", "no more connections allowed (max_client_conn)");
+    worker("fixture-worker").args(["list"]).env("DATABASE_URL", pooler.url()).run().exited(3);
 }
 
 #[test]

@@ -24,6 +24,8 @@ struct Sessions {
     used: Range<usize>,
     opened: AtomicUsize,
     idle: Mutex<Vec<TcpStream>>,
+    /// With these words every client is refused.
+    refusal: Option<&'static str>,
 }
 
 impl Pooler {
@@ -32,9 +34,18 @@ impl Pooler {
         Self::used(url, 0, 0..0)
     }
 
+    /// Starts one that refuses the credentials of every client with these words, and start-up options before that.
+    pub(crate) fn refusing(url: &str, refusal: &'static str) -> Self {
+        Self::with(url, 0, 0..0, Some(refusal))
+    }
+
     /// The same, and in its sessions from this one on, counted from 0, other clients have prepared statements. Their
     /// names have these numbers.
     pub(crate) fn used(url: &str, from: usize, names: Range<usize>) -> Self {
+        Self::with(url, from, names, None)
+    }
+
+    fn with(url: &str, from: usize, names: Range<usize>, refusal: Option<&'static str>) -> Self {
         let (_, rest) = url.split_once("://").unwrap();
         let (user, rest) = rest.split_once('@').unwrap();
         let (server, database) = rest.split_once('/').unwrap();
@@ -53,6 +64,7 @@ impl Pooler {
             used: names,
             opened: AtomicUsize::new(0),
             idle: Mutex::default(),
+            refusal,
         });
         std::thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
@@ -85,7 +97,7 @@ impl Sessions {
 
     /// Serves a client until it ends. `None`: it has ended, or its server has.
     fn serve(&self, mut client: TcpStream) -> Option<()> {
-        loop {
+        let parameters = loop {
             let mut start = [0; 8];
             client.read_exact(&mut start).ok()?;
             let [length, code] = [&start[..4], &start[4..]].map(|part| u32::from_be_bytes(part.try_into().unwrap()));
@@ -93,10 +105,16 @@ impl Sessions {
             client.read_exact(&mut parameters).ok()?;
             match code {
                 SSL_REQUEST | GSS_REQUEST => client.write_all(b"N").ok()?,
-                VERSION_3 => break,
+                VERSION_3 => break parameters,
                 // It asks for the end of a statement.
                 _ => return None,
             }
+        };
+        if let Some(refusal) = self.refusal {
+            let has_options = parameters.split(|byte| *byte == 0).any(|word| word == b"options");
+            let text = if has_options { "unsupported startup parameter: options" } else { refusal };
+            client.write_all(&framed(Some(b'E'), format!("SFATAL\0C08P01\0M{text}\0\0").as_bytes())).ok()?;
+            return None;
         }
         let (session, greeting) = self.open();
         self.idle.lock().unwrap().insert(0, session);
