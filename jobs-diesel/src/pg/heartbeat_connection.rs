@@ -13,7 +13,7 @@ use super::connect::Connector;
 use super::outage::Outage;
 use super::queries::{finish_batch, heartbeat, leases};
 use super::rotation::Pooled;
-use super::{SERVER_LIMIT, STATEMENT_LIMIT, ended, no_answer, settings};
+use super::{SERVER_LIMIT, STATEMENT_LIMIT, ended, no_answer, settings, stale};
 use crate::error::storage_error;
 
 /// How long a heartbeat waits for a connection in the place of one that works.
@@ -47,7 +47,11 @@ macro_rules! send {
             ended::told(answer, $conn).await
         };
         let answer = match tokio::time::timeout(stopwatch.limit(STATEMENT_LIMIT), work).await {
-            Ok(answer) => answer.map_err(storage_error),
+            Ok(answer) => answer.map_err(|error| {
+                // After an error the worker opens another one for the next heartbeat.
+                let _ = connector.rotation().is_stale(conn, stale::of_statement(&error));
+                storage_error(error)
+            }),
             Err(_) => Err::<_, StorageError>(no_answer($operation)),
         };
         answer.inspect_err(|_| outage.begin())

@@ -16,7 +16,8 @@ use super::queries::session;
 use super::{PgStorage, STATEMENT_LIMIT, language, no_answer};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// No longer than a failed claim waits: where the worker polls seldom, notifications are what it waits for.
+const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 
 type Problem = Box<dyn std::error::Error + Send + Sync>;
 

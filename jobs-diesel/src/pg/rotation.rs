@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use diesel_jobs_core::Lease;
+use tokio::sync::watch;
 
 use super::stale::Stale;
 use super::suspicions::Suspicions;
@@ -77,7 +78,7 @@ pub(crate) struct Rotation {
 
 struct State {
     /// Connections of earlier generations are used no longer.
-    generation: AtomicU64,
+    generation: watch::Sender<u64>,
     suspicions: Suspicions,
     swept: Mutex<(u64, Instant)>,
     /// How often new connections led to another database than those before.
@@ -89,7 +90,7 @@ struct State {
 impl Rotation {
     pub(crate) fn new(lifetime: Duration) -> Self {
         let state = State {
-            generation: AtomicU64::new(0),
+            generation: watch::Sender::new(0),
             suspicions: Suspicions::default(),
             swept: Mutex::new((0, Instant::now())),
             moves: AtomicU64::new(0),
@@ -105,14 +106,24 @@ impl Rotation {
 
     /// The generation of connections whose opening begins now.
     pub(super) fn generation(&self) -> u64 {
-        self.state.generation.load(Ordering::Acquire)
+        *self.state.generation.borrow()
     }
 
     /// Ends the generation if connections from now on lead to another database. All connections must lead to one.
     pub(super) fn follow(&self, moves: u64) {
         if self.state.moves.fetch_max(moves, Ordering::AcqRel) < moves {
-            self.state.generation.fetch_add(1, Ordering::AcqRel);
+            self.state.generation.send_modify(|generation| *generation += 1);
         }
+    }
+
+    /// Ends this generation, unless it has ended.
+    pub(super) fn end(&self, generation: u64) {
+        let next = |current: &mut u64| {
+            let is_current = *current == generation;
+            *current += u64::from(is_current);
+            is_current
+        };
+        self.state.generation.send_if_modified(next);
     }
 
     /// How often new connections have led to another database than those before.
@@ -172,8 +183,7 @@ impl Rotation {
         }
         pooled.is_unusable = true;
         // Of several connections that fail at the same time, one ends the generation.
-        let next = pooled.generation + 1;
-        let _ = self.state.generation.compare_exchange(pooled.generation, next, Ordering::AcqRel, Ordering::Acquire);
+        self.end(pooled.generation);
         true
     }
 
@@ -188,10 +198,12 @@ impl Rotation {
         self.state.are_short.swap(false, Ordering::AcqRel)
     }
 
-    /// Waits until this connection may not be used again, up to a sweep longer.
+    /// Waits until this connection may not be used again.
     pub(super) async fn until_over<C>(&self, pooled: &Pooled<C>) {
-        while self.keeps(pooled, Instant::now()) {
-            tokio::time::sleep(SWEEP.min(self.lifetime)).await;
+        let mut generations = self.state.generation.subscribe();
+        tokio::select! {
+            () = tokio::time::sleep_until(pooled.closes_at.into()) => {}
+            _ = generations.wait_for(|generation| *generation != pooled.generation) => {}
         }
     }
 

@@ -1,5 +1,7 @@
 //! When sessions are closed, and which errors say so.
 
+use std::task::{Context, Poll, Waker};
+
 use diesel_jobs_core::{JobId, WorkerId};
 
 use super::*;
@@ -123,4 +125,18 @@ fn connections_have_ages_of_their_own() {
     assert_ne!(one.closes_at, other.closes_at);
     assert!(rotation.keeps(&one, now + LIFETIME / 2) && !rotation.keeps(&one, now + LIFETIME * 2));
     assert!(rotation.is_sweep_due(now + SWEEP * 2));
+}
+
+/// It is the listener's, which no pool looks at.
+#[tokio::test]
+async fn the_end_of_a_generation_ends_the_wait_of_its_connections_at_once() {
+    let rotation = Rotation::new(LIFETIME);
+    let opened = rotation.opened((), rotation.generation());
+    let mut over = std::pin::pin!(rotation.until_over(&opened));
+    let mut is_over = || over.as_mut().poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(());
+    assert!(!is_over());
+    rotation.end(rotation.generation() + 1);
+    assert!(!is_over(), "another generation");
+    assert!(rotation.is_stale(&mut used(&rotation), Some(Stale::Standby)));
+    assert!(is_over());
 }
