@@ -8,23 +8,21 @@ use diesel::{ConnectionError, QueryResult};
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
 use diesel_jobs_core::storage::StorageResult;
 use futures_util::future::try_join;
-use tokio_postgres::{Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::CHECKOUT_LIMIT;
-use super::hosts;
+use super::hosts::{self, Opened};
 use super::language;
 use super::not_connected::{NotConnected, silent};
 use super::queries::complete_in;
 use super::queries::wake::CHANNEL;
 use super::renamed;
-use super::rotation::{LIFETIME, Rotation};
+use super::rotation::{LIFETIME, Pooled, Rotation};
 use super::sessions::Sessions;
 use super::settings::{self, Fact, LeaseTime};
 use super::source::Source;
 use super::target::Target;
 use super::tls::Tls;
-use super::url::role::Role;
 use crate::stopwatch::Stopwatch;
 use crate::url_source::UrlSource;
 
@@ -118,6 +116,11 @@ impl Connector {
         &self.rotation
     }
 
+    /// Whether a server that is a standby is not the one that the URL means.
+    pub(super) fn expects_primary(&self) -> bool {
+        self.source.last().expects_primary()
+    }
+
     /// The application name of our sessions. In a transaction of a handler, the job's id follows it.
     pub(crate) fn application_name(&self) -> String {
         self.named(self.source.last()).config.get_application_name().unwrap_or_default().to_owned()
@@ -146,16 +149,32 @@ impl Connector {
 
     /// Opens a connection with its [`settings`]. If the settings are refused, opens it without them.
     pub(crate) async fn connect(&self) -> Result<AsyncPgConnection, NotConnected> {
+        self.connect_once().await.map(|opened| opened.conn)
+    }
+
+    /// The same for a connection that is used again, unless it has led astray.
+    pub(super) async fn connect_pooled(&self) -> Result<Pooled<AsyncPgConnection>, NotConnected> {
+        let generation = self.rotation.generation();
+        let Opened { conn, is_astray } = self.connect_once().await?;
+        let mut pooled = self.rotation.opened(conn, generation);
+        if is_astray {
+            pooled.abandon();
+        }
+        Ok(pooled)
+    }
+
+    async fn connect_once(&self) -> Result<Opened, NotConnected> {
         let target = self.target().await?;
-        let mut conn = match self.open(&self.with_settings(&target)).await {
+        let mut opened = match self.open(&self.with_settings(&target)).await {
             Err(NotConnected::Settings(_)) => self.open(&target).await?,
             answer => answer?,
         };
+        let conn = &mut opened.conn;
         let learnt = async {
             match self.own {
                 Some(limit) => {
                     // Both are sent in one round trip.
-                    let (conn, speak) = (&conn, language::of_own_session());
+                    let (conn, speak) = (&*conn, language::of_own_session());
                     let ((), must_set) = try_join(
                         async move { (&mut { conn }).batch_execute(&speak).await },
                         settings::must_set(conn, limit),
@@ -178,7 +197,7 @@ impl Connector {
             Err(diesel::result::Error::DatabaseError(kind, Box::new(silent(limit))))
         });
         learnt.map_err(ConnectionError::CouldntSetupConfiguration)?;
-        Ok(conn)
+        Ok(opened)
     }
 
     /// The URL's options override ours, except for those that the worker's statements need: a later option wins.
@@ -194,9 +213,10 @@ impl Connector {
         target
     }
 
-    async fn open(&self, target: &Target) -> Result<AsyncPgConnection, NotConnected> {
+    async fn open(&self, target: &Target) -> Result<Opened, NotConnected> {
         if self.renamed {
-            return renamed::connect(&target.config, encryption(target)?.as_ref()).await;
+            let conn = renamed::connect(&target.config, encryption(target)?.as_ref()).await?;
+            return Ok(Opened { conn, is_astray: false });
         }
         self.open_plain(target).await
     }
@@ -209,14 +229,15 @@ impl Connector {
     /// Opens a connection that receives notifications. The schema in its statements is not renamed.
     pub(crate) async fn connect_to_listen(&self) -> Result<AsyncPgConnection, NotConnected> {
         let target = self.target().await?;
-        match self.open_plain(&self.with_settings(&target)).await {
+        let opened = match self.open_plain(&self.with_settings(&target)).await {
             Err(NotConnected::Settings(_)) => self.open_plain(&target).await,
             answer => answer,
-        }
+        };
+        opened.map(|opened| opened.conn)
     }
 
     /// Tries the hosts one after the other, each with its share of the time.
-    async fn open_plain(&self, target: &Target) -> Result<AsyncPgConnection, NotConnected> {
+    async fn open_plain(&self, target: &Target) -> Result<Opened, NotConnected> {
         let limit = self.stopwatch.limit(CHECKOUT_LIMIT);
         let hosts = hosts::each(&target.config);
         let named = hosts.len() > 1;
@@ -228,10 +249,10 @@ impl Connector {
         let mut is_answered = false;
         for role in rounds {
             for host in &hosts {
-                let tried = tokio::time::timeout(share, establish(host, encryption(target)?, *role)).await;
+                let tried = tokio::time::timeout(share, hosts::open(host, encryption(target)?, *role)).await;
                 is_answered |= !matches!(tried, Err(_) | Ok(Err(NotConnected::NoAnswer(_))));
                 let problem = match tried {
-                    Ok(Ok(conn)) => return Ok(conn),
+                    Ok(Ok(opened)) => return Ok(opened),
                     Ok(Err(NotConnected::NoAnswer(problem))) => problem,
                     Ok(Err(NotConnected::Credentials(problem))) => {
                         refused = NotConnected::Credentials;
@@ -261,29 +282,6 @@ impl Connector {
     /// How the last connection was encrypted.
     pub(super) fn last_encryption(&self) -> Result<Option<MakeRustlsConnect>, NotConnected> {
         encryption(&self.source.last())
-    }
-}
-
-/// Opens a connection to the one host of the configuration.
-async fn establish(
-    config: &Config,
-    tls: Option<MakeRustlsConnect>,
-    role: Role,
-) -> Result<AsyncPgConnection, NotConnected> {
-    let bad = |error| NotConnected::of(&error);
-    let mut conn = match tls {
-        Some(tls) => {
-            let (client, connection) = config.connect(tls).await.map_err(bad)?;
-            AsyncPgConnection::try_from_client_and_connection(client, connection).await?
-        }
-        None => {
-            let (client, connection) = config.connect(NoTls).await.map_err(bad)?;
-            AsyncPgConnection::try_from_client_and_connection(client, connection).await?
-        }
-    };
-    match role.objection(&mut conn).await.map_err(ConnectionError::CouldntSetupConfiguration)? {
-        Some(objection) => Err(NotConnected::because(objection.to_owned())),
-        None => Ok(conn),
     }
 }
 

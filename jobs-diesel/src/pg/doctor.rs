@@ -18,11 +18,11 @@ use diesel_jobs_core::{Freeze, StorageError};
 
 use self::pooler::{POOLER, keeps_statements, listens, no_prepared_statements};
 use super::not_connected::NotConnected;
+use super::queries::declare_discard_rules;
 use super::queries::doctor::{
     CHECKS, CHECKS_FROM_15, NOTIFICATIONS, SEQUENCES, examine, schema_objects::schema_objects, waiting::waiting,
     zones::other_rules,
 };
-use super::queries::{declare_discard_rules, installation};
 use super::{PgStorage, drift, language, migrate, run, settings};
 use crate::error::storage_error;
 use crate::meaning::Meaning;
@@ -110,7 +110,7 @@ impl Doctor for PgStorage {
         }
         let mut findings = Vec::new();
         let mut conn = self.connector.connect().await?;
-        let installation = run!(self, "installation", conn => installation::installation(conn))?;
+        let installation = self.installation().await?;
         findings.extend(installation.standby.then(standby));
         let is_frozen = installation.frozen.is_some();
         match tokio::time::timeout(limit, jobs(self, &mut conn, installation.frozen, objectives, program)).await {

@@ -101,8 +101,7 @@ impl PgHeartbeat {
 }
 
 async fn connect(connector: &Connector) -> StorageResult<Pooled<AsyncPgConnection>> {
-    let generation = connector.rotation().generation();
-    Ok(connector.rotation().opened(connector.connect().await?, generation))
+    Ok(connector.connect_pooled().await?)
 }
 
 #[async_trait]

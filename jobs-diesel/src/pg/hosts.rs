@@ -4,9 +4,16 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use diesel::ConnectionError;
+use diesel_async::AsyncPgConnection;
 use rand::seq::SliceRandom as _;
-use tokio_postgres::Config;
 use tokio_postgres::config::{Host, LoadBalanceHosts};
+use tokio_postgres::tls::TlsStream;
+use tokio_postgres::{Client, Config, Connection, NoTls, Socket};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::not_connected::NotConnected;
+use super::url::role::{Role, is_standby};
 
 /// The configurations of the single hosts, in the order in which they are tried.
 pub(super) fn each(config: &Config) -> Vec<Config> {
@@ -72,6 +79,42 @@ pub(super) fn name(config: &Config) -> String {
         (None, Some(address)) => format!("{address}:{port}"),
         (None, None) => format!("port {port}"),
     }
+}
+
+/// A connection that was just opened.
+pub(super) struct Opened {
+    pub(super) conn: AsyncPgConnection,
+    /// Its server is a standby, although the URL does not ask for one. It may have been the primary, and the next
+    /// connection may lead to the new one.
+    pub(super) is_astray: bool,
+}
+
+/// Opens a connection to the one host of the configuration.
+pub(super) async fn open(config: &Config, tls: Option<MakeRustlsConnect>, role: Role) -> Result<Opened, NotConnected> {
+    let bad = |error| NotConnected::of(&error);
+    let (mut conn, says_standby) = match tls {
+        Some(tls) => started(config.connect(tls).await.map_err(bad)?).await?,
+        None => started(config.connect(NoTls).await.map_err(bad)?).await?,
+    };
+    let unusable = ConnectionError::CouldntSetupConfiguration;
+    if let Some(objection) = role.objection(&mut conn).await.map_err(unusable)? {
+        return Err(NotConnected::because(objection.to_owned()));
+    }
+    // A pooler may say what was true of another server, or once.
+    let is_astray = role == Role::Unstated && says_standby && is_standby(&mut conn).await.map_err(unusable)?;
+    Ok(Opened { conn, is_astray })
+}
+
+/// The connection, and whether its server says that it is a standby. No open session comes to be on a standby later: a
+/// primary is restarted for that.
+async fn started<T>(
+    (client, connection): (Client, Connection<Socket, T>),
+) -> Result<(AsyncPgConnection, bool), NotConnected>
+where
+    T: TlsStream + Unpin + Send + 'static,
+{
+    let says_standby = connection.parameter("in_hot_standby") == Some("on");
+    Ok((AsyncPgConnection::try_from_client_and_connection(client, connection).await?, says_standby))
 }
 
 /// The configuration without the other hosts, which no method of [`Config`] can remove.

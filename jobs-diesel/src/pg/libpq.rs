@@ -18,7 +18,9 @@ pub(super) fn url(config: &Config, parameters: &[(String, String)], role: Role) 
     let others = parameters.iter().filter(|(name, _)| !PARTS.contains(&name.as_str()));
     let mut parameters: Vec<String> =
         others.map(|(name, value)| format!("{name}={}", encoded(value.as_bytes()))).collect();
-    if role != Role::Any && !parameters.iter().any(|pair| pair.starts_with("target_session_attrs=")) {
+    if ![Role::Unstated, Role::Any].contains(&role)
+        && !parameters.iter().any(|pair| pair.starts_with("target_session_attrs="))
+    {
         parameters.push(format!("target_session_attrs={}", role.name()));
     }
     let mut part = |name: &str, value: Option<String>| {

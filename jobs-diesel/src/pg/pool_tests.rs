@@ -230,3 +230,25 @@ async fn a_server_of_another_role_is_passed_over() {
     assert!(problem.contains("the server is a primary, and a standby is looked for"), "{problem}");
     admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();
 }
+
+/// Behind a pooler, a session that was the primary's may be a standby's. It is as if the server's function said so.
+#[tokio::test]
+async fn a_session_that_has_come_to_a_standby_ends_all_of_them_unless_the_url_allows_it() {
+    let (mut admin, name, storage) = database().await;
+    let standby = format!(
+        "create function public.pg_is_in_recovery() returns boolean language sql as 'select true';
+         alter database {name} set search_path = public, pg_catalog"
+    );
+    storage.connection().await.unwrap().batch_execute(&standby).await.unwrap();
+    drop(storage);
+    for (role, stays) in [("", false), ("?target_session_attrs=read-write", false), ("?target_session_attrs=any", true)]
+    {
+        let storage = PgStorage::new(&(url(&name) + role), 1, Stopwatch::StandsStill).unwrap();
+        let before = pids(&storage).await;
+        assert!(storage.check_schema().await.unwrap().standby);
+        for (before, after) in before.iter().zip(pids(&storage).await) {
+            assert_eq!(*before == after, stays, "{role}");
+        }
+    }
+    admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();
+}

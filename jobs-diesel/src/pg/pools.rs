@@ -6,13 +6,14 @@ use std::time::Instant;
 use deadpool::managed::{Metrics, PoolError, QueueMode, RecycleError, RecycleResult, TimeoutType};
 use diesel_async::AsyncPgConnection;
 use diesel_async::pooled_connection::PoolableConnection as _;
-use diesel_jobs_core::StorageError;
 use diesel_jobs_core::storage::StorageResult;
+use diesel_jobs_core::{Installation, StorageError};
 
 use super::connect::{Connector, NO_ANSWER};
 use super::not_connected::NotConnected;
+use super::queries::installation;
 use super::rotation::Pooled;
-use super::{CHECKOUT_LIMIT, PgStorage, unavailable};
+use super::{CHECKOUT_LIMIT, PgStorage, run, unavailable};
 
 pub(crate) type Pool = deadpool::managed::Pool<Manager>;
 pub(crate) type Object = deadpool::managed::Object<Manager>;
@@ -25,8 +26,7 @@ impl deadpool::managed::Manager for Manager {
     type Error = NotConnected;
 
     async fn create(&self) -> Result<Self::Type, NotConnected> {
-        let generation = self.0.rotation().generation();
-        Ok(self.0.rotation().opened(self.0.connect().await?, generation))
+        self.0.connect_pooled().await
     }
 
     /// It is not asked whether it still works, because that would cost each use a round trip.
@@ -88,6 +88,17 @@ pub(super) fn no_blocking_connection(error: &diesel::r2d2::PoolError) -> Storage
 }
 
 impl PgStorage {
+    /// What applies to the whole database. If the server takes no writes, the URL may lead to another one by now. Only
+    /// a pooler keeps a connection open while its server becomes a standby.
+    pub(super) async fn installation(&self) -> StorageResult<Installation> {
+        let generation = self.connector.rotation().generation();
+        let installation = run!(self, "installation", conn => installation::installation(conn))?;
+        if installation.standby && self.connector.expects_primary() {
+            self.connector.rotation().end(generation);
+        }
+        Ok(installation)
+    }
+
     /// Closes the idle connections that are used no longer, in every pool. If the server has refused a connection
     /// because there are too many, closes all idle ones, so that the pools do not keep each other from connecting. The
     /// worker's own statements call this again and again.

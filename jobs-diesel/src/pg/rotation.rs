@@ -5,6 +5,8 @@
 //! - It has reached its age. So the memory of its server process is freed, and connections spread over servers again.
 //! - Its session, or an older or equally old one, has gone stale ([`Stale`]). A change that makes one session stale
 //!   makes all stale that are open at that time, so all of them are closed. They are one *generation*.
+//! - Its server was a standby when it was opened, and the URL does not say that it may be one. It is used once: a
+//!   primary that was demoted answers reads, so nothing else would end its use.
 //!
 //! Nothing is asked of the server, so that a job costs no round trip more.
 
@@ -49,7 +51,6 @@ impl<C> Pooled<C> {
     }
 
     /// Keeps it out of its pool.
-    #[cfg(feature = "postgres-sync")]
     pub(super) fn abandon(&mut self) {
         self.is_unusable = true;
     }

@@ -30,7 +30,7 @@ use super::queries::progress::StoreProgressQuery;
 use super::queries::prune::PruneQuery;
 use super::queries::rescue::RescueQuery;
 use super::queries::waiting_queues::WaitingQueuesQuery;
-use super::queries::{admit, fold_history, installation, leases, operation, schedule, tick, worker};
+use super::queries::{admit, fold_history, leases, operation, schedule, tick, worker};
 use super::refused::run_apart;
 use super::{PgStorage, load, migrate, native, notify, run, transact, unavailable};
 
@@ -44,7 +44,7 @@ impl Storage for PgStorage {
         run!(self, "check_server", conn => migrate::check_server(conn))??;
         run!(self, "check_rows", conn => migrate::check_rows(conn))??;
         migrate::check(&run!(self, "check_schema", conn => migrate::applied(conn))?)?;
-        run!(self, "installation", conn => installation::installation(conn))
+        self.installation().await
     }
 
     async fn claim(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {

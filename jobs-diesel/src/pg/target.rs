@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use diesel_jobs_core::storage::StorageResult;
 use tokio_postgres::Config;
+use tokio_postgres::config::TargetSessionAttrs;
 
 use super::keepalive_of_url::KeepaliveOfUrl;
 use super::tls::Tls;
@@ -27,6 +28,15 @@ pub(super) struct Target {
 }
 
 impl Target {
+    /// Whether the URL leads to a server that takes writes, unless that has changed.
+    pub(super) fn expects_primary(&self) -> bool {
+        match self.role {
+            Role::Unstated | Role::Primary => true,
+            Role::Any => self.config.get_target_session_attrs() == TargetSessionAttrs::ReadWrite,
+            Role::Standby | Role::PreferStandby => false,
+        }
+    }
+
     /// Which database it is, apart from who connects and how.
     pub(super) fn place(&self) -> impl PartialEq {
         let config = &self.config;

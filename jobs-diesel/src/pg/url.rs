@@ -84,7 +84,7 @@ impl Url {
         let tls = parameters.tls.read(binds).map_err(|problem| refused(problem.to_owned()))?;
         let several = config.get_hosts().len().max(config.get_hostaddrs().len()) > 1;
         // The first host may have become a standby. A worker must find the other one without being told.
-        let role = parameters.role.unwrap_or(if several { Role::Primary } else { Role::Any });
+        let role = parameters.role.unwrap_or(if several { Role::Primary } else { Role::Unstated });
         Ok(Self { config, parameters: parameters.all, tls, role })
     }
 }

@@ -12,7 +12,7 @@ const EVE: &str = "authorization: Basic ZXZlOjAxMjM0NTY3ODlhYmNkZWY=\r\n";
 const WRONG: &str = "authorization: Basic ZXZlOjAxMjM0NTY3ODlhYmNkZWZn\r\n";
 
 /// Where the dashboard says that it is, without the path.
-fn address(dashboard: &mut Running) -> String {
+pub(crate) fn address(dashboard: &mut Running) -> String {
     let line = dashboard.await_line("the dashboard is at http://");
     line.split_once("http://").unwrap().1.split('/').next().unwrap().to_owned()
 }
@@ -29,12 +29,12 @@ fn ask(address: &str, line: &str, headers: &str, body: &str) -> (u16, String) {
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
 }
 
-fn page(address: &str, path: &str) -> (u16, String) {
+pub(crate) fn page(address: &str, path: &str) -> (u16, String) {
     ask(address, &format!("GET {path}"), "", "")
 }
 
 /// Asks for this job to be cancelled, as the form of the page does.
-fn cancel(address: &str, headers: &str, id: i64) -> u16 {
+pub(crate) fn cancel(address: &str, headers: &str, id: i64) -> u16 {
     let headers = format!("{headers}origin: http://{address}\r\nsec-fetch-site: same-origin\r\n");
     ask(address, "POST /confirm", &headers, &format!("action=cancel&id={id}")).0
 }

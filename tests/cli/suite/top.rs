@@ -8,9 +8,9 @@ use serde_json::json;
 use crate::support::{Db, Terminal, on_postgres, worker};
 
 /// Types the command that runs `top`, and waits for its first screen.
-fn start(terminal: &Terminal, db: &Db, before: &str, options: &str) {
+pub(crate) fn start(terminal: &Terminal, url: &str, before: &str, options: &str) {
     let program = env!("CARGO_BIN_EXE_fixture-worker");
-    let command = format!("clear; {before} DATABASE_URL='{}' {program} top --interval 200ms {options}", db.url);
+    let command = format!("clear; {before} DATABASE_URL='{url}' {program} top --interval 200ms {options}");
     terminal.keys(&[&command, "Enter"]);
     terminal.await_text("worker top");
     terminal.await_text("queues (");
@@ -30,7 +30,7 @@ on_each_database! {
         let mut worker = db.start(&["--queues", "default=3"]);
         db.await_state(busy, "running");
         let terminal = Terminal::open(120, 40);
-        start(&terminal, &db, "", "--actor anna");
+        start(&terminal, &db.url, "", "--actor anna");
         let all = ["mail", "wait", "running (1)", "1 worker alive", "1 job due, 0.0 completed"];
         terminal.await_screen("the jobs and their worker", |screen| all.iter().all(|part| screen.contains(part)));
         let screen = terminal.colours();
@@ -73,14 +73,14 @@ on_each_database! {
         let db = db.migrated();
         let terminal = Terminal::open(100, 30);
         for (before, options) in [("NO_COLOR=1", ""), ("", "--no-color")] {
-            start(&terminal, &db, before, options);
+            start(&terminal, &db.url, before, options);
             let screen = terminal.colours();
             assert!(!has_colours(&screen), "{screen:?}");
             terminal.keys(&["C-c"]);
             terminal.await_shell();
         }
         for signal in ["TERM", "INT"] {
-            start(&terminal, &db, "", "");
+            start(&terminal, &db.url, "", "");
             let program = env!("CARGO_BIN_EXE_fixture-worker");
             let pane = terminal.tmux(&["display-message", "-p", "#{pane_pid}"]);
             let pids = Command::new("pgrep").args(["-P", pane.trim(), "-f", program]).output().unwrap();
@@ -95,7 +95,7 @@ on_each_database! {
 fn top_shows_that_the_database_is_away_and_survives_it() {
     let db = Db::postgres().migrated();
     let terminal = Terminal::open(120, 30);
-    start(&terminal, &db, "", "");
+    start(&terminal, &db.url, "", "");
     let (server, name) = db.server();
     on_postgres(server, &format!("alter database {name} allow_connections false"));
     on_postgres(server, &format!("select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'"));

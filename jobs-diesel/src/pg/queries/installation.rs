@@ -55,10 +55,13 @@ pub(crate) async fn installation(conn: &mut AsyncPgConnection) -> QueryResult<In
 }
 
 /// Whether the transactions of a session are read-only if it has only the settings of the server, the database, the
-/// role and the URL. Opens such a session, because only this session has the answer.
+/// role and the URL. Opens such a session, because only this session has the answer. What a standby adds to that
+/// does not count.
 pub(crate) async fn is_read_only_by_default(connector: &Connector) -> StorageResult<bool> {
     let mut conn = connector.connect_to_listen().await?;
-    let asked = diesel::select(sql::<Bool>("current_setting('transaction_read_only') = 'on'")).get_result(&mut conn);
+    let asked =
+        diesel::select(sql::<Bool>("current_setting('transaction_read_only') = 'on' and not pg_is_in_recovery()"))
+            .get_result(&mut conn);
     match tokio::time::timeout(connector.stopwatch().limit(STATEMENT_LIMIT), asked).await {
         Ok(answer) => answer.map_err(storage_error),
         Err(_) => Err(no_answer("asking whether transactions are read-only")),

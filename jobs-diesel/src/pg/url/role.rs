@@ -7,7 +7,9 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl};
 /// Which servers are used, besides what tokio-postgres looks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::pg) enum Role {
+    /// The URL says nothing and has one host. A primary is expected there, and a standby answers what is read.
     #[default]
+    Unstated,
     Any,
     Primary,
     Standby,
@@ -24,6 +26,7 @@ impl Role {
     /// The rounds in which the hosts are tried.
     pub(in crate::pg) fn rounds(self) -> &'static [Self] {
         match self {
+            Self::Unstated => &[Self::Unstated],
             Self::Any => &[Self::Any],
             Self::Primary => &[Self::Primary],
             Self::Standby => &[Self::Standby],
@@ -34,12 +37,11 @@ impl Role {
     /// Returns why this server is not used, or `None` if it is.
     pub(in crate::pg) async fn objection(self, conn: &mut AsyncPgConnection) -> QueryResult<Option<&'static str>> {
         let wants_standby = match self {
-            Self::Any => return Ok(None),
+            Self::Unstated | Self::Any => return Ok(None),
             Self::Primary => false,
             Self::Standby | Self::PreferStandby => true,
         };
-        let is_standby: bool = diesel::select(pg_is_in_recovery()).get_result(conn).await?;
-        Ok(match (wants_standby, is_standby) {
+        Ok(match (wants_standby, is_standby(conn).await?) {
             (false, true) => Some("the server is a standby, and a primary is looked for"),
             (true, false) => Some("the server is a primary, and a standby is looked for"),
             _ => None,
@@ -50,10 +52,15 @@ impl Role {
     #[cfg(feature = "postgres-sync")]
     pub(in crate::pg) fn name(self) -> &'static str {
         match self {
-            Self::Any => "any",
+            Self::Unstated | Self::Any => "any",
             Self::Primary => "primary",
             Self::Standby => "standby",
             Self::PreferStandby => "prefer-standby",
         }
     }
+}
+
+/// Whether the server is a standby.
+pub(in crate::pg) async fn is_standby(conn: &mut AsyncPgConnection) -> QueryResult<bool> {
+    diesel::select(pg_is_in_recovery()).get_result(conn).await
 }

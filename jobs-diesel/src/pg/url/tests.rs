@@ -157,7 +157,7 @@ fn every_form_of_a_host_is_understood() {
 #[test]
 fn of_several_hosts_the_primary_is_used() {
     for (url, role) in [
-        ("postgres://a/app", Role::Any),
+        ("postgres://a/app", Role::Unstated),
         ("postgres://a,b/app", Role::Primary),
         ("postgres:///app?host=a,b", Role::Primary),
         ("postgres:///app?hostaddr=10.0.0.1,10.0.0.2", Role::Primary),
