@@ -308,6 +308,25 @@ fn a_claim_that_a_crash_undid_is_accepted_only_if_no_attempt_had_started() {
     assert_eq!(check(&record, crashed), []);
 }
 
+/// The job waited again, and was called off before another claim.
+#[test]
+fn an_end_without_a_lease_is_accepted_after_a_claim_that_a_crash_undid() {
+    let crashed = Promise { claims_may_be_forgotten: true, ..Promise::default() };
+    let called_off = |record: &mut Record, crash: TimeDelta| {
+        record.enqueued[0].ends = Ending::CalledOff;
+        record.events.retain(|event| event.number != 1 || event.what == "start");
+        let at = event(record, 1, "start").at;
+        record.faults.push(Fault { what: CRASH.to_owned(), pid: None, at: at + crash });
+        let job = job(record, 1);
+        (job.state, job.attempt, job.lease, job.worker) = ("cancelled".to_owned(), 0, 0, None);
+    };
+    objects_to(crashed, Kind::StaleWrite, Some(1), |record| called_off(record, TimeDelta::milliseconds(1)));
+    objects_to(Promise::default(), Kind::StaleWrite, Some(1), |record| called_off(record, TimeDelta::milliseconds(-1)));
+    let mut record = good();
+    called_off(&mut record, TimeDelta::milliseconds(-1));
+    assert_eq!(check(&record, crashed), []);
+}
+
 #[test]
 fn attempts_are_counted() {
     objects(Kind::Attempts, Some(1), |record| job(record, 1).attempt += 1);

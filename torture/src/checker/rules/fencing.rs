@@ -1,6 +1,7 @@
 //! Fencing: the stored end was written by the attempt that held the lease, after that attempt had ended. No attempt ran
 //! under a newer lease.
 
+use super::leases::may_be_undone;
 use crate::checker::{Kind, Run, Violation};
 use crate::history::{Ending, Enqueued, Event, Job};
 
@@ -14,10 +15,12 @@ pub(super) fn check(run: &Run<'_>) -> Vec<Violation> {
     found
 }
 
-/// Returns a text if an attempt ran under a newer lease than the one that ended the job.
+/// Returns a text if an attempt ran under a newer lease than the one that ended the job. A crash may undo a claim whose
+/// attempt has begun. The job then waits again, and an end that no attempt wrote may meet it there.
 fn newer(run: &Run<'_>, job: &Job) -> Option<String> {
     job.finished_at?;
-    let newer = run.events(job.number).iter().find(|event| event.lease > job.lease)?;
+    let undone = |event: &Event| job.worker.is_none() && may_be_undone(run, event);
+    let newer = run.events(job.number).iter().find(|event| event.lease > job.lease && !undone(event))?;
     Some(format!("lease {} ended it, and lease {} ran", job.lease, newer.lease))
 }
 

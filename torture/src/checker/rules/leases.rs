@@ -17,9 +17,7 @@ pub(super) fn check(run: &Run<'_>) -> Vec<Violation> {
         starts.entry((event.number, event.lease)).or_default().push(event);
     }
     starts.retain(|(number, _), events| {
-        events.len() > 1
-            && !(run.promise.claims_may_be_forgotten && forgotten(run, events))
-            && !is_run_again(run, *number, events)
+        events.len() > 1 && !forgotten(run, events) && !is_run_again(run, *number, events)
     });
     let twice = starts.into_iter().map(|((number, lease), events)| {
         let by: Vec<String> = events.iter().map(|event| format!("process {}", event.pid)).collect();
@@ -48,6 +46,11 @@ fn forgotten(run: &Run<'_>, starts: &[&Event]) -> bool {
     if processes.len() < starts.len() {
         return false;
     }
+    starts.first().is_some_and(|first| may_be_undone(run, first))
+}
+
+/// Whether this was said so soon after a crash of the database that the crash may have undone the claim.
+pub(super) fn may_be_undone(run: &Run<'_>, said: &Event) -> bool {
     let mut crashes = run.record.faults.iter().filter(|fault| fault.what == CRASH);
-    starts.first().is_some_and(|first| crashes.any(|crash| crash.at < first.at && first.at - crash.at < BACK))
+    run.promise.claims_may_be_forgotten && crashes.any(|crash| crash.at < said.at && said.at - crash.at < BACK)
 }
