@@ -320,6 +320,17 @@ fn an_end_without_a_lease_is_accepted_after_a_claim_that_a_crash_undid() {
         let job = job(record, 1);
         (job.state, job.attempt, job.lease, job.worker) = ("cancelled".to_owned(), 0, 0, None);
     };
+    let beyond = |record: &mut Record| {
+        called_off(record, TimeDelta::milliseconds(-1));
+        record.events.iter_mut().filter(|event| event.number == 1).for_each(|event| event.lease += 1);
+    };
+    let before = |record: &mut Record| {
+        called_off(record, TimeDelta::milliseconds(-1));
+        let at = event(record, 1, "start").at;
+        job(record, 1).finished_at = Some(at - TimeDelta::milliseconds(2));
+    };
+    objects_to(crashed, Kind::StaleWrite, Some(1), beyond);
+    objects_to(crashed, Kind::StaleWrite, Some(1), before);
     objects_to(crashed, Kind::StaleWrite, Some(1), |record| called_off(record, TimeDelta::milliseconds(1)));
     objects_to(Promise::default(), Kind::StaleWrite, Some(1), |record| called_off(record, TimeDelta::milliseconds(-1)));
     let mut record = good();

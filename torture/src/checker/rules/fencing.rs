@@ -1,7 +1,7 @@
 //! Fencing: the stored end was written by the attempt that held the lease, after that attempt had ended. No attempt ran
 //! under a newer lease.
 
-use super::leases::may_be_undone;
+use super::leases::undone_by;
 use crate::checker::{Kind, Run, Violation};
 use crate::history::{Ending, Enqueued, Event, Job};
 
@@ -16,10 +16,14 @@ pub(super) fn check(run: &Run<'_>) -> Vec<Violation> {
 }
 
 /// Returns a text if an attempt ran under a newer lease than the one that ended the job. A crash may undo a claim whose
-/// attempt has begun. The job then waits again, and an end that no attempt wrote may meet it there.
+/// attempt has begun. The job then waits again under the lease before that one, and an end that no attempt wrote may
+/// meet it there after the crash.
 fn newer(run: &Run<'_>, job: &Job) -> Option<String> {
-    job.finished_at?;
-    let undone = |event: &Event| job.worker.is_none() && may_be_undone(run, event);
+    let finished_at = job.finished_at?;
+    let undone = |event: &Event| {
+        let next = job.worker.is_none() && event.lease == job.lease + 1;
+        next && undone_by(run, event).is_some_and(|crash| crash <= finished_at)
+    };
     let newer = run.events(job.number).iter().find(|event| event.lease > job.lease && !undone(event))?;
     Some(format!("lease {} ended it, and lease {} ran", job.lease, newer.lease))
 }

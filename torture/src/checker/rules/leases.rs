@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::checker::{Kind, Run, Violation};
 use crate::history::{CRASH, Event};
@@ -46,11 +46,11 @@ fn forgotten(run: &Run<'_>, starts: &[&Event]) -> bool {
     if processes.len() < starts.len() {
         return false;
     }
-    starts.first().is_some_and(|first| may_be_undone(run, first))
+    starts.first().is_some_and(|first| undone_by(run, first).is_some())
 }
 
-/// Whether this was said so soon after a crash of the database that the crash may have undone the claim.
-pub(super) fn may_be_undone(run: &Run<'_>, said: &Event) -> bool {
-    let mut crashes = run.record.faults.iter().filter(|fault| fault.what == CRASH);
-    run.promise.claims_may_be_forgotten && crashes.any(|crash| crash.at < said.at && said.at - crash.at < BACK)
+/// When the database crashed so shortly before this was said that the crash may have undone the claim.
+pub(super) fn undone_by(run: &Run<'_>, said: &Event) -> Option<DateTime<Utc>> {
+    let mut crashes = run.record.faults.iter().filter(|fault| fault.what == CRASH).map(|crash| crash.at);
+    crashes.find(|crash| run.promise.claims_may_be_forgotten && *crash < said.at && said.at - *crash < BACK)
 }
