@@ -30,12 +30,15 @@ const LONG: Size = Size { jobs: 30_000, faults: 200 };
 const WORKERS: usize = 4;
 const DRAINED: Duration = Duration::from_secs(60);
 const CALM_MILLIS: std::ops::Range<u64> = 50..450;
+/// The pause after each action of the application, so that the jobs come while workers are killed. All at once they
+/// would keep two processors so busy that a pass of admission takes longer than [`FREE`].
+const PAUSE: Duration = Duration::from_millis(12);
 /// After this many kills the server crashes.
 const KILLS_PER_CRASH: usize = 8;
 /// The jobs of the worker that is suspended.
 const ZOMBIES_JOBS: i64 = 16;
-/// How long a permit may stay free while a job waits for it. Hints within a process may be lost, but there is a pass of
-/// admission each second.
+/// How long a permit may stay free while the same job is the next to get it. Hints within a process may be lost, but
+/// there is a pass of admission each second.
 const FREE: Duration = Duration::from_millis(1_500);
 /// Then, without a load and without faults, jobs are enqueued for this time at about the time at which the permit that
 /// they need gets free. Admission is quick then, so that it often comes between a finish and its commit.
@@ -51,7 +54,9 @@ pub(super) const LOOK: &str = "with live as (
 ), at_limits as (
     select jobs.lane(rules) as key from jobs.held where flags & 132 = 128 and limit_name <> '' and not later and not paused
 ), waiting as (
-    select limit_name as name, limit_key as key, max(most) as most, count(*) as jobs from jobs.held
+    select limit_name as name, limit_key as key, max(most) as most,
+           (array_agg(id order by ~priority, run_at, id))[1]::text as next
+    from jobs.held
     where run_at < clock_timestamp() and (limit_name <> '' or limit_key not in (select key from at_limits)) group by limit_name, limit_key
 ), permit as (
     select limit_name as name, limit_key as key, count(*) as permits, array_agg(job_id order by job_id)::text as jobs
@@ -63,7 +68,7 @@ select 'a job without a permit', name || key, id::text from live l where not exi
 union all
 select 'a permit without a job', limit_name || limit_key, job_id::text from jobs.permit s where not exists (select from live l where l.id = s.job_id and l.name = s.limit_name)
 union all
-select 'free', w.name || w.key, w.jobs::text || coalesce(s.jobs, '') from waiting w left join permit s on s.name = w.name and s.key = w.key
+select 'free', w.name || w.key, w.next || coalesce(' ' || s.jobs, '') from waiting w left join permit s on s.name = w.name and s.key = w.key
 where coalesce(s.permits, 0) < w.most";
 
 /// What must be gone at the end.
@@ -85,7 +90,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     let watch = Watch::start(fixture, LOOK, FREE);
     let mix = Mix { limits: true, ..Mix::default() };
     let workload = Workload::new(fixture.seed, mix, size.jobs).from(ZOMBIES_JOBS + 1);
-    let load = Load::start(fixture.url(), workload, Duration::ZERO);
+    let load = Load::start(fixture.url(), workload, PAUSE);
     let mut rng = StdRng::seed_from_u64(fixture.seed);
     for kill in 1..=size.faults {
         tokio::time::sleep(Duration::from_millis(rng.random_range(CALM_MILLIS))).await;
