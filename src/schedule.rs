@@ -15,7 +15,7 @@
 //! [`Database::operator`](crate::Database).
 
 pub use diesel_jobs_core::storage::{
-    Declarations, DeclaredSchedule, NewSchedule, ScheduleChange, ScheduleProblem, ScheduleRecord, ScheduleSettings,
-    Scheduled, ScheduledJob,
+    Declarations, DeclaredSchedule, LastRun, NewSchedule, ScheduleChange, ScheduleProblem, ScheduleRecord,
+    ScheduleSettings, Scheduled, ScheduledJob,
 };
 pub use diesel_jobs_core::{CatchUp, Due, InvalidSchedule, Schedule};

@@ -114,7 +114,7 @@ pub use runtime_settings::{
     RuntimeSettings, check_change, check_retention, check_slots,
 };
 pub use schedule_problem::ScheduleProblem;
-pub use schedule_settings::{NewSchedule, ScheduleChange, ScheduleRecord, ScheduleSettings, Scheduled};
+pub use schedule_settings::{LastRun, NewSchedule, ScheduleChange, ScheduleRecord, ScheduleSettings, Scheduled};
 pub use schedules::{ScheduledJob, StoredSchedule, StoredSchedules};
 pub use search::{Found, NotCounted, search};
 pub use transaction::{AsyncBody, BlockingBody, Body, Interruption, Transacted, Transaction, finishes};

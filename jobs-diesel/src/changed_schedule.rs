@@ -1,8 +1,8 @@
 //! What happens to a schedule when an operator changes it, or resets it to what the code declares. No SQL.
 
-use diesel_jobs_core::CatchUp;
 use diesel_jobs_core::flags::schedules::OPERATORS;
 use diesel_jobs_core::storage::{DeclaredSchedule, ScheduleChange};
+use diesel_jobs_core::{CatchUp, Enqueued};
 
 /// The part of a stored schedule that a change or a reset concerns.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +29,11 @@ impl Stored {
     pub(crate) fn ticks_like(&self, other: &Self) -> bool {
         (&self.expression, &self.timezone) == (&other.expression, &other.timezone)
     }
+}
+
+/// The newest of the jobs that were enqueued for a schedule. A job that had their unique key before is none of them.
+pub(crate) fn newest(enqueued: &[Enqueued]) -> Option<i64> {
+    enqueued.iter().filter(|enqueued| !enqueued.is_existing()).map(|enqueued| enqueued.id().0).max()
 }
 
 /// The changed schedule. `None` if the change asks for nothing new.

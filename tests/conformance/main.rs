@@ -500,7 +500,7 @@ conformance! {
         jobs_are_enqueued_outside_the_ticks,
         schedules_that_cannot_work_are_refused,
         a_schedule_of_a_later_version_is_left_alone,
-        the_last_result_is_that_of_the_newest_job,
+        the_last_run_is_the_newest_job_of_the_schedule,
     }
     scheduling {
         a_new_schedule_starts_now,

@@ -2,9 +2,9 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 use diesel_jobs_core::storage::{
-    DeclaredSchedule, NewSchedule, ScheduleChange, ScheduleRecord, Scheduled, ScheduledJob,
+    Action, DeclaredSchedule, LastRun, NewSchedule, Operated, ScheduleChange, ScheduleRecord, Scheduled, ScheduledJob,
 };
-use diesel_jobs_core::{CatchUp, JobState, NewJob, RunAt, StorageError};
+use diesel_jobs_core::{CatchUp, JobState, RunAt, StorageError};
 use diesel_jobs_storage::Database;
 
 use crate::bench::*;
@@ -204,16 +204,38 @@ pub(crate) async fn a_schedule_of_a_later_version_is_left_alone<F: Fixture>(f: F
     assert_eq!(db.operator.enqueue_for_schedule("mine", &[job()], "trigger", "ada").await.unwrap(), Scheduled::Newer);
 }
 
-pub(crate) async fn the_last_result_is_that_of_the_newest_job<F: Fixture>(f: F) {
+/// Not other jobs of the kind, and also if many jobs have been enqueued since.
+pub(crate) async fn the_last_run_is_the_newest_job_of_the_schedule<F: Fixture>(f: F) {
     let db = f.database();
-    db.operator.add_schedule(&new("mine", "a"), "ada").await.unwrap();
-    assert_eq!(record(db, "mine").await.unwrap().last_result, None);
+    for name in ["mine", "other"] {
+        db.operator.add_schedule(&new(name, "a"), "ada").await.unwrap();
+        assert_eq!(record(db, name).await.unwrap().last_run, None);
+    }
     let worker = worker(db).await;
-    let done = claimed(&f, worker, job()).await;
-    assert!(finish(db, &done, DONE).await);
-    assert_eq!(record(db, "mine").await.unwrap().last_result, Some(JobState::Completed));
-    let failed = claimed(&f, worker, job()).await;
-    assert!(finish(db, &failed, discard()).await);
-    enqueue(&f, NewJob::raw("b", "{}")).await;
-    assert_eq!(record(db, "mine").await.unwrap().last_result, Some(JobState::Discarded));
+    let of_others = claimed(&f, worker, job()).await;
+    assert!(finish(db, &of_others, discard()).await);
+    assert_eq!(record(db, "mine").await.unwrap().last_run, None, "this job is of no schedule");
+
+    let schedule = stored(db, "mine").await.unwrap();
+    let tick = schedule.last_tick + TimeDelta::minutes(5);
+    assert!(db.storage.tick(&schedule, tick, &[job(), job()]).await.unwrap());
+    let ticked = record(db, "mine").await.unwrap().last_run.unwrap();
+    assert!(close(ticked.at, now(db).await));
+    assert_eq!(ticked.state, Some(JobState::Available));
+    // Missed ticks that enqueue nothing are no runs.
+    let schedule = stored(db, "mine").await.unwrap();
+    assert!(db.storage.tick(&schedule, tick + TimeDelta::minutes(5), &[]).await.unwrap());
+    assert_eq!(record(db, "mine").await.unwrap().last_run, Some(ticked));
+    for leased in claim(db, worker, 2).await {
+        assert!(finish(db, &leased, if leased.lease.job == ticked.job { discard() } else { DONE }).await);
+    }
+    assert_eq!(record(db, "mine").await.unwrap().last_run.unwrap().state, Some(JobState::Discarded));
+    assert_eq!(record(db, "other").await.unwrap().last_run, None);
+
+    assert_eq!(db.operator.enqueue_for_schedule("mine", &[job()], "trigger", "ada").await.unwrap(), Scheduled::Done);
+    let triggered = record(db, "mine").await.unwrap().last_run.unwrap();
+    assert!(triggered.job > ticked.job && triggered.state == Some(JobState::Available));
+    assert_eq!(db.operator.act(&Action::Cancel, &[triggered.job], "ada").await.unwrap(), [Operated::Done]);
+    assert_eq!(db.operator.act(&Action::Delete, &[triggered.job], "ada").await.unwrap(), [Operated::Done]);
+    assert_eq!(record(db, "mine").await.unwrap().last_run, Some(LastRun { state: None, ..triggered }));
 }

@@ -5,6 +5,7 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use super::{DeclaredSchedule, Pause, ScheduledJob, StorageResult};
+use crate::job_id::JobId;
 use crate::new_job::NewJob;
 use crate::schedule::CatchUp;
 use crate::state::JobState;
@@ -37,10 +38,21 @@ pub struct ScheduleRecord {
     pub changed_at: Option<DateTime<Utc>>,
     /// What the code declares, if an operator has changed it.
     pub declared: Option<DeclaredSchedule>,
-    /// The state of the newest job of its kind. `None`: there is none among the newest ten thousand jobs.
-    pub last_result: Option<JobState>,
+    /// Its newest job. `None`: it has not run yet.
+    pub last_run: Option<LastRun>,
     /// Whether only a later version of this program understands it.
     pub newer: bool,
+}
+
+/// The newest job that a tick of a schedule, or an operator, has enqueued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct LastRun {
+    /// The job.
+    pub job: JobId,
+    /// When it was enqueued.
+    pub at: DateTime<Utc>,
+    /// Its state. `None`: it has been deleted since.
+    pub state: Option<JobState>,
 }
 
 impl ScheduleRecord {

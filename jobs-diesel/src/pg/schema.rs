@@ -88,6 +88,8 @@ diesel::table! {
         timezone -> Text,
         catch_up -> Text,
         last_tick -> Timestamptz,
+        last_job -> Nullable<BigInt>,
+        last_run_at -> Nullable<Timestamptz>,
         flags -> Integer,
         paused -> Bool,
         args -> Nullable<Json>,

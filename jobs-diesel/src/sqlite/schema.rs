@@ -212,6 +212,8 @@ diesel::table! {
         timezone -> Text,
         catch_up -> Text,
         last_tick -> BigInt,
+        last_job -> Nullable<BigInt>,
+        last_run_at -> Nullable<BigInt>,
         flags -> Integer,
         paused -> Bool,
         args -> Nullable<Text>,

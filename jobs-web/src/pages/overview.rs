@@ -64,7 +64,8 @@ struct OverviewPage {
     /// What operators have set.
     changes: Vec<Change>,
     /// The schedules whose newest job was discarded.
-    discarded_schedules: Vec<String>,
+    /// With the job.
+    discarded_schedules: Vec<(String, JobId)>,
 }
 
 /// The kinds of which many attempts have failed, those with the largest share first.
@@ -121,8 +122,11 @@ pub(crate) async fn overview(visit: Visit) -> Page {
     let schedules = changes::schedules(&visit.site).await?;
     let of_operators = (settings.as_slice(), &*operator.kinds().await?, &*operator.limit_settings().await?);
     let changes = changes::changes(&shell.base, of_operators, &workers, &schedules);
-    let failed = |schedule: &&ScheduleRecord| schedule.last_result == Some(JobState::Discarded);
-    let discarded_schedules = schedules.iter().filter(failed).map(|schedule| schedule.name.clone()).collect();
+    let discarded = |schedule: &ScheduleRecord| {
+        let run = schedule.last_run.filter(|run| run.state == Some(JobState::Discarded))?;
+        Some((schedule.name.clone(), run.job))
+    };
+    let discarded_schedules = schedules.iter().filter_map(discarded).collect();
     let failing_kinds = failing_kinds(&operator.outcomes(HOUR).await?);
     let sample = Sample::new(stats, settings, &workers);
     visit.site.remember(&sample);

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use chrono::{DateTime, Utc};
-use diesel_jobs_core::storage::ScheduleRecord;
+use diesel_jobs_core::storage::{LastRun, ScheduleRecord};
 use diesel_jobs_core::{Registry, Schedule};
 use serde::Serialize;
 
@@ -55,12 +55,7 @@ pub(super) fn show(Shown { record, next, problem, stale }: &Shown) -> String {
         line("zone rules", format!("IANA {} of this program", Schedule::ZONE_RULES));
     }
     line("catch up", record.catch_up.to_string());
-    // The time at which a schedule is stored counts as its first tick.
-    let result = match record.last_result {
-        Some(state) => format!("; the newest job of its kind is {state}"),
-        None => ", or stored then; there is no job of its kind".to_owned(),
-    };
-    line("last tick", format!("{}{result}", output::time(record.last_tick)));
+    line("last run", record.last_run.map_or_else(|| "never".to_owned(), last_run));
     if let Some(pause) = &record.paused {
         line("paused", pause.to_string());
     }
@@ -100,4 +95,12 @@ pub(super) fn show(Shown { record, next, problem, stale }: &Shown) -> String {
         line(if place == 0 { "next ticks" } else { "" }, tick.text());
     }
     text
+}
+
+fn last_run(LastRun { job, at, state }: LastRun) -> String {
+    let at = output::time(at);
+    match state {
+        Some(state) => format!("{at}, job {job}, which is {state}"),
+        None => format!("{at}, job {job}, which has been deleted since"),
+    }
 }

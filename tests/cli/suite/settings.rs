@@ -246,7 +246,7 @@ on_each_database! {
         assert_eq!((&listed[0]["queue"], &listed[0]["priority"]), (&Value::from("mail"), &Value::from(-2)));
         let _worker = db.start(&["--queues", "mail=2"]);
         until(|| (jobs(&db, &["--state", "completed"]) == 10).then_some(()).ok_or("the backfilled jobs are not found"));
-        assert_eq!(json(&db, &["schedules"])[0]["last_result"], "completed");
+        assert_eq!(json(&db, &["schedules"])[0]["last_run"]["state"], "completed");
 
         run(&db, &["schedules", "pause", "greet Bo", "--reason", "a holiday", "--actor", "ada"]).succeeded();
         assert_eq!(json(&db, &["schedules"])[0]["paused"]["reason"], "a holiday");

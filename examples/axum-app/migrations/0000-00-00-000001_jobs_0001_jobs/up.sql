@@ -356,6 +356,9 @@ create table jobs.schedule (
     timezone text not null,
     catch_up text not null check (catch_up in ('skip', 'last', 'all')),
     last_tick jobs.instant not null default now(),
+    -- The newest job that a tick or an operator has enqueued for it, and when.
+    last_job bigint,
+    last_run_at jobs.instant,
     flags integer not null default 0,
     paused boolean not null default false,
     -- An operator may add schedules and change those of the code. `added_by` is set for schedules that only exist here.
@@ -1579,7 +1582,7 @@ create trigger wake_for_settings after insert or update or delete on jobs.instal
 create trigger wake_for_settings after insert or update or delete on jobs.on_discarded for each statement execute function jobs.wake_for_settings();
 create trigger wake_for_settings after insert on jobs.operation for each statement execute function jobs.wake_for_settings();
 create trigger wake_for_settings after update of asked on jobs.worker for each statement execute function jobs.wake_for_settings();
--- Not after a tick, which only changes `last_tick`.
+-- Not after a tick, which changes only `last_tick`, `last_job` and `last_run_at`.
 create trigger wake_for_settings after insert or delete or update of kind, expression, timezone, catch_up, paused, args, queue, priority, max_attempts
     on jobs.schedule for each statement execute function jobs.wake_for_settings();
 

@@ -17,7 +17,7 @@ use serde_json::json;
 use super::super::enqueue_connection::insert_many;
 use super::audit::record;
 use super::audited::before;
-use crate::changed_schedule::{Stored, changed, reset};
+use crate::changed_schedule::{Stored, changed, newest, reset};
 use crate::operation::record::marked;
 use crate::pg::native::RawJson;
 use crate::pg::schema::schedule;
@@ -258,7 +258,11 @@ async fn insert(
         return Ok(answer);
     }
     let detail = marked(json!({ "jobs": jobs.len() }), key);
-    insert_many::<AsyncPgConnection>(conn, jobs).await?;
+    let enqueued = insert_many::<AsyncPgConnection>(conn, jobs).await?;
+    if let Some(newest) = newest(&enqueued) {
+        let at = schedule::last_run_at.eq(now.into_sql::<Timestamptz>().nullable());
+        update(schedule::table.find(name)).set((schedule::last_job.eq(newest), at)).execute(conn).await?;
+    }
     record(conn, actor, action, &target(name), Some(&detail)).await?;
     Ok(Scheduled::Done)
 }

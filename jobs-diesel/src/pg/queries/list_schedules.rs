@@ -1,22 +1,21 @@
-//! `list_schedules`: the schedules as operators see them. The results come from the newest ten thousand jobs. These are
-//! read by id from the end, because there is no index by kind.
+//! `list_schedules`: the schedules as operators see them, with the state of the newest job of each.
 
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
 use diesel::dsl::now;
 use diesel::prelude::*;
-use diesel::sql_query;
-use diesel::sql_types::{Array, Text, Timestamptz};
+use diesel::sql_types::Timestamptz;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
-use diesel_jobs_core::JobState;
 use diesel_jobs_core::flags::schedules::are_known;
-use diesel_jobs_core::storage::{DeclaredSchedule, ScheduleRecord, ScheduledJob};
+use diesel_jobs_core::storage::{DeclaredSchedule, LastRun, ScheduleRecord, ScheduledJob};
+use diesel_jobs_core::{JobId, JobState};
 
+use super::by_id::{by_id, wanted};
 use super::pause::{PauseRow, pause};
 use super::schedule::job;
 use crate::pg::native::RawJson;
-use crate::pg::schema::schedule;
+use crate::pg::schema::{job, schedule};
 
 #[derive(Queryable, Selectable)]
 #[diesel(table_name = schedule)]
@@ -27,6 +26,8 @@ struct Row {
     timezone: String,
     catch_up: String,
     last_tick: DateTime<Utc>,
+    last_job: Option<i64>,
+    last_run_at: Option<DateTime<Utc>>,
     flags: i32,
     args: Option<RawJson>,
     queue: Option<String>,
@@ -42,36 +43,24 @@ struct Row {
     paused_reason: Option<String>,
 }
 
-#[derive(QueryableByName)]
-struct Newest {
-    #[diesel(sql_type = Text)]
-    kind: String,
-    #[diesel(sql_type = Text)]
-    state: String,
-}
-
 pub(crate) async fn list(conn: &mut AsyncPgConnection) -> QueryResult<(Vec<ScheduleRecord>, DateTime<Utc>)> {
     let rows: Vec<Row> = schedule::table.order(schedule::name).select(Row::as_select()).load(conn).await?;
     let at: DateTime<Utc> = diesel::select(now.into_sql::<Timestamptz>()).get_result(conn).await?;
-    let kinds: Vec<&str> = rows.iter().map(|row| row.kind.as_str()).collect();
-    let newest: Vec<Newest> = sql_query(
-        "select distinct on (kind) kind, state from (select id, kind, state from jobs.job order by id desc limit 10000) job
-         where kind = any($1) order by kind, id desc",
-    )
-    .bind::<Array<Text>, _>(kinds)
-    .load(conn)
-    .await?;
-    let results: HashMap<String, JobState> =
-        newest.into_iter().filter_map(|newest| Some((newest.kind, newest.state.parse().ok()?))).collect();
-    Ok((rows.into_iter().map(|row| record(row, &results)).collect(), at))
+    let ids: Vec<i64> = rows.iter().filter_map(|row| row.last_job).collect();
+    let one = job::table.filter(job::id.eq(wanted())).select((job::id, job::state));
+    let states: Vec<(i64, String)> = by_id(&ids, one).load(conn).await?;
+    let states = states.into_iter().filter_map(|(id, state)| Some((id, state.parse().ok()?))).collect();
+    Ok((rows.into_iter().map(|row| record(row, &states)).collect(), at))
 }
 
-fn record(row: Row, results: &HashMap<String, JobState>) -> ScheduleRecord {
+fn record(row: Row, states: &HashMap<i64, JobState>) -> ScheduleRecord {
     let paused: PauseRow = (row.paused, row.paused_at, row.paused_by, row.paused_reason);
     let declared = row.declared.and_then(|RawJson(text)| serde_json::from_slice::<DeclaredSchedule>(&text).ok());
     let job: ScheduledJob = job((row.args, row.queue, row.priority, row.max_attempts));
+    let last_run = row.last_job.zip(row.last_run_at);
+    let last_run = last_run.map(|(id, at)| LastRun { job: JobId(id), at, state: states.get(&id).copied() });
     ScheduleRecord {
-        last_result: results.get(&row.kind).copied(),
+        last_run,
         declared: declared.map(|declared| DeclaredSchedule { name: row.name.clone(), ..declared }),
         name: row.name,
         kind: row.kind,

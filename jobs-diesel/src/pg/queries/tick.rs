@@ -4,15 +4,16 @@
 //! again: to wait until that transaction ends would delay the schedules that come later.
 
 use chrono::{DateTime, Utc};
-use diesel::dsl::{sql, update};
+use diesel::dsl::{now, sql, update};
 use diesel::prelude::*;
-use diesel::sql_types::Bool;
+use diesel::sql_types::{Bool, Timestamptz};
 use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
 use diesel_jobs_core::NewJob;
 use diesel_jobs_core::storage::StoredSchedule;
 
 use super::super::enqueue_connection::insert_many;
 use super::scan::NOT_FROZEN;
+use crate::changed_schedule::newest;
 use crate::flags::ScheduleFlagsKnown;
 use crate::pg::patience::Patience;
 use crate::pg::schema::schedule;
@@ -34,8 +35,10 @@ pub(crate) async fn tick(
             return Ok(false);
         }
         conn.batch_execute(limit).await?;
-        update(row).set(schedule::last_tick.eq(last_tick)).execute(conn).await?;
-        insert_many::<AsyncPgConnection>(conn, jobs).await?;
+        let enqueued = insert_many::<AsyncPgConnection>(conn, jobs).await?;
+        let at = schedule::last_run_at.eq(now.into_sql::<Timestamptz>().nullable());
+        let last_run = newest(&enqueued).map(|newest| (schedule::last_job.eq(newest), at));
+        update(row).set((schedule::last_tick.eq(last_tick), last_run)).execute(conn).await?;
         Ok(true)
     })
     .await

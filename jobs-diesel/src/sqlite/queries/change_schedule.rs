@@ -3,12 +3,12 @@
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;
-use diesel_jobs_core::NewJob;
 use diesel_jobs_core::flags::schedules::{OPERATORS, are_known};
 use diesel_jobs_core::storage::{NewSchedule, Once, RequestKey, ScheduleChange, Scheduled};
+use diesel_jobs_core::{Enqueued, NewJob};
 use serde_json::json;
 
-use crate::changed_schedule::{Stored, changed, reset};
+use crate::changed_schedule::{Stored, changed, newest, reset};
 use crate::operation::record::marked;
 use crate::sqlite::queries::audit::record;
 use crate::sqlite::queries::audited::before;
@@ -195,7 +195,8 @@ pub(crate) fn enqueue(
     if let Err(answer) = read(conn, name)? {
         return Ok(answer);
     }
-    insert_jobs(conn, jobs.to_vec())?;
+    let enqueued = insert_jobs(conn, jobs.to_vec())?;
+    store_last_run(conn, name, &enqueued)?;
     record(conn, actor, action, &target(name), Some(&marked(json!({ "jobs": jobs.len() }), key)))?;
     Ok(Scheduled::Done)
 }
@@ -217,4 +218,12 @@ pub(crate) fn enqueue_once(
 
 fn target(name: &str) -> String {
     format!("schedule {name}")
+}
+
+/// Stores the newest of these jobs as the last run of the schedule.
+pub(super) fn store_last_run(conn: &mut SqliteConnection, name: &str, enqueued: &[Enqueued]) -> QueryResult<()> {
+    let Some(newest) = newest(enqueued) else { return Ok(()) };
+    let last_run = (jobs_schedule::last_job.eq(newest), jobs_schedule::last_run_at.eq(Now.nullable()));
+    diesel::update(jobs_schedule::table.find(name)).set(last_run).execute(conn)?;
+    Ok(())
 }

@@ -1,5 +1,4 @@
-//! `list_schedules`: the schedules as operators see them. The results come from the newest ten thousand jobs. These are
-//! read by id from the end, because there is no index by kind.
+//! `list_schedules`: the schedules as operators see them, with the state of the newest job of each.
 
 use std::collections::HashMap;
 
@@ -7,10 +6,10 @@ use chrono::{DateTime, Utc};
 use diesel::SqliteConnection;
 use diesel::prelude::*;
 use diesel::sql_query;
-use diesel::sql_types::Text;
-use diesel_jobs_core::JobState;
+use diesel::sql_types::{BigInt, Text};
 use diesel_jobs_core::flags::schedules::are_known;
-use diesel_jobs_core::storage::{DeclaredSchedule, ScheduleRecord};
+use diesel_jobs_core::storage::{DeclaredSchedule, LastRun, ScheduleRecord};
+use diesel_jobs_core::{JobId, JobState};
 
 use crate::sqlite::queries::pause::{PauseRow, pause};
 use crate::sqlite::queries::schedule::job;
@@ -27,6 +26,8 @@ struct Row {
     timezone: String,
     catch_up: String,
     last_tick: Instant,
+    last_job: Option<i64>,
+    last_run_at: Option<Instant>,
     flags: i32,
     args: Option<String>,
     queue: Option<String>,
@@ -43,9 +44,9 @@ struct Row {
 }
 
 #[derive(QueryableByName)]
-struct Newest {
-    #[diesel(sql_type = Text)]
-    kind: String,
+struct JobRow {
+    #[diesel(sql_type = BigInt)]
+    id: i64,
     #[diesel(sql_type = Text)]
     state: String,
 }
@@ -53,22 +54,20 @@ struct Newest {
 pub(crate) fn list(conn: &mut SqliteConnection) -> QueryResult<(Vec<ScheduleRecord>, DateTime<Utc>)> {
     let rows: Vec<Row> = jobs_schedule::table.order(jobs_schedule::name).select(Row::as_select()).load(conn)?;
     let now: Instant = diesel::select(Now).get_result(conn)?;
-    // With `max`, SQLite takes the other columns from the row that has the maximum.
-    let newest: Vec<Newest> = sql_query(
-        "select kind, state, max(id) from (select id, kind, state from jobs_job_view order by id desc limit 10000)
-         where kind in (select kind from jobs_schedule) group by kind",
-    )
-    .load(conn)?;
-    let results: HashMap<String, JobState> =
-        newest.into_iter().filter_map(|newest| Some((newest.kind, newest.state.parse().ok()?))).collect();
-    Ok((rows.into_iter().map(|row| record(row, &results)).collect(), now.0))
+    let states: Vec<JobRow> =
+        sql_query("select j.id, j.state from jobs_schedule s cross join jobs_job_view j on j.id = s.last_job")
+            .load(conn)?;
+    let states = states.into_iter().filter_map(|row| Some((row.id, row.state.parse().ok()?))).collect();
+    Ok((rows.into_iter().map(|row| record(row, &states)).collect(), now.0))
 }
 
-fn record(row: Row, results: &HashMap<String, JobState>) -> ScheduleRecord {
+fn record(row: Row, states: &HashMap<i64, JobState>) -> ScheduleRecord {
     let paused: PauseRow = (row.paused, row.paused_at, row.paused_by, row.paused_reason);
     let declared = row.declared.and_then(|text| serde_json::from_str::<DeclaredSchedule>(&text).ok());
+    let last_run = row.last_job.zip(row.last_run_at);
+    let last_run = last_run.map(|(id, at)| LastRun { job: JobId(id), at: at.0, state: states.get(&id).copied() });
     ScheduleRecord {
-        last_result: results.get(&row.kind).copied(),
+        last_run,
         declared: declared.map(|declared| DeclaredSchedule { name: row.name.clone(), ..declared }),
         name: row.name,
         kind: row.kind,

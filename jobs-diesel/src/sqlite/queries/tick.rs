@@ -7,6 +7,7 @@ use diesel_jobs_core::NewJob;
 use diesel_jobs_core::storage::StoredSchedule;
 
 use crate::flags::ScheduleFlagsKnown;
+use crate::sqlite::queries::change_schedule::store_last_run;
 use crate::sqlite::queries::installation::is_frozen;
 use crate::sqlite::schema::jobs_schedule;
 use crate::sqlite::sync_connection::insert_jobs;
@@ -30,6 +31,7 @@ pub(crate) fn tick(
     if moved == 0 {
         return Ok(false);
     }
-    insert_jobs(conn, jobs.to_vec())?;
+    let enqueued = insert_jobs(conn, jobs.to_vec())?;
+    store_last_run(conn, &schedule.name, &enqueued)?;
     Ok(true)
 }

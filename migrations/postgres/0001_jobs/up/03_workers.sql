@@ -74,6 +74,9 @@ create table jobs.schedule (
     timezone text not null,
     catch_up text not null check (catch_up in ('skip', 'last', 'all')),
     last_tick jobs.instant not null default now(),
+    -- The newest job that a tick or an operator has enqueued for it, and when.
+    last_job bigint,
+    last_run_at jobs.instant,
     flags integer not null default 0,
     paused boolean not null default false,
     -- An operator may add schedules and change those of the code. `added_by` is set for schedules that only exist here.

@@ -93,7 +93,7 @@ create trigger wake_for_settings after insert or update or delete on jobs.instal
 create trigger wake_for_settings after insert or update or delete on jobs.on_discarded for each statement execute function jobs.wake_for_settings();
 create trigger wake_for_settings after insert on jobs.operation for each statement execute function jobs.wake_for_settings();
 create trigger wake_for_settings after update of asked on jobs.worker for each statement execute function jobs.wake_for_settings();
--- Not after a tick, which only changes `last_tick`.
+-- Not after a tick, which changes only `last_tick`, `last_job` and `last_run_at`.
 create trigger wake_for_settings after insert or delete or update of kind, expression, timezone, catch_up, paused, args, queue, priority, max_attempts
     on jobs.schedule for each statement execute function jobs.wake_for_settings();
 

@@ -161,6 +161,9 @@ create table jobs_schedule (
     timezone text not null,
     catch_up text not null check (catch_up in ('skip', 'last', 'all')),
     last_tick integer not null default (cast(round(unixepoch('subsec') * 1000) as integer) * 1000),
+    -- The newest job that a tick or an operator has enqueued for it, and when.
+    last_job integer,
+    last_run_at integer,
     flags integer not null default 0,
     paused integer not null default 0 check (paused in (0, 1)),
     -- An operator may add schedules and change those of the code. `added_by` is set for schedules that only exist here.
