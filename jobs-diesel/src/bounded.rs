@@ -49,8 +49,7 @@ impl Range {
         }
     }
 
-    /// For a count. PostgreSQL counts in the server.
-    #[cfg(feature = "sqlite")]
+    /// For a count.
     pub(crate) fn count(filter: &JobFilter) -> Self {
         let limit = usize::try_from(COUNTED).unwrap_or(usize::MAX).saturating_add(1);
         Self { lowest: i64::MIN, highest: i64::MAX, ascends: false, limit, examined: examined(filter) }
@@ -98,6 +97,9 @@ impl Range {
     }
 }
 
+/// In place of a source: the jobs that have failed with the fingerprint of the filter, whatever their states.
+pub(crate) const FAILED: i32 = -1;
+
 /// A source of a count, a state, how many jobs of the state match, and how many were examined.
 pub(crate) type StateRow = (i32, String, i64, i64);
 
@@ -119,7 +121,7 @@ pub(crate) fn by_state(filter: &JobFilter, sources: &[(i32, Has)], rows: &[State
         let of_state = |row: &StateRow| if row.1 == state.as_str() { row.2 } else { 0 };
         let jobs: u64 = sources.iter().map(|source| sum(*source, &of_state)).sum();
         let is_read = |source: &i32| sum(*source, &|row| row.3) < examined(filter) as u64;
-        let is_whole = !filter.ids.is_empty() || sources.iter().all(is_read);
+        let is_whole = !filter.ids.is_empty() || sources.iter().chain(&[FAILED]).all(is_read);
         Some((state, Count { jobs: jobs.min(COUNTED), is_exact: is_whole && jobs <= COUNTED }))
     };
     JobState::ALL.into_iter().filter(|state| filter.takes(*state)).filter_map(count).collect()

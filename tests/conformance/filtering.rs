@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use diesel_jobs_core::storage::{Count, JobFilter, Paging, search};
-use diesel_jobs_core::{JobId, JobState, StorageError};
+use diesel_jobs_core::storage::{Count, EXAMINED_AT_COST, JobFilter, Paging, search};
+use diesel_jobs_core::{Failure, FailureKind, JobId, JobState, Keep, StorageError, Transition};
 
 use crate::bench::*;
 use crate::fixture::Fixture;
@@ -223,4 +223,44 @@ pub(crate) async fn a_kind_that_was_not_counted_is_searched_among_newer_jobs_onl
     enqueue(&f, with(|job| job.kind = "b".into())).await;
     client.execute(&insert(45_000, 0)).await.unwrap();
     assert_eq!(searched("b", Paging::newest(1)).await, (1, true, None));
+}
+
+/// However many jobs came later: only jobs that have failed with the fingerprint are examined.
+pub(crate) async fn a_fingerprint_finds_old_jobs_behind_many_others<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    let failure = |number: i32| Failure::new(FailureKind::Error, &format!("there is no account {number}"));
+    let retry = |number| Transition::Retry { delay: HOUR, failure: failure(number) };
+    let mut ids = Vec::new();
+    for transition in [retry(1), Transition::Discard { failure: failure(2), keep: Keep::For(HOUR) }, retry_in(HOUR)] {
+        let failed = claimed(&f, worker, job()).await;
+        assert!(finish(db, &failed, transition).await);
+        ids.push(failed.lease.job);
+    }
+    let many = i64::try_from(EXAMINED_AT_COST).unwrap() + 1;
+    for _ in 0..=EXAMINED_AT_COST / 1000 {
+        enqueue_all(&f, vec![later(HOUR); 1000]).await;
+    }
+    let by_fingerprint = format!("fingerprint:{}", failure(3).fingerprint);
+    assert_eq!(found(&f, &by_fingerprint).await, [ids[1], ids[0]]);
+    assert_eq!(found(&f, &format!("{by_fingerprint} state:discarded")).await, ids[1..2]);
+    assert_eq!(found(&f, &format!("{by_fingerprint} state:retrying id:{},{}", ids[0], ids[2])).await, ids[..1]);
+
+    // These jobs have been deleted, and their failures not yet.
+    let errors = F::table("job_error");
+    let deleted = format!(
+        "with recursive n (i) as (select 1 union all select i + 1 from n where i < {many})
+         insert into {errors} (job_id, attempt, kind, message, fingerprint) select 1000000 + i, 1, 'error', '', {} from n",
+        failure(3).fingerprint
+    );
+    f.client().await.execute(&deleted).await.unwrap();
+    let filter: JobFilter = by_fingerprint.parse().unwrap();
+    let page = db.operator.list(&filter, Paging::newest(10)).await.unwrap();
+    assert_eq!((page.jobs.len(), page.searched_to), (0, Some(JobId(1_000_002))), "so far the page is empty");
+    let counts = db.operator.count_by_state(&filter).await.unwrap();
+    assert!(counts.iter().all(|(_, count)| *count == Count { jobs: 0, is_exact: false }), "{counts:?}");
+    let all = search(&*db.operator, &filter, Paging::newest(10), HOUR).await.unwrap();
+    assert_eq!(all.jobs.iter().map(|job| job.id).collect::<Vec<_>>(), [ids[1], ids[0]]);
+    let oldest = db.operator.list(&filter, Paging::after(JobId(0), 1)).await.unwrap();
+    assert_eq!((oldest.jobs[0].id, oldest.searched_to), (ids[0], Some(ids[0])));
 }

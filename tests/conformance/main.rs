@@ -433,6 +433,7 @@ conformance! {
     }
     filtering {
         a_filter_finds_the_jobs_that_meet_all_its_conditions,
+        a_fingerprint_finds_old_jobs_behind_many_others,
         arguments_of_any_size_and_content_are_searched,
         pages_follow_each_other,
         a_search_ends_after_a_bounded_number_of_rows,

@@ -280,6 +280,9 @@ create table jobs.on_discarded (
 -- Finds the newest failures of all jobs.
 create unique index job_error_newest on jobs.job_error (id);
 
+-- Finds the jobs that have failed in the same way.
+create index job_error_fingerprint on jobs.job_error (fingerprint, job_id) where fingerprint is not null;
+
 -- Worker processes, what operators set and did, and how much work was done.
 
 -- Returns 1024 bits. For each of these queues one bit is set. Two queues may have the same bit. Then an enqueue may

@@ -1,24 +1,23 @@
 //! `count_by_state`: how many jobs of a filter are in each state. Like `find`, it examines a bounded number of rows of
 //! each source. It returns numbers instead of ids: one row per state instead of up to ten thousand.
 //!
-//! It uses `ready_id`, the primary keys and `finished_unsuccessful`. The text depends on the filter, so the statement
-//! is not kept prepared.
+//! The text depends on the filter, so the statement is not kept prepared.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
-use diesel::sql_types::{Array, BigInt, Integer, Text};
+use diesel::sql_types::{BigInt, Integer, Text};
 use diesel_jobs_core::JobState;
 use diesel_jobs_core::storage::JobFilter;
 
+use super::examined::Examined;
 use super::matching::{Matching, Source};
-use crate::bounded::{Has, examined};
+use crate::bounded::{FAILED, Has, Range};
 use crate::pg::native::sql;
 
 pub(crate) struct CountByStateQuery {
     sources: Vec<(Source, Matching)>,
-    ids: Vec<i64>,
-    examined: usize,
+    examined: Examined,
 }
 
 impl CountByStateQuery {
@@ -38,11 +37,9 @@ impl CountByStateQuery {
             };
             (source, Matching::new(source, &JobFilter { states, ..filter.clone() }, false))
         };
-        let ids = filter.ids.iter().map(|id| id.0).collect();
         (!sources.is_empty()).then(|| Self {
             sources: sources.into_iter().map(matching).collect(),
-            ids,
-            examined: examined(filter),
+            examined: Examined::new(filter, Range::count(filter)),
         })
     }
 
@@ -86,22 +83,13 @@ impl QueryFragment<Pg> for CountByStateQuery {
             out.push_sql(if number == 0 { "(" } else { " union all (" });
             out.push_sql(&format!("select {number} as source, {} as state, count(*) filter (where ", state(*source)));
             sql!(out, {*matching} "), count(*) from (")?;
-            if self.ids.is_empty() {
-                sql!(
-                    out,
-                    "select * from " (source.table()) " where true" (source.condition()) " order by id desc limit "
-                    (&self.examined.to_string())
-                )?;
-            } else {
-                // One by one, see `by_id`.
-                sql!(
-                    out,
-                    "select found.* from (select distinct unnest(" [self.ids => Array<BigInt>]
-                    ") as id) wanted cross join lateral (select * from " (source.table()) " where id = wanted.id"
-                    (source.condition()) " offset 0) found"
-                )?;
-            }
+            self.examined.rows(*source, out.reborrow())?;
             out.push_sql(") job group by 2)");
+        }
+        if self.examined.is_by_fingerprint() {
+            sql!(out, " union all (select " (&FAILED.to_string()) ", '', 0, (")?;
+            self.examined.count_failed(out.reborrow())?;
+            out.push_sql("))");
         }
         Ok(())
     }

@@ -45,6 +45,7 @@ pub(crate) mod enqueue_unique;
 pub(crate) mod enqueue_unique_alike;
 pub(crate) mod enqueue_unique_one;
 pub(crate) mod events;
+mod examined;
 pub(crate) mod expire;
 mod expiry;
 pub(crate) mod failures;

@@ -2,6 +2,7 @@
 //! like `find`.
 
 use diesel::SqliteConnection;
+use diesel::dsl::sql;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::sql_types::{BigInt, Text};
@@ -9,7 +10,8 @@ use diesel::sqlite::Sqlite;
 use diesel_jobs_core::JobState;
 use diesel_jobs_core::storage::{Count, JobFilter};
 
-use crate::bounded::{Has, by_state, examined};
+use crate::bounded::{FAILED, Has, Range, by_state, examined};
+use crate::sqlite::queries::find::failed_with;
 use crate::sqlite::queries::matching::Matching;
 use crate::sqlite::time::NOW;
 
@@ -25,11 +27,17 @@ const SOURCES: [(&str, Has); 4] = [
 pub(crate) fn count_by_state(conn: &mut SqliteConnection, filter: &JobFilter) -> QueryResult<Vec<(JobState, Count)>> {
     let matching = Matching::new(&JobFilter { states: Vec::new(), ..filter.clone() }, false);
     let mut rows = Vec::new();
+    let failed = filter.fingerprint.filter(|_| filter.ids.is_empty());
+    let failed = failed.map(|fingerprint| failed_with(fingerprint, &Range::count(filter)));
+    if let Some(failed) = &failed {
+        let examined = sql::<BigInt>(&format!("(select count(*) from ({failed}))"));
+        rows.push((FAILED, String::new(), 0, diesel::select(examined).get_result(conn)?));
+    }
     for (number, (condition, has)) in (0_i32..).zip(SOURCES) {
         if JobState::ALL.into_iter().any(|state| has(state) && filter.takes(state)) {
+            let (examined, failed) = (examined(filter), failed.as_deref());
             let counted: Vec<(String, i64, i64)> =
-                CountSource { condition, examined: examined(filter), ids: &filter.ids, matching: &matching }
-                    .load(conn)?;
+                CountSource { condition, examined, ids: &filter.ids, failed, matching: &matching }.load(conn)?;
             rows.extend(counted.into_iter().map(|(state, jobs, seen)| (number, state, jobs, seen)));
         }
     }
@@ -41,6 +49,7 @@ struct CountSource<'a> {
     condition: &'static str,
     examined: usize,
     ids: &'a [diesel_jobs_core::JobId],
+    failed: Option<&'a str>,
     matching: &'a Matching,
 }
 
@@ -56,6 +65,9 @@ impl QueryFragment<Sqlite> for CountSource<'_> {
         if !self.ids.is_empty() {
             let ids: Vec<String> = self.ids.iter().map(ToString::to_string).collect();
             out.push_sql(&format!("id in ({}) and ", ids.join(",")));
+        }
+        if let Some(failed) = self.failed {
+            out.push_sql(&format!("id in ({failed}) and "));
         }
         out.push_sql(&format!("{} limit {}) job group by 1", self.condition, self.examined));
         Ok(())

@@ -1,8 +1,9 @@
 //! `find`: the ids of the jobs that match a filter, newest or oldest first. It examines a bounded number of rows of
 //! each source, so it is fast even if nothing matches.
 //!
-//! A source is all rows in the order of their ids, or a part of them that has an index. The parts are running,
-//! cancelled and discarded jobs, and waiting jobs unless there are many.
+//! A source is all rows in the order of their ids, or a part of them that has an index. The parts are the jobs that
+//! have failed with the fingerprint of the filter. Without one they are running, cancelled and discarded jobs, and
+//! waiting jobs unless there are many.
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;
@@ -24,11 +25,16 @@ enum Source {
     Running,
     Cancelled,
     Discarded,
+    /// With this fingerprint.
+    Failed(i64),
 }
 
 impl Source {
     fn of(conn: &mut SqliteConnection, filter: &JobFilter, range: &Range) -> QueryResult<Vec<Self>> {
         let takes = |state| filter.takes(state);
+        if let (Some(fingerprint), true) = (filter.fingerprint, filter.ids.is_empty()) {
+            return Ok(vec![Self::Failed(fingerprint)]);
+        }
         if !filter.ids.is_empty() || takes(JobState::Completed) {
             return Ok(vec![Self::All]);
         }
@@ -51,7 +57,7 @@ impl Source {
     /// The condition, and the order. A plus sign keeps SQLite from reading all rows in the order of their ids.
     fn condition(self) -> (&'static str, &'static str) {
         match self {
-            Self::All => ("", "id"),
+            Self::All | Self::Failed(_) => ("", "id"),
             Self::Waiting => (" and state = 'available'", "+id"),
             Self::Running => (" and state = 'running'", "+id"),
             Self::Cancelled => (" and state = 'cancelled'", "id"),
@@ -82,6 +88,15 @@ pub(crate) fn find(
     Ok(rows)
 }
 
+/// The ids of the jobs that have failed with a fingerprint, as many as are examined.
+pub(super) fn failed_with(fingerprint: i64, range: &Range) -> String {
+    let (direction, Range { examined, lowest, highest, .. }) = (range.direction(), range);
+    format!(
+        "select distinct job_id as id from jobs_job_error where fingerprint = {fingerprint} and job_id >= {lowest} \
+         and job_id <= {highest} order by job_id {direction} limit {examined}"
+    )
+}
+
 struct Search<'a> {
     source: Source,
     range: Range,
@@ -99,7 +114,14 @@ impl QueryFragment<Sqlite> for Search<'_> {
             out.push_sql("select job.id from (");
         }
         let columns = if self.matching.is_some() { "*" } else { "id" };
-        out.push_sql(&format!("select {columns} from jobs_job where id >= "));
+        let rows = match self.source {
+            Source::Failed(fingerprint) if self.matching.is_some() => {
+                format!("(select * from jobs_job where id in ({}))", failed_with(fingerprint, &self.range))
+            }
+            Source::Failed(fingerprint) => format!("({})", failed_with(fingerprint, &self.range)),
+            _ => "jobs_job".to_owned(),
+        };
+        out.push_sql(&format!("select {columns} from {rows} where id >= "));
         out.push_bind_param::<BigInt, _>(lowest)?;
         out.push_sql(" and id <= ");
         out.push_bind_param::<BigInt, _>(highest)?;

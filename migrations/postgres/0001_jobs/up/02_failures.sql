@@ -80,3 +80,6 @@ create table jobs.on_discarded (
 
 -- Finds the newest failures of all jobs.
 create unique index job_error_newest on jobs.job_error (id);
+
+-- Finds the jobs that have failed in the same way.
+create index job_error_fingerprint on jobs.job_error (fingerprint, job_id) where fingerprint is not null;

@@ -107,6 +107,9 @@ create table jobs_job_error (
 
 create index jobs_job_error_job on jobs_job_error (job_id, id);
 
+-- Finds the jobs that have failed in the same way.
+create index jobs_job_error_fingerprint on jobs_job_error (fingerprint, job_id) where fingerprint is not null;
+
 -- One row per worker process. Its heartbeat extends all its leases.
 create table jobs_worker (
     id text primary key,
