@@ -39,7 +39,7 @@ pub(crate) fn installation(found: &Installation, environment: Option<&str>) {
     }
     if let (None, Some(name)) = (&found.environment, environment) {
         warn!(
-            target: "diesel_jobs", { worker.environment = name }, "this worker belongs to the environment `{name}`, and the database has no name. So workers of any environment would also \
+            target: "diesel_jobs", { worker.environment = name }, "this worker belongs to the environment `{name}`, but the database has no name, so workers of any environment would also \
              run the jobs of a copy. `worker environment set {}` names the database", argument(name));
     }
 }
@@ -59,8 +59,8 @@ pub(crate) fn left_out(before: i64, now: Option<i64>) -> i64 {
     match now {
         Some(now) if now > 0 && before == 0 => warn!(
             target: "diesel_jobs", { left_out = now },
-            "admission has failed for {now} of the jobs and keys of limits. It tries them again, and the others continue. `worker doctor` says why"),
-        Some(0) if before > 0 => info!(target: "diesel_jobs", "admission does not fail any more"),
+            "admission has failed for {now} of the jobs and keys of limits. It will try them again, and the others continue. `worker doctor` says why"),
+        Some(0) if before > 0 => info!(target: "diesel_jobs", "admission has recovered: no job and no key is left out"),
         _ => {}
     }
     now.unwrap_or(before)
@@ -69,7 +69,7 @@ pub(crate) fn left_out(before: i64, now: Option<i64>) -> i64 {
 pub(crate) fn asked(asked: Asked) {
     match asked {
         Asked::Quiet => {
-            warn!(target: "diesel_jobs", "an operator asked this worker to be quiet: it claims no more jobs, and continues with those that run")
+            warn!(target: "diesel_jobs", "an operator asked this worker to be quiet: it stops claiming jobs, and its running jobs continue")
         }
         Asked::Stop => warn!(target: "diesel_jobs", "an operator asked this worker to stop"),
     }
@@ -105,11 +105,11 @@ pub(crate) fn grace_period_over(in_flight: usize) {
 }
 
 pub(crate) fn credentials_refused(problem: &str) {
-    error!(target: "diesel_jobs", { error = problem }, "no operation succeeds, and the worker ends: {problem}");
+    error!(target: "diesel_jobs", { error = problem }, "every database operation fails, so the worker ends: {problem}");
 }
 
 pub(crate) fn not_deregistered(jobs: usize) {
-    error!(target: "diesel_jobs", { worker.in_flight = jobs }, "stopped before the ends of all attempts could be written (left: {jobs}): another worker frees these jobs when the lease of this one is over, and counts a crash of each unless the database already knows that this worker stops");
+    error!(target: "diesel_jobs", { worker.in_flight = jobs }, "stopped before the ends of all attempts could be written (left: {jobs}): another worker frees these jobs when this worker's lease is over, and counts a crash for each of them unless the database already knows that this worker is stopping");
 }
 
 pub(crate) fn may_still_claim() {
@@ -165,7 +165,7 @@ pub(crate) fn cancelled(ctx: &JobContext, by: Option<&str>) {
 pub(crate) fn row_locked(ctx: &JobContext, transition: &str, since: Duration) {
     let what = match ctx.is_completed_in() {
         true => "the worker checks whether its `complete_in` was committed,".to_owned(),
-        false => format!("its `{transition}` is tried again"),
+        false => format!("the worker keeps retrying its `{transition}`"),
     };
     warn!(
         target: "diesel_jobs", { job.id = ctx.id().0,
@@ -233,13 +233,13 @@ pub(crate) fn conflict(leases: &[Lease], run: u32, what: &str) {
 }
 
 pub(crate) fn batch_runs_again(kind: &str, lost: usize, jobs: usize) {
-    info!(target: "diesel_jobs", { job.kind = kind, batch.lost = lost, batch.jobs = jobs }, "a batch of `{kind}` was rolled back because {lost} leases were lost meanwhile; it runs again with the other {jobs} jobs");
+    info!(target: "diesel_jobs", { job.kind = kind, batch.lost = lost, batch.jobs = jobs }, "a batch of `{kind}` was rolled back because {lost} leases were lost in the meantime; it runs again with the other {jobs} jobs");
 }
 
 pub(crate) fn declared_dead(old: WorkerId, jobs: usize) {
     error!(
         target: "diesel_jobs", { worker.id = %old,
-        worker.lost_leases = jobs }, "this worker was declared dead (its heartbeats came too late); its jobs run elsewhere, it continues under a new id");
+        worker.lost_leases = jobs }, "this worker was declared dead (its heartbeats came too late); its jobs run elsewhere, and it continues under a new id");
 }
 
 pub(crate) fn released_unknown_leases(worker: WorkerId, jobs: usize) {
@@ -265,7 +265,7 @@ pub(crate) fn quarantined_job_starts(job: &ClaimedJob) {
     warn!(
         target: "diesel_jobs", { job.id = id.0,
         job.kind = job.kind,
-        job.queue = job.queue }, "job {id} is quarantined after its crashes: it runs alone in its process now");
+        job.queue = job.queue }, "job {id} is quarantined after its crashes: it now runs alone in its process");
 }
 
 pub(crate) fn ticked(name: &str, jobs: usize) {

@@ -38,7 +38,7 @@ pub trait Change: Selection + Sized {
         conn.change(JobChange::new(Verb::Retry, self.selected()))
     }
 
-    /// Sets the time of waiting jobs: they start at this time or later. A time that has passed means now. A job that
+    /// Sets the time of waiting jobs: they start at this time or later. A time in the past means now. A job that
     /// expires does so later or earlier by the same span. Jobs that run or have ended stay as they are.
     ///
     /// # Errors

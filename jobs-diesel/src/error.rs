@@ -19,7 +19,7 @@ pub enum EnqueueError {
     Invalid(#[from] InvalidJob),
     /// Another job has the unique key, and the rule of this one says `error`. Nothing was enqueued, and the transaction
     /// is usable.
-    #[error("job `{kind}`: job {id} has the unique key {key} already")]
+    #[error("job `{kind}`: job {id} already has the unique key {key}")]
     Exists {
         /// The kind of the job.
         kind: String,
@@ -156,7 +156,7 @@ pub enum MigrateError {
     Encoding(String),
     /// The database has a schema `jobs` of somebody else. Nothing was changed.
     #[error(
-        "this database has a schema `jobs` already, in which the tables of `diesel-jobs` are not: rename it (`alter schema jobs rename to ..`), \
+        "this database already has a schema `jobs`, without the tables of `diesel-jobs`: rename it (`alter schema jobs rename to ..`), \
          or migrate another database, because `diesel-jobs` needs this name"
     )]
     SchemaTaken,

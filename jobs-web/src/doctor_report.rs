@@ -64,7 +64,7 @@ impl DoctorReports {
         self.refresh((), async move {
             let found = match tokio::time::timeout(LIMIT, operator.examine(Objectives::default(), None)).await {
                 Ok(found) => found.map_err(|problem| problem.to_string()),
-                Err(_) => Err(format!("the examination took longer than {} s, and was given up", LIMIT.as_secs())),
+                Err(_) => Err(format!("the checks took longer than {} s, and were given up", LIMIT.as_secs())),
             };
             Some(DoctorReport { at: Utc::now(), found })
         });

@@ -105,7 +105,7 @@ impl Failure {
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "The database refused",
                 error.to_string(),
-                "The log of the server has this message, too.",
+                "The server's log also has this message.",
             ),
             Self::Template(problem) => (
                 StatusCode::INTERNAL_SERVER_ERROR,

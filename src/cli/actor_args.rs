@@ -9,8 +9,8 @@ use super::settings;
 /// The option for who makes a change.
 #[derive(Clone, Debug, Args)]
 pub(super) struct Who {
-    /// Who makes the change; the audit has this name [default: JOBS_ACTOR, else the user of this
-    /// machine, else "an operator"]
+    /// Who makes the change; the audit has this name [default: JOBS_ACTOR, or the user of this
+    /// machine, or "an operator"]
     #[arg(long, value_name = "NAME")]
     actor: Option<String>,
 }

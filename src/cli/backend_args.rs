@@ -29,7 +29,7 @@ impl BackendArgs {
             (None, Some(url), _) => Ok(Backend::of(url)?),
             (None, None, [only]) => Ok(*only),
             (None, None, _) => Err(CliError::usage(
-                "it is not known for which database: write --backend postgres or --backend sqlite, or set DATABASE_URL",
+                "for which database? Write --backend postgres or --backend sqlite, or set DATABASE_URL",
             )),
         }
     }

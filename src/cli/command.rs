@@ -64,23 +64,23 @@ pub(super) enum Command {
     },
     /// Make cancelled, discarded and waiting jobs due now
     ///
-    /// They have at least one attempt left then.
+    /// Each job then has at least one attempt left.
     ///
     /// Name the jobs by their ids, or by a filter. With a filter the command prints how many jobs match and some of
     /// them, asks, and then changes them in batches of at most 1000. After Ctrl-C the workers do the rest: see
     /// `operations`.
     Retry(ActArgs),
-    /// Make waiting jobs due now; nothing else of them changes
+    /// Make waiting jobs due now; nothing else about them changes
     RunNow(ActArgs),
     /// Set the time at which waiting jobs are due
     ///
-    /// A time that has passed means now. Jobs that run or have ended are left alone.
+    /// A time in the past means now. Jobs that run or have ended are left alone.
     Reschedule(RescheduleArgs),
     /// Cancel waiting and running jobs
     ///
     /// The handler of a running job is asked to stop, and its finish is refused.
     Cancel(ActArgs),
-    /// Discard waiting jobs, as if no attempt was left
+    /// Discard waiting jobs, as if they were out of attempts
     Discard(ActArgs),
     /// Delete jobs that wait or have ended, with their failures and outputs
     Delete(ActArgs),
@@ -116,13 +116,13 @@ pub(super) enum Command {
     ///
     /// All lines are checked first. If one is wrong, nothing is imported. Each job gets a new id and all its attempts.
     Import(ImportArgs),
-    /// Explain why a job does not run, or what became of it
+    /// Explain why a job does not run, or what happened to it
     Why {
         /// The job
         #[arg(value_parser = id)]
         id: i64,
     },
-    /// Report what prevents jobs from running, and what repairs it
+    /// Report what prevents jobs from running, and how to repair it
     ///
     /// It examines this program, with the options of `run`, and the database: the schema, the settings, queues, kinds
     /// and schedules that no live worker serves, late jobs, dead workers and old transactions. While no worker
@@ -143,7 +143,7 @@ pub(super) enum Command {
     ///
     /// It prints until it is interrupted.
     ///
-    /// It reads the database repeatedly. So it misses jobs that are not kept when they complete, and starts of attempts
+    /// It reads the database repeatedly, so it misses jobs that are not kept when they complete, and starts of attempts
     /// that take less time than the interval.
     Tail(TailArgs),
     /// Show queues, kinds, workers and running jobs live; `?` lists the keys
@@ -189,7 +189,7 @@ pub(super) enum Command {
         #[command(subcommand)]
         action: Option<LimitsAction>,
     },
-    /// Print the halted sequences; continue with one without its discarded job
+    /// Print the halted sequences; continue one without its discarded job
     Sequences {
         #[command(subcommand)]
         action: Option<SequencesAction>,
@@ -212,7 +212,7 @@ pub(super) enum Command {
     },
     /// Serve pages that show what happens to jobs, and act on them
     ///
-    /// It listens on this machine only, and everyone who can connect may do everything. At another address it needs
+    /// It listens on this machine only, and anyone who can connect may do anything. At another address it needs
     /// `--allow-remote` and a token in the variable JOBS_DASHBOARD_TOKEN, which the browser asks for as a password.
     #[cfg(feature = "dashboard")]
     Dashboard(DashboardArgs),

@@ -98,7 +98,7 @@ pub(super) struct SetArgs {
     /// First cancel all jobs that wait or run, and let schedules continue from now
     #[arg(long, conflicts_with = "keep_jobs")]
     pub(super) cancel_jobs: bool,
-    /// Keep the jobs in the database, although they come from another environment
+    /// Keep the jobs in the database, even though they come from another environment
     #[arg(long)]
     pub(super) keep_jobs: bool,
     #[command(flatten)]

@@ -78,7 +78,7 @@ pub(super) async fn enqueue(app: &App<'_>, args: &EnqueueArgs) -> Result<Exit, C
     })?;
     if enqueued.is_new() {
         let is_past = args.run_at.is_some_and(|at| at < Utc::now() - PAST);
-        let past = is_past.then(|| "warning: the time of --run-at is past, so the job is due now".to_owned());
+        let past = is_past.then(|| "warning: the time of --run-at is in the past, so the job is due now".to_owned());
         past.into_iter().chain(warning).for_each(|text| output::complain(&text));
     }
     Ok(Exit::Fine)

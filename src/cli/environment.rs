@@ -31,7 +31,7 @@ pub(super) async fn environment(app: &App<'_>, action: &EnvironmentAction) -> Re
         EnvironmentAction::Set(args) => set(app, &database, before.as_deref(), args).await,
         EnvironmentAction::Unset(who) => {
             database.operator.set_environment(None, &who.name(app)?).await?;
-            say(app, None, 0, || "this database has no name any more; any worker may serve it\n".to_owned())
+            say(app, None, 0, || "this database no longer has a name; any worker may serve it\n".to_owned())
         }
     }
 }

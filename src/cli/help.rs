@@ -98,7 +98,7 @@ fn groups(cli: &Command) -> String {
         }
         text.push('\n');
     }
-    text.push_str("`worker COMMAND --help` tells more about a command. Without a command the worker runs jobs, with the options of `run`.\n");
+    text.push_str("`worker COMMAND --help` tells you more about a command. Without one, the worker runs jobs, with the options of `run`.\n");
     text
 }
 

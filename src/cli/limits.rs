@@ -17,14 +17,14 @@ use super::output::{self, Align, Table};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum LimitsAction {
-    /// Print the limits: those of this program, those of which jobs wait or run, and those that are set; also the rates
+    /// Print the limits: those of this program, of waiting and running jobs, and those that are set; also the rates
     /// for whose tokens jobs wait; the default
     List,
     /// Set how many jobs of each key of a limit run at once, instead of what the code says
     ///
     /// It applies to all jobs, including those that wait already, until `reset`. Running jobs are not stopped.
     Set(SetArgs),
-    /// Let the number of the code apply again
+    /// Go back to the number in the code
     Reset(Named),
 }
 
@@ -114,7 +114,7 @@ pub(super) async fn limits(app: &App<'_>, action: &LimitsAction) -> Result<Exit,
     })?;
     if !is_known(operator, name).await? {
         output::complain(&output::printable(&format!(
-            "warning: this program has no limit `{name}`, and no job of it waits or runs; `worker limits` lists those that are known"
+            "warning: this program has no limit `{name}`, and no waiting or running job has it; `worker limits` lists those that are known"
         )));
     }
     Ok(Exit::Fine)
@@ -201,7 +201,7 @@ async fn listed(operator: &dyn Operator) -> StorageResult<Vec<Listed>> {
 
 fn human(listed: &[Listed]) -> String {
     if listed.is_empty() {
-        return "this program has no limits, no job of one waits or runs, and none is set\n".to_owned();
+        return "this program declares no limits, no waiting or running job has one, and none is set\n".to_owned();
     }
     let titles = [
         ("LIMIT", Align::Left),

@@ -139,7 +139,7 @@ fn human(found: &Found, start: Paging) -> String {
 fn not_counted(NotCounted { searched_to, age }: NotCounted) -> String {
     let age = duration::human(age);
     format!(
-        "\nat the last count of all jobs, {age} ago, there was no job of this kind, so only newer jobs were looked at: \
-         --before {searched_to} searches all others\n"
+        "\nat the last count of all jobs, {age} ago, there was no job of this kind, so only newer jobs were searched: \
+         --before {searched_to} searches the rest\n"
     )
 }

@@ -63,7 +63,7 @@ pub(super) async fn key(app: &App<'_>, args: &ReleaseArgs) -> Result<Exit, CliEr
     output::print(app.json, &answer, || {
         let text = match &answer.unique_key {
             Some(KeyOfJob { name, key, .. }) => format!(
-                "job {id} does not have the unique key {} of `{name}` any more: the next enqueue with this key inserts a job; job {id} continues",
+                "job {id} no longer has the unique key {} of `{name}`: the next enqueue with this key inserts a job; job {id} continues",
                 key_text(key)
             ),
             None => format!("job {id} has no unique key; nothing was changed"),

@@ -136,7 +136,7 @@ fn how_long(keep: Keep) -> String {
 
 fn human(settings: &[RetentionSetting]) -> String {
     if settings.is_empty() {
-        return "no settings: ended jobs are kept as the code and the options of the workers say\n".to_owned();
+        return "no settings: ended jobs are kept as configured in the code and in the workers' options\n".to_owned();
     }
     let mut table = Table::new(&[("KIND", Align::Left), ("STATE", Align::Left), ("KEPT", Align::Left)]);
     for RetentionSetting { kind, state, keep } in settings {

@@ -25,7 +25,7 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "N", value_parser = positive, help_heading = "Options of run")]
     pub(super) slots: Option<usize>,
     /// How many jobs this worker runs at once in all its queues together. Each queue keeps its own slots as a maximum,
-    /// and queues with due jobs take turns [env: JOBS_SLOTS_TOTAL] [default: no limit but those of the queues]
+    /// and queues with due jobs take turns [env: JOBS_SLOTS_TOTAL] [default: none beyond the queues' own]
     #[arg(long, value_name = "N", value_parser = slots_total, help_heading = "Options of run")]
     pub(super) slots_total: Option<usize>,
     /// An earlier name of --slots

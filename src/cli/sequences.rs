@@ -17,7 +17,7 @@ const MOST: usize = 1000;
 pub(super) enum SequencesAction {
     /// Print the halted sequences, at most 1000; the default
     List,
-    /// Continue with a halted sequence, without its discarded job
+    /// Continue a halted sequence without its discarded job
     ///
     /// To run the discarded job again instead: `worker retry ID`.
     Skip(SkipArgs),

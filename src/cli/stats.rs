@@ -75,7 +75,7 @@ fn jobs(kinds: &[KindStats], queues: &[QueueStats], counted: &Counted) -> String
             output::printable(&format!("counted {age} ago{}", resting.unwrap_or_default())) + "\n"
         }
         None => {
-            "there are too many jobs to count them by kind now; a worker counts them within some seconds of its start\n"
+            "there are too many jobs to count them by kind now; a worker counts them within a few seconds of starting\n"
                 .to_owned()
         }
     };

@@ -75,7 +75,7 @@ pub(super) async fn tail(app: &App<'_>, args: &TailArgs) -> Result<Exit, CliErro
             }
             Err(problem) if problem.is_transient() => {
                 if away.is_none() {
-                    output::complain(&format!("the database does not answer, and is asked again: {problem}"));
+                    output::complain(&format!("the database does not answer; trying again: {problem}"));
                     away = Some(Instant::now());
                 }
             }

@@ -40,14 +40,14 @@ pub(super) fn effect(action: &Action) -> &'static str {
     match action {
         Action::Retry => "they are due now, with at least one attempt left; those with rules still wait for their turn",
         Action::RunNow => {
-            "they are due now, and nothing else of them changes; those with rules still wait for their turn"
+            "they become due now, and nothing else about them changes; those with rules still wait for their turn"
         }
-        Action::Reschedule(_) => "they start at that time or later, and nothing else of them changes",
+        Action::Reschedule(_) => "they start at that time or later, and nothing else about them changes",
         Action::Cancel => {
-            "those that wait will not run; the handler of one that runs is asked to stop, and its result is refused"
+            "waiting jobs will not run; the handlers of running jobs are asked to stop, and their results are refused"
         }
         Action::Delete => "they are deleted with their failures and outputs, which cannot be undone",
-        Action::Discard => "they end as discarded, as if no attempt was left",
+        Action::Discard => "they are discarded, as if they were out of attempts",
         Action::Reprioritise(_) => "jobs with a higher priority are claimed first",
         Action::Move(_) => "workers of that queue will run them",
         Action::Rerun => "each is enqueued under a new id with all its attempts, and the ended jobs stay",
@@ -63,8 +63,8 @@ pub(super) fn done(action: &Action) -> String {
         Action::Cancel => "cancelled".to_owned(),
         Action::Delete => "deleted".to_owned(),
         Action::Discard => "discarded".to_owned(),
-        Action::Reprioritise(priority) => format!("it has priority {priority} now"),
-        Action::Move(queue) => format!("it is in the queue `{queue}` now"),
+        Action::Reprioritise(priority) => format!("priority set to {priority}"),
+        Action::Move(queue) => format!("moved to the queue `{queue}`"),
         Action::Rerun => "enqueued again".to_owned(),
         other => format!("{} is done", other.as_str()),
     }

@@ -15,12 +15,12 @@ use super::output::{self, Align, Table};
 pub(super) enum WorkersAction {
     /// Print the workers; the default
     List,
-    /// Print one worker, and what it runs now
+    /// Print one worker, and what it is running
     Show {
-        /// The worker's id, or the beginning of it
+        /// The worker's id, or a unique prefix of it
         id: String,
     },
-    /// Ask a worker to claim no more jobs, and to continue with those that run
+    /// Ask a worker to stop claiming jobs; its running jobs continue
     Quiet(AskArgs),
     /// Ask a worker to stop, as SIGTERM does
     Stop(AskArgs),
@@ -28,7 +28,7 @@ pub(super) enum WorkersAction {
 
 #[derive(Debug, Args)]
 pub(super) struct AskArgs {
-    /// The worker's id, or the beginning of it
+    /// The worker's id, or a unique prefix of it
     id: String,
     #[command(flatten)]
     who: Who,
@@ -60,7 +60,7 @@ pub(super) async fn workers(app: &App<'_>, action: &WorkersAction) -> Result<Exi
             let asked = if matches!(action, WorkersAction::Stop(_)) { Asked::Stop } else { Asked::Quiet };
             let worker = find(workers, &args.id)?;
             if !operator.ask_worker(worker.id, asked, &args.who.name(app)?).await? {
-                return Err(CliError::failed(format!("worker {} has stopped meanwhile", worker.id)));
+                return Err(CliError::failed(format!("worker {} has stopped in the meantime", worker.id)));
             }
             let worker = find(operator.workers().await?, &worker.id.to_string())?;
             output::print(app.json, &worker, || {
@@ -79,7 +79,7 @@ fn find(workers: Vec<WorkerRecord>, id: &str) -> Result<WorkerRecord, CliError> 
     match (found.pop(), found.len()) {
         (Some(worker), 0) => Ok(worker),
         (Some(_), others) => {
-            Err(CliError::failed(format!("{} workers have ids that begin with {id:?}; write more of it", others + 1)))
+            Err(CliError::failed(format!("{} workers have ids that begin with {id:?}; give a longer one", others + 1)))
         }
         (None, _) => Err(CliError::failed(format!("there is no worker {id:?}; `worker workers` lists them"))),
     }

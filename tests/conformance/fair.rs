@@ -327,7 +327,7 @@ pub(crate) async fn why_says_with_whom_the_tenant_takes_turns<F: Fixture>(f: F) 
     };
     let (_, _, text) = why(2).await;
     assert!(
-        text.contains("so a permit is free; the next pass of admission takes the next job; the job is of the tenant"),
+        text.contains("so a permit is free; the next pass of admission takes the next job; the job's tenant is"),
         "{text}"
     );
     assert_eq!(admit(db).await, 1);
@@ -336,11 +336,11 @@ pub(crate) async fn why_says_with_whom_the_tenant_takes_turns<F: Fixture>(f: F) 
     let words = "1 is taken: ";
     assert!(text.contains(words), "{text}");
     let words =
-        r#"the job is of the tenant ["a"]: it takes turns with 1 other tenant, and 1 job of it comes before this one"#;
+        r#"the job's tenant is ["a"]: it takes turns with 1 other tenant, and 1 of its jobs comes before this one"#;
     assert!(text.contains(words), "{text}");
     let (ahead, others, text) = why(3).await;
     assert_eq!((ahead, others), (0, Some(1)), "the jobs of other tenants are not before it");
-    assert!(text.contains("no job of it comes before this one"), "{text}");
+    assert!(text.contains("none of its jobs comes before this one"), "{text}");
     let many = (0..102).map(|tenant| job().rule(Limit::new("reports", 1).fair_by(tenant)).unwrap()).collect();
     enqueue_all(&f, many).await;
     let (_, others, text) = why(3).await;

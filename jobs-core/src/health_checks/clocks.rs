@@ -17,8 +17,8 @@ pub fn clocks(before: DateTime<Utc>, database: DateTime<Utc>, after: DateTime<Ut
     Some(Finding::warning(
         "clock_skew",
         format!(
-            "the clock of the database is {seconds} s {which} the one of this machine. Jobs run by the clock of the database, so \
-             times that applications compute are early or late by that"
+            "the database's clock is {seconds} s {which} this machine's. Jobs run by the database's clock, so times that \
+             applications compute are early or late by that much"
         ),
         "synchronise both clocks: timedatectl set-ntp true",
     ))

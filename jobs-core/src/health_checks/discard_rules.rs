@@ -45,8 +45,8 @@ fn declared_otherwise(
             named(worker),
             more_differ(more.len())
         ),
-        "end the workers of the program that should not decide: what is stored stays while a live worker declares it so, and follows the \
-         others within seconds after the last one has ended",
+        "end the workers of the program whose declaration should not apply: the stored one stays as long as a live worker declares it, \
+         and is replaced within seconds after the last of them has ended",
     ))
 }
 

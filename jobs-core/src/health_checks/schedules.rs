@@ -46,8 +46,8 @@ fn declared_otherwise(schedule: &StoredSchedule, workers: &[WorkerRecord]) -> Op
              `{}` in {} with catch_up {}{more}",
             declared.expression, declared.timezone, declared.catch_up
         ),
-        "end the workers of the program that should not decide: the stored schedule stays while a live worker declares it so, and follows \
-         the others within seconds after the last one has ended",
+        "end the workers of the program whose declaration should not apply: the stored schedule stays as long as a live worker \
+         declares it, and is replaced within seconds after the last of them has ended",
     ))
 }
 

@@ -41,7 +41,7 @@ pub fn searchable<'k>(
             None if unknown_are_shown => {}
             None => {
                 return Err(format!(
-                    "this program does not know the kind {kind}, and so not which of its arguments are secret: they cannot be searched for"
+                    "this program does not know the kind {kind}, so it cannot tell which of its arguments are secret: they cannot be searched for"
                 ));
             }
         }

@@ -10,7 +10,7 @@ pub(crate) fn nothing_left(due_only: bool) {
 
 pub(crate) fn no_slot_left() {
     warn!(target: "diesel_jobs", "the run ends although jobs may be due in queues without a free slot: an operator has set their slots to 0, or handlers \
-         that were given up have not returned");
+         that the worker gave up on have not returned");
 }
 
 pub(crate) fn ticks_unknown(waited: Duration) {
@@ -19,7 +19,7 @@ pub(crate) fn ticks_unknown(waited: Duration) {
 }
 
 pub(crate) fn rescue_awaited() {
-    info!(target: "diesel_jobs", "the run goes on until the jobs of a dead worker are rescued");
+    info!(target: "diesel_jobs", "the run continues until the jobs of a dead worker have been rescued");
 }
 
 pub(crate) fn rescue_not_awaited() {

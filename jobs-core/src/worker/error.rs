@@ -26,7 +26,7 @@ pub enum WorkerError {
     Thread(std::io::Error),
     /// [`Worker::run_until_empty`](crate::Worker::run_until_empty) has begun more attempts than its limit allows.
     #[error(
-        "{attempts} attempts were begun, and jobs still wait; does a job snooze, retry or enqueue itself for ever? `limit` allows more"
+        "{attempts} attempts were begun, and jobs still wait; does a job snooze, retry or enqueue itself forever? `limit` allows more"
     )]
     TooManyAttempts {
         /// How many were begun.

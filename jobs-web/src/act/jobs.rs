@@ -73,7 +73,7 @@ impl Act for OnJobs {
             .map(|job| format!("Job {} is {} and is left out.", job.id, job.state))
             .collect();
         let missing = self.ids.iter().filter(|id| !jobs.iter().any(|job| job.id == **id));
-        notes.extend(missing.map(|id| format!("There is no job {id} any more.")));
+        notes.extend(missing.map(|id| format!("Job {id} no longer exists.")));
         let number = i64::try_from(fit.len()).unwrap_or(i64::MAX);
         let what = counted(number, "job", "jobs");
         let sample = fit.iter().take(SAMPLE).map(|job| {
@@ -118,10 +118,8 @@ impl Act for OnJobs {
                     done += 1;
                     shown = new;
                 }
-                Operated::NotFound => lines.push(format!("Job {id} does not exist any more.")),
-                Operated::Refused(state) => {
-                    lines.push(format!("Job {id} is {state} meanwhile, and was left as it is."))
-                }
+                Operated::NotFound => lines.push(format!("Job {id} no longer exists.")),
+                Operated::Refused(state) => lines.push(format!("Job {id} is now {state}, and was left as it is.")),
                 Operated::Newer => lines.push(format!(
                     "Job {id} was enqueued by a later version of the program. Only that version can change it."
                 )),

@@ -52,7 +52,7 @@ impl Act for OnKind {
         let names = site.redactor.names(name);
         let others: Vec<&str> = names.into_iter().filter(|other| other != name).collect();
         let others = (!others.is_empty())
-            .then(|| format!("Its jobs are also stored under {}, which is treated alike.", others.join(" and ")));
+            .then(|| format!("Its jobs are also stored under {}, which is treated the same.", others.join(" and ")));
         let notes: Vec<_> = paused.iter().map(|pause| format!("It is {pause}.")).chain(others).collect();
         let preview = Preview { notes, back: site.base.to("/kinds"), ..Preview::default() };
         Ok(match self.verb {

@@ -77,7 +77,7 @@ impl Act for OnLimit {
                 ..preview
             },
             Verb::Reset => Preview {
-                question: format!("Let the code say how many jobs of the limit {name} run at once?"),
+                question: format!("Go back to the number in the code for the limit {name}?"),
                 effect: "The number that was set is removed.".to_owned(),
                 button: if set.is_some() { "Reset".to_owned() } else { String::new() },
                 ..preview

@@ -62,7 +62,7 @@ impl Act for Release {
                     question: format!("Release the permits of job {job}?"),
                     effect: format!(
                         "The job does not need its permits: {}. The next jobs of these keys start. If a dead worker still has the job, the \
-                         job runs again beside that one.",
+                         job runs again alongside it.",
                         limits
                             .iter()
                             .map(|permit| format!("{}, {}", permit.name, keyed(&permit.key)))
@@ -109,7 +109,7 @@ impl Act for Release {
             None => Report {
                 title: match self.verb {
                     Verb::Permit => format!("The permits of job {job} are free"),
-                    Verb::Key => format!("Job {job} does not have its unique key any more"),
+                    Verb::Key => format!("Job {job} no longer has its unique key"),
                 },
                 whole: true,
                 links,

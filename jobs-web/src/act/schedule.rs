@@ -75,7 +75,7 @@ impl OnSchedule {
     /// The ticks between the two times of the form, at most one more than is allowed.
     fn ticks(&self, record: &ScheduleRecord, now: DateTime<Utc>) -> Result<Vec<DateTime<Utc>>, Failure> {
         let mistake = |text: &str| Err(Mistake::of("from", text).into());
-        let Some(from) = self.from else { return mistake("Write from when on ticks are to be made up") };
+        let Some(from) = self.from else { return mistake("Enter the time from which ticks are to be made up") };
         let until = self.until.unwrap_or(now);
         if until > now {
             return Err(Mistake::of("until", "The time must have passed").into());
@@ -129,13 +129,13 @@ impl OnSchedule {
             Scheduled::Done => None,
             // Another operator was faster, and the page shows it.
             Scheduled::Unchanged => return Ok(Done::Page("/schedules".to_owned())),
-            Scheduled::NotFound => Some("There is no such schedule any more."),
+            Scheduled::NotFound => Some("This schedule no longer exists."),
             Scheduled::Newer => {
                 Some("The schedule uses a feature of a later version. Only that version's program can change it.")
             }
             Scheduled::Exists => Some("Another schedule has this name."),
             Scheduled::Declared => Some("Code declares the schedule, so it can only be paused."),
-            _ => Some("The database's answer is unknown to this version. Look at the page Schedules."),
+            _ => Some("The database's answer is unknown to this version. Look at the Schedules page."),
         };
         let jobs = self.record(site).await.map(|(record, _)| site.base.with("/jobs", [("kind", record.kind.as_str())]));
         Ok(Done::Report(Report {
@@ -183,7 +183,7 @@ impl Act for OnSchedule {
             Verb::Resume => Preview {
                 question: format!("Resume the schedule {name}?"),
                 effect: format!(
-                    "Its catch_up applies to the ticks that were missed meanwhile: {}.",
+                    "Its catch_up applies to the ticks that were missed in the meantime: {}.",
                     record.catch_up.as_str()
                 ),
                 button: if record.paused.is_some() { "Resume".to_owned() } else { String::new() },

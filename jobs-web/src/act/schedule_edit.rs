@@ -137,14 +137,14 @@ impl OnSchedule {
             },
             Verb::Reset => Preview {
                 question: format!("Reset the schedule {name}?"),
-                effect: "It becomes again what the code declares, and continues from now.".to_owned(),
+                effect: "It goes back to what the code declares, and continues from now.".to_owned(),
                 notes: record.declared.iter().map(|it| format!("The code declares {} ({}).", it.expression, it.timezone)).collect(),
                 button: if record.declared.is_some() { "Reset".to_owned() } else { String::new() },
                 ..Preview::default()
             },
             Verb::Remove => Preview {
                 question: format!("Remove the schedule {name}?"),
-                effect: "It ticks no more. Jobs that it has enqueued stay.".to_owned(),
+                effect: "It stops ticking. Jobs that it has enqueued stay.".to_owned(),
                 button: "Remove".to_owned(),
                 destroys: true,
                 ..Preview::default()
@@ -209,10 +209,10 @@ impl Act for OnSchedule {
             Scheduled::Exists => {
                 let exists = sentence(&self.record(site).await?.exists_text()).replace('`', "");
                 let advice =
-                    "To change when it ticks, press Change on the page Schedules. To add this one, write another name";
+                    "To change when it ticks, press Change on the Schedules page. To add this one, write another name";
                 return Err(mistake("name", &format!("{exists} {advice}")));
             }
-            Scheduled::NotFound => format!("There is no schedule {name:?} any more."),
+            Scheduled::NotFound => format!("The schedule {name:?} no longer exists."),
             Scheduled::Declared => {
                 format!("Code declares the schedule {name:?}, so it cannot be removed. It can be paused.")
             }
@@ -220,7 +220,7 @@ impl Act for OnSchedule {
                 "The schedule {name:?} uses a feature of a later version. Only that version's program can change it."
             ),
             unknown => {
-                format!("The database's answer for the schedule {name:?} is {unknown:?}. Look at the page Schedules.")
+                format!("The database's answer for the schedule {name:?} is {unknown:?}. Look at the Schedules page.")
             }
         };
         Ok(Done::Report(Report {

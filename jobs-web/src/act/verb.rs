@@ -96,10 +96,10 @@ impl Verb {
                 "They are due now, with at least one attempt left. Those with rules still wait for their turn."
             }
             Self::RunNow => {
-                "They are due now, and nothing else of them changes. Those with rules still wait for their turn."
+                "They become due now, and nothing else about them changes. Those with rules still wait for their turn."
             }
             Self::Cancel => "Waiting jobs will not run. A running handler is asked to stop, and its result is refused.",
-            Self::Discard => "They end as discarded, as if no attempt was left.",
+            Self::Discard => "They are discarded, as if they were out of attempts.",
             Self::Delete => "They are deleted with their failures and outputs. This cannot be undone.",
             Self::Reprioritise => "Jobs with a higher priority are claimed first.",
             Self::Move => "Workers of the new queue will run them.",

@@ -50,19 +50,19 @@ impl Act for OnWorker {
     async fn preview(&self, site: &Site) -> Result<Preview, Failure> {
         let worker = site.operator().workers().await?.into_iter().find(|worker| worker.id == self.id);
         let Some(worker) = worker else {
-            return Err(Failure::NotFound(format!("There is no worker {} any more.", self.id)));
+            return Err(Failure::NotFound(format!("Worker {} no longer exists.", self.id)));
         };
         let name = format!("{} (process {})", worker.host, worker.pid);
         let (question, effect, button) = match self.verb {
             Verb::Quiet => (
-                format!("Let the worker on {name} claim nothing more?"),
-                "It finishes what it runs, and stays idle after that.",
+                format!("Stop the worker on {name} from claiming jobs?"),
+                "It finishes its running jobs, and then stays idle.",
                 "Quiet",
             ),
             Verb::Stop => (
                 format!("Stop the worker on {name}?"),
-                "It shuts down as after SIGTERM: it finishes what it runs within its grace time, and releases the rest. A supervisor may \
-                 start it again.",
+                "It shuts down as after SIGTERM: it finishes the jobs that it can within its grace period, and releases the rest. \
+                 A supervisor may start it again.",
                 "Stop",
             ),
         };
@@ -92,7 +92,7 @@ impl Act for OnWorker {
         }
         Ok(Done::Report(Report {
             title: "Nothing was changed".to_owned(),
-            lines: vec![format!("There is no worker {} any more.", self.id)],
+            lines: vec![format!("Worker {} no longer exists.", self.id)],
             links: vec![(site.base.to("/workers"), "Workers".to_owned())],
             ..Report::default()
         }))

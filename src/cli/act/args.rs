@@ -69,7 +69,7 @@ pub(in super::super) struct Jobs {
     ids: Vec<i64>,
     #[command(flatten)]
     filter: FilterArgs,
-    /// All jobs to which the command applies
+    /// All jobs that the command applies to
     #[arg(long, help_heading = "Which jobs")]
     all: bool,
 }

@@ -41,7 +41,7 @@ pub(super) async fn act(
                     print(app, &answers, how)?;
                     let (done, left) = (answers.len(), ids.len() - answers.len());
                     let rest = format!(
-                        "{problem}. The first {done} jobs were answered for, as printed; nothing is known of the other {left}: run the command again for them"
+                        "{problem}. The results for the first {done} jobs are printed above; the outcome of the other {left} is unknown: run the command again for them"
                     );
                     return Err(CliError::new((&problem).into(), rest));
                 }

@@ -18,7 +18,7 @@ pub(in super::super) async fn batch<T>(
         done = &mut work => return Some((done, false)),
         _ = signals.next() => {}
     }
-    progress.say("interrupted: the batch that has begun is still finished; a second Ctrl-C does not wait for it");
+    progress.say("interrupted: finishing the current batch; press Ctrl-C again to stop without waiting for it");
     tokio::select! {
         done = &mut work => Some((done, true)),
         _ = signals.next() => None,

@@ -63,7 +63,7 @@ pub(in super::super) async fn act(
         return report.detached(app, started);
     }
     if io::stderr().is_terminal() {
-        output::complain(&format!("operation {id} has begun; Ctrl-C leaves the rest of it to the workers"));
+        output::complain(&format!("operation {id} has started; Ctrl-C leaves the rest to the workers"));
     }
     let progress = Progress::of_operation(&started, Some(preview.count));
     let record = drive::drive(operator, id, how.batch, progress, &mut signals).await?;

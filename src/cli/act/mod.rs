@@ -31,7 +31,7 @@ pub(super) async fn act(app: &App<'_>, action: Action, args: &ActArgs) -> Result
     let warning = match &action {
         Action::Move(queue) => waits::warning(operator, queue, None, "jobs that are moved there wait").await?,
         Action::Reschedule(at) if *at < Utc::now() - PAST => {
-            Some("warning: the time of --at is past, so the jobs are due now".to_owned())
+            Some("warning: the time of --at is in the past, so the jobs are due now".to_owned())
         }
         _ => None,
     };

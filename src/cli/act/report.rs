@@ -102,8 +102,8 @@ impl<'a> Report<'a> {
         let report = Report { operation: Some(record), ..self };
         output::print(app.json, &report, || match &report.operation {
             Some(OperationRecord { id, .. }) => format!(
-                "operation {id} is started, and workers do it; `worker operations show {id}` tells how far it is, and \
-                 `worker operations cancel {id}` ends it\n"
+                "operation {id} has started, and workers carry it out; `worker operations show {id}` shows its \
+                 progress, and `worker operations cancel {id}` ends it\n"
             ),
             None => String::new(),
         })?;
@@ -135,7 +135,7 @@ pub(in super::super) fn ended(record: &OperationRecord, matched: Option<Count>) 
         matched.filter(|matched| matched.is_exact && matched.jobs > changed && record.cancelled_by.is_none())
     {
         let moved = wording::exactly(matched.jobs - changed);
-        text.push_str(&format!("{moved} had moved meanwhile and did not match any more\n"));
+        text.push_str(&format!("{moved} had changed in the meantime and no longer matched\n"));
     }
     text
 }

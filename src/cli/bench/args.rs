@@ -15,7 +15,7 @@ const SHORTEST: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct BenchArgs {
-    /// How long it may take, at least 5s; it ends earlier when nothing grows any more
+    /// How long it may take, at least 5s; it ends earlier once nothing grows
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = time)]
     pub(super) time: Duration,
     /// The most worker processes to try [default: twice the processors of this machine, 16 at most]

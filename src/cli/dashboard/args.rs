@@ -8,7 +8,7 @@ use super::super::parse::socket;
 
 #[derive(Debug, Args)]
 pub(in super::super) struct DashboardArgs {
-    /// The address to listen at; with port 0 the system chooses one
+    /// The address to listen on; with port 0 the system chooses one
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8080", value_parser = socket)]
     pub(super) listen: SocketAddr,
     /// Only show pages, and change nothing
@@ -28,8 +28,8 @@ pub(in super::super) struct DashboardArgs {
     /// The origins whose pages may show the dashboard in a frame, such as https://ops.example.org [default: none]
     #[arg(long, value_name = "ORIGIN,..", value_delimiter = ',')]
     pub(super) frame_ancestors: Vec<String>,
-    /// The name with which actions are recorded. With a token, it is the user name that the browser sends [default:
-    /// JOBS_ACTOR, else the user of this machine]
+    /// The name under which actions are recorded. With a token, it is the user name that the browser sends [default:
+    /// JOBS_ACTOR, or the user of this machine]
     #[arg(long, value_name = "NAME")]
     pub(super) actor: Option<String>,
 }

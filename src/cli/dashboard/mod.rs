@@ -39,7 +39,7 @@ pub(super) async fn dashboard(app: &App<'_>, args: DashboardArgs) -> Result<Exit
             }
             (true, None) => {
                 return Err(CliError::usage(format!(
-                    "--allow-remote: set {TOKEN} to a secret of at least {SHORTEST_TOKEN} characters; without it, everybody who reaches \
+                    "--allow-remote: set {TOKEN} to a secret of at least {SHORTEST_TOKEN} characters; without it, anyone who reaches \
                      {} could delete jobs",
                     args.listen
                 )));

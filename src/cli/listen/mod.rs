@@ -73,7 +73,7 @@ pub(super) fn start(address: &str) -> Result<Arc<Answers>, CliError> {
         .name("jobs-listen".to_owned())
         .spawn(move || {
             if let Err(problem) = runtime.block_on(serve(listener, &shared)) {
-                tracing::error!(target: "diesel_jobs", "--listen ended, probes and metrics are not served any more: {problem}");
+                tracing::error!(target: "diesel_jobs", "--listen ended, so probes and metrics are no longer served: {problem}");
             }
         })
         .map_err(|error| CliError::failed(format!("starting the thread of --listen: {error}")))?;

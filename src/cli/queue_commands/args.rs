@@ -27,7 +27,7 @@ pub(in super::super) enum QueuesAction {
     Drain(DrainArgs),
     /// Delete the waiting jobs of a queue; jobs that run or have ended stay
     ///
-    /// Scheduled, retrying and held jobs are deleted, too. This cannot be undone. The command prints how many jobs
+    /// Scheduled, retrying and held jobs are deleted as well. This cannot be undone. The command prints how many jobs
     /// there are, and asks for the name of the queue.
     Purge(PurgeArgs),
 }

@@ -18,7 +18,7 @@ pub(super) async fn say_unserved(operator: &dyn Operator, program: &Program) {
             tracing::warn!(target: "diesel_jobs", "the run ends although jobs are due: {what}. To repair it: {repair}");
         }),
         Err(problem) => {
-            tracing::warn!(target: "diesel_jobs", "the run ends, and could not find out whether jobs are due that nobody runs: {problem}");
+            tracing::warn!(target: "diesel_jobs", "the run ends, and could not find out whether there are due jobs that no worker runs: {problem}");
         }
     }
 }

@@ -23,15 +23,15 @@ pub(in super::super) enum SchedulesAction {
     Change(ChangeArgs),
     /// Pause a schedule: it does not tick until `resume`
     Pause(Pausing),
-    /// End the pause of a schedule; then its `catch_up` applies to the missed ticks
+    /// End the pause of a schedule; its `catch_up` applies to the missed ticks
     Resume(Named),
     /// Enqueue a job of a schedule now, outside its ticks
     Trigger(Named),
-    /// Enqueue the jobs of all ticks of a time; says first how many there are
+    /// Enqueue the jobs of all ticks in a period; says first how many there are
     Backfill(BackfillArgs),
     /// Remove a schedule that was added here; one that code declares is paused instead
     Remove(Named),
-    /// Make a changed schedule again as the code declares it
+    /// Restore what the code declares for a changed schedule
     Reset(Named),
 }
 
@@ -44,7 +44,7 @@ pub(in super::super) struct AddArgs {
     /// The cron expression, such as "0 0 2 * * *" for every night at two
     #[arg(long, value_name = "EXPRESSION", value_parser = cron, required_unless_present = "every")]
     pub(super) cron: Option<String>,
-    /// The interval, such as 90m: it ticks at the multiples of it since 1970-01-01 00:00 UTC
+    /// The interval, such as 90m: the ticks are its multiples since 1970-01-01 00:00 UTC
     #[arg(long, value_name = "INTERVAL", value_parser = interval, conflicts_with_all = ["cron", "timezone"])]
     pub(super) every: Option<String>,
     /// The IANA time zone

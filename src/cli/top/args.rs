@@ -14,7 +14,7 @@ pub(in crate::cli) struct TopArgs {
     /// Use no colours; the variable NO_COLOR does the same
     #[arg(long)]
     pub(in crate::cli) no_color: bool,
-    /// Who pauses queues with the key `p` [default: JOBS_ACTOR, else the user of this machine]
+    /// Who pauses queues with the key `p` [default: JOBS_ACTOR, or the user of this machine]
     #[arg(long, value_name = "NAME")]
     pub(in crate::cli) actor: Option<String>,
 }

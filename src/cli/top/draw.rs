@@ -140,7 +140,7 @@ fn dialog(frame: &mut Frame<'_>, model: &Model) {
         Dialog::Confirm { queue, paused: true } => (
             " pause ",
             format!(
-                "Pause queue {queue}? Workers claim none of its jobs then; running jobs continue.\n\ny pauses it, any other key does not"
+                "Pause queue {queue}? Workers will claim none of its jobs; running jobs continue.\n\ny pauses it, any other key does not"
             ),
         ),
         Dialog::Confirm { queue, paused: false } => (

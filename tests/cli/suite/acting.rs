@@ -197,13 +197,13 @@ on_each_database! {
         let running = running.to_string();
         let refused = run(&db, &["delete", &one, &running, "999999", "--yes"]).exited(1).stdout;
         assert_eq!(refused, format!("job {one}: deleted\njob {running} is running: a running job cannot be deleted; cancel it first\njob 999999: there is no such job\n"));
-        assert_eq!(run(&db, &["move", "--to", "adhoc", &two]).succeeded().stdout, format!("job {two}: it is in the queue `adhoc` now\n"));
-        assert_eq!(run(&db, &["reprioritise", "--to", "-3", &two]).succeeded().stdout, format!("job {two}: it has priority -3 now\n"));
+        assert_eq!(run(&db, &["move", "--to", "adhoc", &two]).succeeded().stdout, format!("job {two}: moved to the queue `adhoc`\n"));
+        assert_eq!(run(&db, &["reprioritise", "--to", "-3", &two]).succeeded().stdout, format!("job {two}: priority set to -3\n"));
         let later = run(&db, &["reschedule", "--at", "2099-01-31T08:00:00+01:00", &two, &running, "999999"]).exited(1);
         assert_eq!(later.stdout, format!("job {two}: rescheduled to 2099-01-31 07:00:00Z\njob {running} is running: only waiting jobs can be rescheduled\njob 999999: there is no such job\n"));
         assert_eq!(json(&db, &["show", &two])["state"], "scheduled");
         let now = run(&db, &["reschedule", "--run-at", "2026-01-31", &two]).succeeded();
-        assert!(now.stderr.contains("the time of --at is past, so the jobs are due now"), "{now:#?}");
+        assert!(now.stderr.contains("the time of --at is in the past, so the jobs are due now"), "{now:#?}");
         assert_eq!(json(&db, &["show", &two])["state"], "available");
         let entry = &json(&db, &["audit", "--limit", "2"])[1];
         assert_eq!((&entry["action"], &entry["detail"]["argument"]), (&json!("reschedule"), &json!("2099-01-31T07:00:00+00:00")));
@@ -223,7 +223,7 @@ on_each_database! {
         run(&db, &["cancel", &one, "--actor", "bert"]).succeeded();
         asked.answer("yes\n");
         let run = asked.ended().succeeded();
-        assert!(run.stdout.contains("2 jobs changed\n1 job had moved meanwhile"), "{run:#?}");
+        assert!(run.stdout.contains("2 jobs changed\n1 job had changed in the meantime"), "{run:#?}");
         assert_eq!(json(&db, &["show", &one])["errors"][0]["actor"], "bert");
     }
 
@@ -302,7 +302,7 @@ on_each_database! {
         let db = db.migrated();
         db.enqueue_many("wait", "elsewhere", 1500);
         let detached = run(&db, &["cancel", "--kind", "wait", "--detach", "--yes"]).succeeded().stdout;
-        assert!(detached.contains("operation 1 is started, and workers do it"), "{detached}");
+        assert!(detached.contains("operation 1 has started, and workers carry it out"), "{detached}");
         let mut worker = db.start(&["--queues", "default"]);
         until(|| {
             let is_done = !json(&db, &["operations", "show", "1"])["finished_at"].is_null();
@@ -333,7 +333,7 @@ fn a_terminal_shows_a_bar_and_ctrl_c_leaves_the_rest_to_the_workers() {
     terminal.await_text("Write `yes` to continue:");
     terminal.keys(&["yes", "Enter"]);
     terminal.await_screen("the bar", |screen| screen.contains("[=") && screen.contains("of 8,000 jobs"));
-    assert!(terminal.screen().contains("operation 1 has begun; Ctrl-C leaves the rest of it to the workers"));
+    assert!(terminal.screen().contains("operation 1 has started; Ctrl-C leaves the rest to the workers"));
     terminal.keys(&["C-c"]);
     let screen = terminal.await_text("worker operations resume 1");
     assert!(screen.contains("interrupted: "), "{screen}");

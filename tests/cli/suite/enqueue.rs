@@ -54,7 +54,7 @@ on_each_database! {
         db.await_state(served, "completed");
         assert!(!warns(&[]).contains("warning"));
         let text = warns(&["--run-at", "2020-01-31"]);
-        assert!(text.ends_with("warning: the time of --run-at is past, so the job is due now\n"), "{text}");
+        assert!(text.ends_with("warning: the time of --run-at is in the past, so the job is due now\n"), "{text}");
         db.run(&["queues", "pause", "mail"]).succeeded();
         let text = warns(&[]);
         assert!(text.contains("queue `mail` is paused") && text.contains("the job waits until `worker queues resume mail`"), "{text}");

@@ -198,7 +198,7 @@ on_each_database! {
             assert_eq!(key, json!({"name": "welcome", "key": "[7]", "until_started": false, "until": null, "in_effect": true}), "{command}");
         }
         let released = text(&db, &["release-key", &number, "--actor", "ada"]);
-        assert!(released.contains(&format!("job {id} does not have the unique key [7] of `welcome` any more")), "{released}");
+        assert!(released.contains(&format!("job {id} no longer has the unique key [7] of `welcome`")), "{released}");
         assert!(run(&db, &["release-key", &number]).exited(1).stdout.contains("has no unique key; nothing was changed"));
         assert_eq!(state(&db, id), "available");
         assert_ne!(db.enqueue(Welcome { user_id: 7 }), id);

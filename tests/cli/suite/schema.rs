@@ -70,7 +70,7 @@ on_each_database! {
 fn a_schema_that_is_taken_is_not_migrated() {
     let db = Db::postgres();
     db.execute("create schema jobs; create table jobs.posting (id bigint)");
-    db.run(&["migrate"]).exited(1).complained(&["has a schema `jobs` already", "alter schema jobs rename to"]);
+    db.run(&["migrate"]).exited(1).complained(&["already has a schema `jobs`", "alter schema jobs rename to"]);
     db.execute("alter schema jobs rename to careers");
     db.run(&["migrate"]).succeeded();
 }

@@ -159,7 +159,7 @@ async fn the_unique_key_of_a_job_is_shown_and_released(db: Db) {
     assert!(page.values("button", "value").any(|value| value == "release-key"));
     let form = format!("action=release-key&id={id}");
     client.page(&format!("/confirm?{form}")).await.shows("The key is [\"monday\"] of report.");
-    client.post("/confirm", &form).await.page().shows("does not have its unique key any more");
+    client.post("/confirm", &form).await.page().shows("no longer has its unique key");
     let page = client.page(&format!("/jobs/{id}")).await;
     page.hides("Unique key");
     assert!(!page.values("button", "value").any(|value| value == "release-key"));

@@ -164,7 +164,7 @@ async fn what_moved_meanwhile_is_said(db: Db) {
     assert_eq!(answer.status, StatusCode::OK);
     let page = answer.page();
     page.shows("1 job");
-    page.shows(&format!("Job {} is cancelled meanwhile", jobs.available));
+    page.shows(&format!("Job {} is now cancelled", jobs.available));
     // Asked again, the page says that there is nothing left to do.
     let page = client.page(&format!("/confirm?{form}")).await;
     page.shows("There is nothing to do.");

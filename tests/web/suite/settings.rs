@@ -75,7 +75,7 @@ async fn a_worker_is_shown_and_asked(db: Db) {
     for text in ["alive", "mail", "nothing"] {
         page.shows(text);
     }
-    client.page(&format!("/confirm?action=worker-quiet&name={id}")).await.shows("claim nothing more?");
+    client.page(&format!("/confirm?action=worker-quiet&name={id}")).await.shows("from claiming jobs?");
     client.post("/confirm", &format!("action=worker-quiet&name={id}")).await;
     let worker_record = db.database().operator.workers().await.unwrap().pop().unwrap();
     assert_eq!((worker_record.asked, worker_record.asked_by.as_deref()), (Some(Asked::Quiet), Some("ada")));
@@ -89,7 +89,7 @@ async fn a_worker_is_shown_and_asked(db: Db) {
     worker.stop().await;
     // It is gone meanwhile.
     assert_eq!(client.get(&format!("/confirm?action=worker-stop&name={id}")).await.status, StatusCode::NOT_FOUND);
-    client.post("/confirm", &format!("action=worker-stop&name={id}")).await.page().shows("There is no worker");
+    client.post("/confirm", &format!("action=worker-stop&name={id}")).await.page().shows("no longer exists");
     assert_eq!(client.get("/confirm?action=worker-stop&name=me").await.status, StatusCode::BAD_REQUEST);
 }
 
@@ -124,7 +124,7 @@ async fn a_schedule_is_triggered_paused_and_made_up(db: Db) {
         ("2026-01-04+00:00", "2026-01-01+00:00", "must begin before it ends"),
         ("2026-01-01+03:00", "2026-01-01+04:00", "no tick in this time"),
         ("2001-01-01+00:00", "2026-01-01+04:00", "more than 1000 ticks"),
-        ("", "2026-01-01+04:00", "Write from when on"),
+        ("", "2026-01-01+04:00", "Enter the time from which"),
     ] {
         let form = format!("action=schedule-backfill&name=nightly&from={from}&until={until}");
         let answer = client.post("/confirm", &form).await;
@@ -227,7 +227,7 @@ async fn a_schedule_is_added_changed_and_removed(db: Db) {
     assert_eq!(answer.status, StatusCode::BAD_REQUEST);
     let page = answer.page();
     page.shows("The schedule hourly exists already: it enqueues jobs of kind report at 0 * * * * (Europe/Paris).");
-    page.shows("To change when it ticks, press Change on the page Schedules.");
+    page.shows("To change when it ticks, press Change on the Schedules page.");
     assert!(page.values("input", "value").any(|value| value == "slow"), "what was written is kept");
     let other = client.post("/confirm", &format!("{form}&cron=30+*+*+*+*").replace("kind=report", "kind=charge")).await;
     assert_eq!(other.status, StatusCode::BAD_REQUEST);
@@ -245,7 +245,7 @@ async fn a_schedule_is_added_changed_and_removed(db: Db) {
 
     assert_eq!(client.post("/confirm", "action=schedule-remove&name=hourly").await.status, StatusCode::SEE_OTHER);
     client.page("/schedules").await.shows("There are no schedules.");
-    client.post("/confirm", "action=schedule-remove&name=hourly").await.page().shows("There is no schedule");
+    client.post("/confirm", "action=schedule-remove&name=hourly").await.page().shows("no longer exists");
 }
 
 async fn a_setting_that_cannot_be_stored_is_refused_with_what_was_written(db: Db) {

@@ -29,7 +29,7 @@ pub(super) fn waits(id: JobId, HeldBy { rule, holders, ahead, next, halted, .. }
     if *next == Some(id) {
         return (
             format!("sequence `{name}`, {keyed}: it is the turn of this job; the next pass of admission takes it"),
-            "if it stays so for seconds, no worker of this version is alive: `worker run`".to_owned(),
+            "if nothing changes within a few seconds, no worker of this version is alive: `worker run`".to_owned(),
         );
     }
     match (holders.first(), next) {

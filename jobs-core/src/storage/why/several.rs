@@ -29,7 +29,7 @@ pub(super) fn explain(HeldBy { ahead, several, .. }: &HeldBy) -> (String, String
             argument(name)
         ),
         None if of(true).next().is_some() || *ahead > 0 => "wait".to_owned(),
-        None => "the next pass of admission takes the job; if it stays so for seconds, no worker of this version is alive: `worker run`".to_owned(),
+        None => "the next pass of admission takes the job; if nothing changes within a few seconds, no worker of this version is alive: `worker run`".to_owned(),
     };
     (text, advice)
 }

@@ -11,10 +11,10 @@ pub(super) fn turns(tenant: &str, HeldBy { ahead, other_tenants, .. }: &HeldBy) 
         others => format!("it takes turns with {others} other tenants"),
     };
     let line = match ahead {
-        0 => "no job of it comes before this one".to_owned(),
-        1 => "1 job of it comes before this one".to_owned(),
-        _ if *ahead > MOST_AHEAD => format!("more than {MOST_AHEAD} jobs of it come before this one"),
-        _ => format!("{ahead} jobs of it come before this one"),
+        0 => "none of its jobs comes before this one".to_owned(),
+        1 => "1 of its jobs comes before this one".to_owned(),
+        _ if *ahead > MOST_AHEAD => format!("more than {MOST_AHEAD} of its jobs come before this one"),
+        _ => format!("{ahead} of its jobs come before this one"),
     };
-    format!("; the job is of the tenant {tenant}: {others}, and {line}")
+    format!("; the job's tenant is {tenant}: {others}, and {line}")
 }

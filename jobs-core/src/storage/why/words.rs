@@ -117,10 +117,10 @@ pub(super) fn explain(id: JobId, queue: &str, kind: &str, reason: Reason) -> Exp
         Reason::WorkersBusy { slots, workers } => (
             match workers {
                 1 => format!(
-                    "the worker that serves queue `{queue}` runs {slots} jobs, as many as it may in all its queues"
+                    "the worker that serves queue `{queue}` is running {slots} jobs, its maximum across all queues"
                 ),
                 _ => format!(
-                    "the {workers} workers that serve queue `{queue}` run {slots} jobs, as many as they may in all their queues"
+                    "the {workers} workers that serve queue `{queue}` are running {slots} jobs, their maximum across all queues"
                 ),
             },
             "wait, start another worker, or start them with more slots: `--slots-total N`".to_owned(),
@@ -165,7 +165,7 @@ fn rated(limit: u32, per: &str, burst: u32, by: &HeldBy) -> (String, String) {
     let Some(Tokens { next, own }) = tokens else {
         return (format!("{text}; {line}{rule}"), "wait".to_owned());
     };
-    let advice = "wait; if it stays so after this time, no worker of this version is alive: `worker run`".to_owned();
+    let advice = "wait; if nothing changes by then, no worker of this version is alive: `worker run`".to_owned();
     if next == own {
         return (format!("{text}: the next token comes at {}; {line}{rule}", exactly(*next)), advice);
     }
@@ -214,7 +214,7 @@ fn limited(declared: u32, by: &HeldBy) -> (String, String) {
         None => "the next pass of admission takes the job".to_owned(),
     };
     let text = format!("{allows}: {taken} of {most} are taken, so a permit is free; {next}");
-    (text, "if it stays so for seconds, no worker of this version is alive: `worker run`".to_owned())
+    (text, "if nothing changes within a few seconds, no worker of this version is alive: `worker run`".to_owned())
 }
 
 /// Only some of the jobs are named.
@@ -231,7 +231,7 @@ fn no_such_job(id: JobId, highest: Option<JobId>) -> (String, String) {
         Some(highest) => {
             format!("there is no job {id}, and no later one (the highest id is {highest}). It may not be committed yet")
         }
-        None => format!("there is no job {id}, and no other one"),
+        None => format!("there is no job {id}, nor any other job"),
     };
     (text, "`worker list` prints the jobs that are kept".to_owned())
 }
@@ -257,7 +257,7 @@ fn running(
             "a live worker frees it within seconds; if none is alive: `worker run`".to_owned(),
         ),
         None => (
-            format!("the job was claimed{since} by a worker that is not registered any more{step}"),
+            format!("the job was claimed{since} by a worker that is no longer registered{step}"),
             "a live worker frees it within a minute; if none is alive: `worker run`".to_owned(),
         ),
     }
