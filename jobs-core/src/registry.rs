@@ -10,6 +10,7 @@ use crate::missing_state;
 use crate::schedule::Schedule;
 use crate::secrets;
 use crate::states::States;
+use crate::storage::{JobFilter, searchable};
 use crate::unique::without_version;
 
 mod error;
@@ -92,7 +93,7 @@ impl Registry {
     }
 
     /// The names under which jobs of this kind are stored: its present one, and then its aliases. A kind that is not
-    /// registered has only the given name. A pause or a retention of a kind concerns all of its names.
+    /// registered has only the given name. A pause, a retention or a filter of a kind concerns all of its names.
     pub fn names<'a>(&self, kind: &'a str) -> Vec<&'a str> {
         let present = self.present_name(kind);
         let aliases = self.renamed.iter().filter(|(_, of)| **of == present).map(|(alias, _)| *alias);
@@ -102,6 +103,19 @@ impl Registry {
     /// The present name of a kind that is stored under an alias. That of any other kind is the given name.
     pub fn present_name<'a>(&self, kind: &'a str) -> &'a str {
         self.renamed.get(kind).copied().unwrap_or(kind)
+    }
+
+    /// The filter that finds the jobs that a user means: those of each kind under all of its names. Fails if it could
+    /// find out the value of a secret argument. `unknown_are_shown`: the program shows the arguments of kinds that it
+    /// does not know.
+    pub fn searchable(&self, filter: &JobFilter, unknown_are_shown: bool) -> Result<JobFilter, String> {
+        let mut kinds: Vec<String> = Vec::new();
+        for name in filter.kinds.iter().flat_map(|kind| self.names(kind)) {
+            if !kinds.iter().any(|known| known == name) {
+                kinds.push(name.to_owned());
+            }
+        }
+        searchable(&JobFilter { kinds, ..filter.clone() }, self.secrets(), unknown_are_shown)
     }
 
     /// All registrations, by kind.

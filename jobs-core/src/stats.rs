@@ -80,6 +80,22 @@ pub struct KindStats {
     pub oldest_wait_seconds: Option<f64>,
 }
 
+impl KindStats {
+    /// Adds jobs of another kind or queue.
+    pub fn add(&mut self, other: &Self) {
+        self.available += other.available;
+        self.scheduled += other.scheduled;
+        self.retrying += other.retrying;
+        self.held += other.held;
+        self.running += other.running;
+        self.completed += other.completed;
+        self.cancelled += other.cancelled;
+        self.discarded += other.discarded;
+        let waits = self.oldest_wait_seconds.into_iter().chain(other.oldest_wait_seconds);
+        self.oldest_wait_seconds = waits.reduce(f64::max);
+    }
+}
+
 /// The last count of all jobs, which one of the workers has made.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sample {

@@ -82,7 +82,7 @@ pub use failures::{
 };
 pub use filter::{ArgIs, JobFilter, MAX_FILTER_IDS, Span, index};
 pub use filter_conditions::{CONDITIONS, Condition};
-pub use filter_secrets::searchable;
+pub(crate) use filter_secrets::searchable;
 pub use finished::{Finished, PassOn};
 pub use flow_control::{FlowControl, FoundPermit, LimitPermit, PermitOfJob};
 pub use history::{History, rest_after};

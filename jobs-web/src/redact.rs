@@ -1,7 +1,7 @@
 //! Which data of a job a page shows.
 
 use diesel_jobs_core::secrets::{all_redacted, redacted};
-use diesel_jobs_core::storage::{JobFilter, searchable};
+use diesel_jobs_core::storage::JobFilter;
 use diesel_jobs_core::{JobId, JobOptions, Registry};
 
 /// Which data of a job is about to be shown.
@@ -82,9 +82,15 @@ impl Redactor {
         self.registry.names(kind)
     }
 
-    /// Returns the filter, unless a user could guess hidden values with it. Then returns why it is refused.
+    /// The present name of a kind that is stored under this one.
+    pub(crate) fn present_name<'a>(&self, kind: &'a str) -> &'a str {
+        self.registry.present_name(kind)
+    }
+
+    /// Returns the filter with all names of its kinds, unless a user could guess hidden values with it. Then returns
+    /// why it is refused.
     pub(crate) fn searchable(&self, filter: &JobFilter) -> Result<JobFilter, String> {
-        searchable(filter, self.registry.secrets(), self.shows_unknown)
+        self.registry.searchable(filter, self.shows_unknown)
     }
 
     /// What may be shown.

@@ -75,8 +75,8 @@ impl Site {
         Ok(installation)
     }
 
-    /// Returns the filter, unless a user could guess hidden values with it. Then returns why it is refused, as a
-    /// sentence.
+    /// Returns the filter with all names of its kinds, unless a user could guess hidden values with it. Then returns
+    /// why it is refused, as a sentence.
     pub(crate) fn searchable(&self, filter: &JobFilter) -> Result<JobFilter, String> {
         self.redactor.searchable(filter).map_err(|problem| format!("{problem}."))
     }

@@ -137,7 +137,7 @@ pub(super) struct TailArgs {
     /// Only jobs of this queue
     #[arg(long, value_parser = one_queue)]
     pub(super) queue: Option<String>,
-    /// Only jobs of this kind
+    /// Only jobs of this kind, under any of its names
     #[arg(long)]
     pub(super) kind: Option<String>,
     /// Only this event: started, completed, retried, discarded, cancelled or rescued; may be given several times

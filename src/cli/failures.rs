@@ -1,12 +1,14 @@
 //! `failures`: the newest failures in groups, and commands for the jobs of a group.
 
 use clap::{Args, Subcommand};
+use diesel_jobs_core::Registry;
 use diesel_jobs_core::storage::{Action, ENTRIES_EXAMINED, FAILURES_EXAMINED, Failures, JobFilter};
 
 use super::act::args::How;
 use super::act::matching::{self, Plan};
 use super::app::App;
 use super::exit::{CliError, Exit};
+use super::filter_args::searchable;
 use super::output::{self, Align, Table};
 use super::parse::{fingerprint, positive};
 use super::{database, wording};
@@ -17,7 +19,7 @@ const SHOWN: usize = 100;
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(super) struct FailuresArgs {
-    /// Only jobs of this kind
+    /// Only jobs of this kind, under any of its names
     #[arg(long)]
     kind: Option<String>,
     /// At most this many groups, the largest
@@ -40,7 +42,8 @@ pub(super) struct GroupArgs {
     /// The fingerprint of the group, as `worker failures` prints it
     #[arg(allow_negative_numbers = true, value_parser = fingerprint)]
     fingerprint: i64,
-    /// Only jobs of this kind. Groups of several kinds may have the same fingerprint
+    /// Only jobs of this kind, under any of its names. Groups of several kinds may have the same
+    /// fingerprint
     #[arg(long)]
     kind: Option<String>,
     #[command(flatten)]
@@ -53,11 +56,11 @@ pub(super) async fn failures(app: &App<'_>, args: &FailuresArgs) -> Result<Exit,
         Some(FailuresAction::Retry(group)) => (Action::Retry, group),
         Some(FailuresAction::Discard(group)) => (Action::Discard, group),
     };
-    let filter = JobFilter {
+    let filter = searchable(&JobFilter {
         kinds: group.kind.iter().cloned().collect(),
         fingerprint: Some(group.fingerprint),
         ..JobFilter::default()
-    };
+    })?;
     let plan = Plan { action, filter, actor: group.how.who.name(app)?, typed: None };
     let database = database::open(app.chosen()?, database::NO_HANDLERS).await?;
     matching::act(app, &*database.operator, &plan, &group.how).await
@@ -68,7 +71,8 @@ async fn list(app: &App<'_>, args: &FailuresArgs) -> Result<Exit, CliError> {
     // With a kind, all groups are read: those of the kind may not be among the largest groups of all kinds.
     let groups = if args.kind.is_some() { FAILURES_EXAMINED } else { args.limit };
     let mut failures = database.operator.failures(groups).await?;
-    failures.groups.retain(|group| args.kind.as_ref().is_none_or(|kind| *kind == group.kind));
+    let names = args.kind.as_deref().map(|kind| Registry::linked().names(kind));
+    failures.groups.retain(|group| names.as_ref().is_none_or(|names| names.contains(&group.kind.as_str())));
     failures.groups.truncate(args.limit);
     output::print(app.json, &failures, || human(&failures))?;
     Ok(Exit::Fine)

@@ -1,7 +1,7 @@
 //! The options that select jobs. `list`, `export` and all commands that act on jobs share them.
 
 use clap::Args;
-use diesel_jobs_core::storage::{ArgIs, JobFilter, When, searchable};
+use diesel_jobs_core::storage::{ArgIs, JobFilter, When};
 use diesel_jobs_core::{JobState, Registry, WorkerId};
 
 use super::exit::CliError;
@@ -14,7 +14,7 @@ pub(super) struct FilterArgs {
     /// In one of these states: available, scheduled, retrying, held, running, completed, cancelled, discarded
     #[arg(long, value_name = "STATE,..", value_delimiter = ',')]
     state: Vec<JobState>,
-    /// Of one of these kinds
+    /// Of one of these kinds, under any of its names
     #[arg(long, value_name = "KIND,..", value_delimiter = ',')]
     kind: Vec<String>,
     /// In one of these queues
@@ -63,8 +63,8 @@ pub(super) struct FilterArgs {
 }
 
 impl FilterArgs {
-    /// The filter: what `--filter` says and what the other options say. Fails if both say the same thing, and if it
-    /// asks for the value of a secret argument.
+    /// The filter: what `--filter` says and what the other options say, with all names of its kinds. Fails if both say
+    /// the same thing, and if it asks for the value of a secret argument.
     pub(super) fn filter(&self) -> Result<JobFilter, CliError> {
         let given = self.clone();
         let mut filter = given.filter.unwrap_or_default();
@@ -84,9 +84,14 @@ impl FilterArgs {
         once("--finished-before", &mut filter.finished.before, given.finished_before)?;
         once("--finished-after", &mut filter.finished.after, given.finished_after)?;
         filter.validate().map_err(CliError::usage)?;
-        // `show` prints arguments of kinds that this program does not know.
-        searchable(&filter, Registry::linked().secrets(), true).map_err(CliError::usage)
+        searchable(&filter)
     }
+}
+
+/// The filter with all names of its kinds. `show` prints arguments of kinds that this program does not know, so they
+/// can be searched for.
+pub(super) fn searchable(filter: &JobFilter) -> Result<JobFilter, CliError> {
+    Registry::linked().searchable(filter, true).map_err(CliError::usage)
 }
 
 fn once<T>(option: &str, place: &mut Option<T>, given: Option<T>) -> Result<(), CliError> {

@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 use std::io::{self, Write as _};
 use std::time::Instant;
 
-use diesel_jobs_core::{EventsSince, Happened, JobEvent};
+use diesel_jobs_core::{EventsSince, Happened, JobEvent, Registry};
 
 use super::app::App;
 use super::command_args::TailArgs;
@@ -13,10 +13,10 @@ use super::output::{self, printable};
 use super::signals::Signals;
 use super::{database, duration};
 
-/// Whether the event is to be printed.
-fn wants(args: &TailArgs, event: &JobEvent) -> bool {
+/// Whether the event is to be printed. `names` are those of the kind.
+fn wants(args: &TailArgs, names: Option<&[&str]>, event: &JobEvent) -> bool {
     args.queue.as_ref().is_none_or(|queue| *queue == event.queue)
-        && args.kind.as_ref().is_none_or(|kind| *kind == event.kind)
+        && names.is_none_or(|names| names.contains(&event.kind.as_str()))
         && (args.state.is_empty() || args.state.contains(&event.event))
 }
 
@@ -49,6 +49,7 @@ pub(super) async fn tail(app: &App<'_>, args: &TailArgs) -> Result<Exit, CliErro
     let database = database::open(app.chosen()?, database::NO_HANDLERS).await?;
     database.storage.check_schema().await?;
     let mut signals = Signals::install()?;
+    let names = args.kind.as_deref().map(|kind| Registry::linked().names(kind));
     let (mut since, mut printed, mut away) = (EventsSince::default(), Printed::default(), None::<Instant>);
     loop {
         let read = tokio::select! {
@@ -67,7 +68,7 @@ pub(super) async fn tail(app: &App<'_>, args: &TailArgs) -> Result<Exit, CliErro
                     output::complain("following: what happens from now on is printed");
                 }
                 since = read.next;
-                for event in read.events.iter().filter(|event| wants(args, event)) {
+                for event in read.events.iter().filter(|event| wants(args, names.as_deref(), event)) {
                     if printed.is_new(event) && !print(app.json, event)? {
                         return Ok(Exit::Fine);
                     }
@@ -139,8 +140,9 @@ mod tests {
             interval: Duration::ZERO,
         };
         let retried = event(Happened::Retried, None);
-        assert!(wants(&args("mail", &[]), &retried) && wants(&args("mail", &[Happened::Retried]), &retried));
-        assert!(!wants(&args("other", &[]), &retried) && !wants(&args("mail", &[Happened::Started]), &retried));
+        let wants = |args: &TailArgs| wants(args, None, &retried);
+        assert!(wants(&args("mail", &[])) && wants(&args("mail", &[Happened::Retried])));
+        assert!(!wants(&args("other", &[])) && !wants(&args("mail", &[Happened::Started])));
         let mut printed = Printed::default();
         assert!(printed.is_new(&retried) && !printed.is_new(&retried));
         assert!(printed.is_new(&event(Happened::Discarded, None)));

@@ -83,11 +83,18 @@ pub(crate) async fn a_minute_is_stored_once_and_shown_in_its_step<F: Fixture>(f:
     assert!((0.0009..0.003).contains(&wait.p50) && (0.028..0.06).contains(&wait.p99), "{wait:?}");
     assert!((wait.mean - 0.051 / 5.0).abs() < 1e-9 && (work.run.unwrap().mean - 0.102).abs() < 1e-9, "{work:?}");
 
-    let only =
-        |queue: &str, kind: Option<&str>| WorkFilter { queue: Some(queue.into()), kind: kind.map(str::to_owned) };
-    for (filter, completed) in
-        [(only("q", None), 18), (only("q", Some("b")), 5), (only("r", None), 2), (only("s", None), 0)]
-    {
+    let only = |queue: Option<&str>, kinds: &[&str]| WorkFilter {
+        queue: queue.map(str::to_owned),
+        kinds: kinds.iter().map(|kind| (*kind).to_owned()).collect(),
+    };
+    for (filter, completed) in [
+        (only(Some("q"), &[]), 18),
+        (only(Some("q"), &["b"]), 5),
+        (only(Some("q"), &["b", "a", "c"]), 18),
+        (only(None, &["a"]), 15),
+        (only(Some("r"), &[]), 2),
+        (only(Some("s"), &[]), 0),
+    ] {
         let points = db.operator.series(24 * HOUR, HOUR / 4, &filter).await.unwrap();
         assert_eq!(points.iter().map(|point| point.work.completed).sum::<u64>(), completed, "{filter:?}");
     }

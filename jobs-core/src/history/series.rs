@@ -16,8 +16,8 @@ use crate::storage_error::StorageError;
 pub struct WorkFilter {
     /// Only this queue.
     pub queue: Option<String>,
-    /// Only this kind.
-    pub kind: Option<String>,
+    /// Only these kinds. Empty: all.
+    pub kinds: Vec<String>,
 }
 
 /// Quantiles of durations, in seconds. They are estimated, and at most a factor of the square root of two off.

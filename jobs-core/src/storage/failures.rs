@@ -66,6 +66,22 @@ pub struct FailureGroup {
     pub queue: String,
 }
 
+impl FailureGroup {
+    /// Adds the same failures of jobs that are stored under another name of the kind.
+    pub fn add(&mut self, other: Self) {
+        self.failures += other.failures;
+        self.last_hour += other.last_hour;
+        self.jobs += other.jobs;
+        self.discarded += other.discarded;
+        self.retrying += other.retrying;
+        self.first_at = self.first_at.min(other.first_at);
+        if self.last_at < other.last_at {
+            self.last_at = other.last_at;
+            (self.message, self.sample, self.queue) = (other.message, other.sample, other.queue);
+        }
+    }
+}
+
 /// The job of a failure as a storage reads it.
 #[derive(Clone, Debug)]
 pub struct FailedJob {

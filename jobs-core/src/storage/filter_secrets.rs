@@ -11,17 +11,7 @@ use crate::secrets;
 /// `known` has each kind that this program knows, with the names of its secret arguments. `unknown_are_shown`: the
 /// program shows the arguments of kinds that it does not know. Otherwise they may be secret, and a filter by arguments
 /// that names no kind gets the known kinds.
-///
-/// ```
-/// # use diesel_jobs_core::storage::{JobFilter, searchable};
-/// let known: [(&str, &[&str]); 2] = [("charge", &["card"]), ("mail", &[])];
-/// let filter: JobFilter = "args.order:7".parse()?;
-/// assert_eq!(searchable(&filter, known, false)?.kinds, ["charge", "mail"]);
-/// let filter: JobFilter = "args.card:4111".parse()?;
-/// assert!(searchable(&filter, known, false).is_err());
-/// # Ok::<(), String>(())
-/// ```
-pub fn searchable<'k>(
+pub(crate) fn searchable<'k>(
     filter: &JobFilter,
     known: impl IntoIterator<Item = (&'k str, &'k [&'k str])>,
     unknown_are_shown: bool,

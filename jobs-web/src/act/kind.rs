@@ -47,9 +47,9 @@ impl Act for OnKind {
 
     async fn preview(&self, site: &Site) -> Result<Preview, Failure> {
         let name = &self.name;
-        let settings = site.operator().kinds().await?.into_iter().find(|kind| kind.name == *name);
-        let paused = settings.and_then(|settings| settings.paused);
         let names = site.redactor.names(name);
+        let settings = site.operator().kinds().await?.into_iter();
+        let paused = settings.filter(|kind| names.contains(&kind.name.as_str())).find_map(|kind| kind.paused);
         let others: Vec<&str> = names.into_iter().filter(|other| other != name).collect();
         let others = (!others.is_empty())
             .then(|| format!("Its jobs are also stored under {}, which is treated the same.", others.join(" and ")));

@@ -1,5 +1,6 @@
 //! Failures in groups: those of one kind with the same text, apart from numbers and ids.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -106,23 +107,42 @@ fn filter_of(group: &FailureGroup) -> Option<JobFilter> {
     Some(JobFilter { kinds: vec![group.kind.clone()], fingerprint, ..JobFilter::default() })
 }
 
+/// Puts the groups of all names of a kind together.
+fn by_present_name(site: &Site, groups: Vec<FailureGroup>) -> Vec<FailureGroup> {
+    let (mut merged, mut places) = (Vec::<FailureGroup>::new(), HashMap::new());
+    for mut group in groups {
+        group.kind = site.redactor.present_name(&group.kind).to_owned();
+        // Without a fingerprint the text makes the group.
+        let place = match group.fingerprint {
+            Some(fingerprint) => *places.entry((group.kind.clone(), fingerprint)).or_insert(merged.len()),
+            None => merged.len(),
+        };
+        match merged.get_mut(place) {
+            Some(known) => known.add(group),
+            None => merged.push(group),
+        }
+    }
+    merged
+}
+
 pub(crate) async fn failures(visit: Visit) -> Page {
     let shell = visit.shell(Place::Failures, "Failures").await?.live("/failures", &visit.query);
     let mut found = visit.site.operator().failures(SHOWN).await?;
-    let groups = std::mem::take(&mut found.groups);
+    let groups = by_present_name(&visit.site, std::mem::take(&mut found.groups));
     let groups = groups.into_iter().map(|group| Group::of(&visit.site, &shell, &found, group)).collect();
     render(&FailuresPage { shell, groups, examined: found.examined, complete: found.is_complete })
 }
 
-/// The groups with the most failures in the last hour, of this kind if there is one, and how many others there are.
-pub(super) async fn newest(site: &Site, shell: &Shell, kind: Option<&str>) -> StorageResult<(Vec<Group>, usize)> {
+/// The groups with the most failures in the last hour, of these kinds if there are any, and how many others there are.
+pub(super) async fn newest(site: &Site, shell: &Shell, kinds: &[String]) -> StorageResult<(Vec<Group>, usize)> {
     let operator = Arc::clone(site.shared_operator());
     let read = async move { operator.failures(READ).await.map(Arc::new) };
     let found = site.failures.recent((), KEPT, read).await?;
-    let mut groups: Vec<&FailureGroup> = found.groups.iter().filter(|group| group.last_hour > 0).collect();
-    groups.retain(|group| kind.is_none_or(|kind| group.kind == kind));
+    let is_meant = |group: &&FailureGroup| kinds.is_empty() || kinds.contains(&group.kind);
+    let mut groups = by_present_name(site, found.groups.iter().filter(is_meant).cloned().collect());
+    groups.retain(|group| group.last_hour > 0);
     groups.sort_by_key(|group| std::cmp::Reverse((group.last_hour, group.last_at)));
     let others = groups.len().saturating_sub(NEWEST);
-    let shown = groups.into_iter().take(NEWEST).map(|group| Group::of(site, shell, &found, group.clone()));
+    let shown = groups.into_iter().take(NEWEST).map(|group| Group::of(site, shell, &found, group));
     Ok((shown.collect(), others))
 }

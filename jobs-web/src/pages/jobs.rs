@@ -96,8 +96,8 @@ pub(crate) fn first_line(text: &str) -> String {
 /// of each state would take too long.
 async fn numbers(site: &Site, filter: &Filter, stored: &JobFilter) -> Result<Vec<(Option<JobState>, Count)>, Failure> {
     let operator = site.operator();
-    let all = filter.with_state(None).to_storage()?;
-    if all.is_costly() || !all.states.is_empty() {
+    let all = JobFilter { states: Vec::new(), ..stored.clone() };
+    if all.is_costly() {
         return Ok(vec![(filter.state, operator.count(stored).await?)]);
     }
     let counts = operator.count_by_state(&all).await?;

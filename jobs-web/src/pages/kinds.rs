@@ -1,5 +1,6 @@
 //! The kinds: how many jobs of each there are, how they end, and which no live worker knows.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use super::{Visit, render};
 use crate::failure::Page;
 use crate::format;
 use crate::names::Names;
+use crate::redact::Redactor;
 use crate::rights::Action;
 use crate::sample::counted;
 use crate::shell::{Place, Shell};
@@ -38,12 +40,24 @@ struct Kind {
     /// How many live workers know it. And how many may know it: workers of an earlier version do not store their kinds.
     known_to: usize,
     perhaps: usize,
+    /// How many of its jobs wait under a name that no live worker knows.
+    unknown: i64,
 }
 
 impl Kind {
-    /// Jobs of it wait, and no live worker knows it.
-    fn is_unknown(&self) -> bool {
-        self.waiting > 0 && self.known_to + self.perhaps == 0
+    /// Adds what is known of another name of the kind.
+    fn add(&mut self, other: Self) {
+        self.queues.extend(other.queues);
+        self.waiting += other.waiting;
+        self.running += other.running;
+        self.completed += other.completed;
+        self.discarded += other.discarded;
+        self.paused = self.paused.take().or(other.paused);
+        self.completed_an_hour += other.completed_an_hour;
+        self.failed_an_hour += other.failed_an_hour;
+        // Workers of an older program know only the older name.
+        self.known_to = self.known_to.min(other.known_to);
+        self.unknown += other.unknown;
     }
 
     fn an_hour(number: u64) -> String {
@@ -64,7 +78,7 @@ struct KindsPage {
     counted: String,
 }
 
-/// Puts together what is known of each kind. A kind that only a worker knows is listed, too.
+/// Puts together what is known under each name. A kind that only a worker knows is listed, too.
 fn join(stats: &[KindStats], rates: Vec<KindRate>, settings: Vec<KindSettings>, workers: &[WorkerRecord]) -> Vec<Kind> {
     let mut kinds: BTreeMap<String, Kind> = BTreeMap::new();
     for row in stats {
@@ -94,6 +108,22 @@ fn join(stats: &[KindStats], rates: Vec<KindRate>, settings: Vec<KindSettings>, 
     for (name, kind) in &mut kinds {
         kind.name.clone_from(name);
         kind.perhaps = perhaps;
+        kind.unknown = if kind.known_to + perhaps == 0 { kind.waiting } else { 0 };
+    }
+    kinds.into_values().collect()
+}
+
+/// Puts the names of each kind together.
+fn by_present_name(stored: Vec<Kind>, redactor: &Redactor) -> Vec<Kind> {
+    let mut kinds: BTreeMap<String, Kind> = BTreeMap::new();
+    for kind in stored {
+        let name = redactor.present_name(&kind.name).to_owned();
+        match kinds.entry(name.clone()) {
+            Entry::Occupied(mut known) => known.get_mut().add(kind),
+            Entry::Vacant(place) => {
+                place.insert(Kind { name, ..kind });
+            }
+        }
     }
     kinds.into_values().collect()
 }
@@ -104,9 +134,10 @@ pub(crate) async fn kinds(visit: Visit) -> Page {
     let operator = visit.site.operator();
     let (stats, settings, workers) = (operator.stats().await?, operator.kinds().await?, operator.workers().await?);
     let rates = operator.outcomes(HOUR).await?;
-    let mut kinds = join(&stats.kinds, rates, settings, &workers);
+    let stored = join(&stats.kinds, rates, settings, &workers);
+    let mut kinds = by_present_name(stored, &visit.site.redactor);
     // Unknown kinds first, because an operator must do something about them.
-    kinds.sort_by_key(|kind| !kind.is_unknown());
+    kinds.sort_by_key(|kind| kind.unknown == 0);
     names.choose(&mut kinds, |kind| &kind.name);
     let alive = workers.iter().filter(|worker| worker.alive).count();
     let (here, counted) = (shell.link("/kinds"), counted(&stats.counted));

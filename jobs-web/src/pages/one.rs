@@ -1,4 +1,5 @@
-//! The page of one queue, and that of one kind: what waits and runs, what was done, what fails, and who serves it.
+//! The page of one queue, and that of one kind: what waits and runs, what was done, what fails, and who serves it. The
+//! page of a kind is about the jobs that are stored under any of its names.
 
 use askama::Template;
 use diesel_jobs_core::history::WorkFilter;
@@ -57,6 +58,8 @@ struct OnePage {
     workers: Vec<(WorkerRecord, String)>,
     more_workers: usize,
     schedules: Vec<String>,
+    /// The other names of the kind.
+    other_names: Vec<String>,
 }
 
 /// The name and the range of the address.
@@ -81,64 +84,65 @@ pub(crate) async fn queue(visit: Visit) -> Page {
         (worker, slots.map_or_else(String::new, |slots| format::counted(slots as usize, "slot", "slots")))
     };
     let workers = workers.map(slots).collect();
-    let filter = WorkFilter { queue: Some(name.clone()), kind: None };
-    one(&visit, shell, range, filter, (queue, workers)).await
+    let filter = WorkFilter { queue: Some(name.clone()), kinds: Vec::new() };
+    one(&visit, shell, (name, range), filter, (queue, workers)).await
 }
 
 pub(crate) async fn kind(visit: Visit) -> Page {
     let (name, range) = read(&visit)?;
     let shell = visit.shell(Place::Kinds, &format!("Kind {name}")).await?.live("/kinds/one", &visit.query);
-    let workers = visit
-        .site
-        .operator()
-        .workers()
-        .await?
-        .into_iter()
-        .filter(|worker| worker.alive && worker.kinds.as_ref().is_some_and(|kinds| kinds.contains(&name)));
+    let kinds: Vec<String> = visit.site.redactor.names(&name).into_iter().map(str::to_owned).collect();
+    let knows = |worker: &WorkerRecord| {
+        worker.kinds.as_ref().is_some_and(|known| kinds.iter().any(|kind| known.contains(kind)))
+    };
+    let workers = visit.site.operator().workers().await?.into_iter().filter(|worker| worker.alive && knows(worker));
     let workers = workers.map(|worker| (worker, String::new())).collect();
-    let filter = WorkFilter { queue: None, kind: Some(name) };
-    one(&visit, shell, range, filter, (None, workers)).await
+    let filter = WorkFilter { queue: None, kinds };
+    one(&visit, shell, (name, range), filter, (None, workers)).await
 }
 
 async fn one(
     visit: &Visit,
     shell: Shell,
-    range: Range,
+    (name, range): (String, Range),
     filter: WorkFilter,
     (queue, mut workers): (Option<QueueOverview>, Vec<(WorkerRecord, String)>),
 ) -> Page {
     let (site, operator) = (&visit.site, visit.site.operator());
     let stats = operator.stats().await?;
-    let rows = stats.kinds.into_iter().filter(|stats| match (&filter.queue, &filter.kind) {
-        (Some(queue), _) => stats.queue == *queue,
-        (_, kind) => kind.as_ref() == Some(&stats.kind),
-    });
-    let rows: Vec<Row> = rows
-        .map(|stats| {
-            let of = JobFilter { queues: vec![stats.queue.clone()], ..JobFilter::of_kind(stats.kind.clone()) };
-            let (path, name) =
-                if filter.queue.is_some() { ("/kinds/one", &stats.kind) } else { ("/queues/one", &stats.queue) };
-            Row { name: name.clone(), url: shell.one(path, "name", name), filter: of.to_string(), stats }
-        })
-        .collect();
+    let (what, of, path, path_of) = match filter.queue {
+        Some(_) => ("Queue", "Kind", "/queues/one", "/kinds/one"),
+        None => ("Kind", "Queue", "/kinds/one", "/queues/one"),
+    };
+    let mut rows: Vec<Row> = Vec::new();
+    for stats in stats.kinds {
+        let kind = site.redactor.present_name(&stats.kind);
+        let row = match &filter.queue {
+            Some(queue) if *queue == stats.queue => kind,
+            None if filter.kinds.contains(&stats.kind) => &stats.queue,
+            _ => continue,
+        };
+        match rows.iter_mut().find(|known| known.name == *row) {
+            // They are stored under another name of the kind.
+            Some(known) => known.stats.add(&stats),
+            None => {
+                let of = JobFilter { queues: vec![stats.queue.clone()], ..JobFilter::of_kind(kind) };
+                let url = shell.one(path_of, "name", row);
+                rows.push(Row { name: row.to_owned(), url, filter: of.to_string(), stats });
+            }
+        }
+    }
     let points = operator.series(range.range, range.step, &filter).await?;
     let (mut failing, mut others_failing, mut schedules, mut paused) = (Vec::new(), 0, Vec::new(), None);
-    if let Some(kind) = &filter.kind {
-        (failing, others_failing) = failures::newest(site, &shell, Some(kind)).await?;
-        let of_kind = changes::schedules(site).await?;
-        schedules =
-            of_kind.iter().filter(|schedule| schedule.kind == *kind).map(|schedule| schedule.name.clone()).collect();
-        paused = operator
-            .kinds()
-            .await?
-            .into_iter()
-            .find(|setting| setting.name == *kind)
-            .and_then(|setting| setting.paused);
+    if filter.queue.is_none() {
+        (failing, others_failing) = failures::newest(site, &shell, &filter.kinds).await?;
+        let all = changes::schedules(site).await?;
+        let of_kind = all.iter().filter(|schedule| filter.kinds.contains(&schedule.kind));
+        schedules = of_kind.map(|schedule| schedule.name.clone()).collect();
+        let mut settings = operator.kinds().await?.into_iter();
+        paused = settings.find_map(|setting| setting.paused.filter(|_| filter.kinds.contains(&setting.name)));
     }
     let paused = queue.as_ref().map_or(paused, |queue| queue.paused.clone());
-    let (what, of, path) =
-        if filter.queue.is_some() { ("Queue", "Kind", "/queues/one") } else { ("Kind", "Queue", "/kinds/one") };
-    let name = filter.queue.or(filter.kind).unwrap_or_default();
     let ranges = range.tabs(|range| shell.base.with(path, [("name", name.as_str()), ("range", range)]));
     let more_workers = workers.len().saturating_sub(WORKERS);
     workers.truncate(WORKERS);
@@ -156,6 +160,7 @@ async fn one(
         workers,
         more_workers,
         schedules,
+        other_names: filter.kinds.into_iter().filter(|other| *other != name).collect(),
         name,
         shell,
     })

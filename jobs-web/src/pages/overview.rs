@@ -133,7 +133,7 @@ pub(crate) async fn overview(visit: Visit) -> Page {
     let waits = waits(operator, &sample).await;
     let ranges = range.tabs(|name| shell.one("/", "range", name));
     let (doctor_report, _) = visit.site.doctor_reports.last();
-    let (failing, others_failing) = failures::newest(&visit.site, &shell, None).await?;
+    let (failing, others_failing) = failures::newest(&visit.site, &shell, &[]).await?;
     let charts = charts(&points, range.step);
     render(&OverviewPage {
         shell,

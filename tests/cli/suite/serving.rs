@@ -60,6 +60,18 @@ on_each_database! {
         assert!(ended.stderr.contains("the dashboard ends"), "{}", ended.stderr);
     }
 
+    fn the_dashboard_of_the_worker_finds_the_jobs_of_a_renamed_kind(db) {
+        let db = db.migrated();
+        let id = db.enqueue(Greet { name: "ada".to_owned() });
+        let args = ["dashboard", "--listen", "127.0.0.1:0", "--actor", "grace"];
+        let mut dashboard = worker("renamed-worker").args(args).env("DATABASE_URL", &db.url).start();
+        let at = address(&mut dashboard);
+        for path in ["/jobs?kind=hail", "/jobs?kind=greet", "/jobs?q=kind%3Ahail"] {
+            let (status, text) = page(&at, path);
+            assert!(status == 200 && text.contains(&format!("/jobs/{id}\"")), "{path}: {status}: {text}");
+        }
+    }
+
     fn a_dashboard_that_only_reads_changes_nothing(db) {
         let db = db.migrated();
         let id = db.enqueue(Greet { name: "ada".to_owned() });

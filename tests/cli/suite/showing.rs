@@ -4,9 +4,10 @@ use fixture_app::{Charge, Greet, HOUR, LogIn, Wait, Write};
 use jobs::Job as _;
 use jobs::{Database, JobId, JobState};
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::support::{Db, LIMIT, Run, Terminal};
+use crate::support::{Db, LIMIT, Run, Terminal, until, worker};
 
 /// Arguments that only `list`, `show` and `export` may print.
 const SECRET: &str = "ada@example.org";
@@ -76,6 +77,63 @@ on_each_database! {
         }
         db.run(&["list", "--kind", "charge"]).succeeded().never_said("warning");
         db.run(&["list", "--kind", "chrage", "--json"]).succeeded().never_said("warning");
+    }
+
+    fn a_filter_by_any_name_of_a_renamed_kind_finds_its_jobs(db) {
+        let db = db.migrated();
+        let prepared = |args: &[&str]| worker("renamed-worker").args(args).env("DATABASE_URL", &db.url).env("JOBS_ACTOR", "ada");
+        let run = |args: &[&str]| prepared(args).run().succeeded();
+        let old = db.enqueue(Greet { name: SECRET.to_owned() });
+        let new = run(&["enqueue", "hail", r#"{"name": "ada"}"#, "--json"]).json()["id"].as_i64().unwrap();
+        let other = db.enqueue(Wait { millis: 0 });
+        assert_eq!(ids(&db.run(&["list", "--kind", "greet", "--json"]).succeeded()), [old], "this program knows no other name");
+        let mut tails = ["greet", "hail"].map(|kind| prepared(&["tail", "--kind", kind]).start());
+        tails.iter_mut().for_each(|tail| drop(tail.await_line("following")));
+        for kind in ["greet", "hail"] {
+            let text = format!("kind:{kind}");
+            for filter in [["--kind", kind], ["--filter", &text]] {
+                let with = |command: &[&str]| run(&[command, &filter].concat());
+                assert_eq!(ids(&with(&["list", "--json"])), [new, old], "{filter:?}");
+                assert_eq!(with(&["list", "--count"]).stdout, "2 jobs\n", "{filter:?}");
+                assert_eq!(with(&["export"]).stdout.lines().count(), 2, "{filter:?}");
+                assert_eq!(with(&["cancel", "--dry-run", "--json"]).json()["matched"]["jobs"], 2, "{filter:?}");
+            }
+        }
+        // A name that is given twice is one.
+        assert_eq!(ids(&run(&["list", "--kind", "greet,hail,wait", "--json"])), [other, new, old]);
+        run(&["cancel", "--kind", "hail", "--yes"]);
+        for tail in tails {
+            for id in [old, new] {
+                tail.await_output(&format!("{:9} {id} ", "cancelled"));
+            }
+        }
+        let stored = db.json(&["operations"])[0]["filter"].to_string();
+        assert!(stored.contains("kind:hail,greet"), "workers of any program can do it: {stored}");
+        assert_eq!(db.json(&["show", &other.to_string()])["state"], "available");
+    }
+
+    fn failures_of_a_renamed_kind_are_found_by_any_of_its_names(db) {
+        let db = db.migrated();
+        let prepared = |args: &[&str]| worker("renamed-worker").args(args).env("DATABASE_URL", &db.url).env("JOBS_ACTOR", "ada");
+        let json = |args: &[&str]| prepared(&[args, &["--json"]].concat()).run().succeeded().json();
+        db.enqueue_many_with("greet", "mail", 1, "{}");
+        db.enqueue_many_with("hail", "mail", 1, "{}");
+        let mut renamed = prepared(&["--poll-interval", "50ms"]).start();
+        until(|| match json(&["list", "--count", "--state", "retrying"])["jobs"].as_i64() {
+            Some(2) => Ok(()),
+            jobs => Err(format!("{jobs:?} jobs have failed")),
+        });
+        renamed.kill();
+        for kind in ["greet", "hail"] {
+            let groups = json(&["failures", "--kind", kind])["groups"].clone();
+            let groups = groups.as_array().unwrap();
+            assert_eq!(groups.iter().map(|group| group["kind"].as_str().unwrap()).collect::<BTreeSet<_>>(), ["greet", "hail"].into());
+            for group in groups {
+                let dry = json(&["failures", "retry", &group["fingerprint"].to_string(), "--kind", kind, "--dry-run"]);
+                assert_eq!(dry["matched"]["jobs"], 1, "{group}");
+            }
+        }
+        assert_eq!(json(&["failures", "--kind", "other"])["groups"], json!([]));
     }
 
     fn list_has_pages_and_every_condition(db) {

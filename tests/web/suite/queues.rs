@@ -3,10 +3,10 @@
 
 use chrono::{TimeDelta, Utc};
 use diesel_jobs::enqueue::RunAt;
-use diesel_jobs::{JobState, NewJob};
+use diesel_jobs::{JobState, NewJob, job};
 use support::{Db, Running, until};
 
-use crate::client::Client;
+use crate::client::{Client, dashboard};
 use crate::html::Page;
 use crate::jobs::registry;
 use crate::seed::seed;
@@ -132,6 +132,68 @@ async fn a_queue_and_a_kind_have_pages_of_their_own(db: Db) {
     }
 }
 
+/// The next version of `charge`.
+#[job(kind = "debit", queue = "billing", max_attempts = 1, aliases("charge"))]
+async fn debit(order: i64, #[arg(secret)] card: String) -> Result<(), std::io::Error> {
+    Err(std::io::Error::other(format!("the bank refused order {order} with card {card}")))
+}
+
+async fn a_renamed_kind_is_one_kind(db: Db) {
+    let seeded = seed(&db).await;
+    let renamed = db.enqueue(Debit::new(9, "4711".to_owned())).await;
+    let client = || Client::on(dashboard(db.database().clone(), support::registry!(Debit)));
+    let waiting = [renamed, seeded.available].map(|id| id.to_string());
+    for kind in ["debit", "charge"] {
+        for filter in [format!("kind={kind}"), format!("q=kind%3A{kind}")] {
+            let page = client().page(&format!("/jobs?{filter}&state=available")).await;
+            assert_eq!(page.texts("tbody", "th"), waiting, "{filter}");
+            page.shows("available2");
+        }
+        let page = client().page(&format!("/kinds/one?name={kind}")).await;
+        let rows = page.texts("tbody", "th");
+        assert_eq!(rows.iter().filter(|name| *name == "billing").count(), 1, "{kind}: {rows:?}");
+        page.shows("the bank refused order 7");
+        page.shows(if kind == "debit" { "Other namescharge" } else { "Other namesdebit" });
+        // What a page says of its jobs, its links find.
+        let is_list = |address: &&String| address.contains("/jobs?") && address.contains("state=available");
+        let link = page.all("a").find(|link| link.attributes.get("href").as_ref().is_some_and(is_list)).unwrap();
+        assert_eq!(link.text, "2", "{kind}");
+        let page = client().page(link.attributes["href"].trim_start_matches("/admin/jobs")).await;
+        assert_eq!(page.texts("tbody", "th"), waiting, "{kind}");
+    }
+    // The same failure under both names is one group.
+    let worker = Running::start(db.worker(support::registry!(Debit)).queue("billing", 1));
+    for job in [renamed, seeded.available] {
+        db.await_state(job, JobState::Discarded).await;
+    }
+    worker.stop().await;
+    for path in ["/failures", "/kinds/one?name=debit"] {
+        let groups = client().page(path).await.texts("tbody", "th");
+        assert_eq!(groups.iter().filter(|group| group.contains("the bank refused")).count(), 1, "{path}: {groups:?}");
+    }
+    assert_eq!(client().page("/queues/one?name=billing").await.texts("tbody", "th"), ["debit"]);
+
+    // A worker of the older program does not know the present name.
+    db.enqueue(Debit::new(10, "4711".to_owned())).await;
+    let operator = &db.database().operator;
+    let old = Running::start(db.worker(registry()).queue("elsewhere", 1));
+    until("a worker", async || operator.workers().await.unwrap().pop()).await;
+    let names = client().page("/kinds").await.texts("tbody", "th");
+    let row = names.iter().find(|name| name.starts_with("debit")).unwrap();
+    assert!(
+        row.contains("Unknown kind: 1 job waits") && !names.iter().any(|name| name.starts_with("charge")),
+        "{names:?}"
+    );
+    old.stop().await;
+    operator.pause_kind("charge", "eve", Some("the bank is closed")).await.unwrap();
+    for path in ["/kinds", "/kinds/one?name=debit"] {
+        client().page(path).await.shows("by eve: the bank is closed");
+    }
+    let page = client().page("/confirm?action=kind-resume&name=debit").await;
+    page.shows("by eve: the bank is closed");
+    assert_eq!(page.all("form").count(), 1, "it can be resumed: {}", page.text);
+}
+
 /// Jobs of dead workers end only if a live one frees them.
 async fn a_drained_queue_says_that_no_worker_is_alive(db: Db) {
     let mut job = NewJob::raw("send_mail", "{}");
@@ -156,6 +218,7 @@ async fn a_drained_queue_says_that_no_worker_is_alive(db: Db) {
 
 support::on_each_database! {
     a_queue_and_a_kind_have_pages_of_their_own,
+    a_renamed_kind_is_one_kind,
     the_overview_names_paused_queues_and_those_without_a_worker,
     the_overview_says_why_jobs_wait_for_long,
     a_drained_queue_says_that_no_worker_is_alive,

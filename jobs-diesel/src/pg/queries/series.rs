@@ -21,19 +21,20 @@ pub(crate) struct SeriesQuery<'a> {
     /// Rows of different queues and kinds stay apart. Otherwise their names are empty.
     by_kind: bool,
     queue: Option<&'a str>,
-    kind: Option<&'a str>,
+    /// Empty: all.
+    kinds: &'a [String],
 }
 
 impl<'a> SeriesQuery<'a> {
     pub(crate) fn by_time(bounds: &SeriesBounds, filter: &'a WorkFilter) -> Self {
         let SeriesBounds { from, until, step_micros } = *bounds;
-        let (queue, kind) = (filter.queue.as_deref(), filter.kind.as_deref());
-        Self { from, until, step_seconds: step_micros as f64 / 1e6, by_kind: false, queue, kind }
+        let (queue, kinds) = (filter.queue.as_deref(), filter.kinds.as_slice());
+        Self { from, until, step_seconds: step_micros as f64 / 1e6, by_kind: false, queue, kinds }
     }
 
     pub(crate) fn by_kind(bounds: &SeriesBounds) -> SeriesQuery<'static> {
         let SeriesBounds { from, until, step_micros } = *bounds;
-        SeriesQuery { from, until, step_seconds: step_micros as f64 / 1e6, by_kind: true, queue: None, kind: None }
+        SeriesQuery { from, until, step_seconds: step_micros as f64 / 1e6, by_kind: true, queue: None, kinds: &[] }
     }
 }
 
@@ -85,7 +86,7 @@ impl SeriesQuery<'_> {
     from jobs.history
     where minutes = any('{1,15,60}') and at >= " [self.from => Timestamptz] " and at < " [self.until => Timestamptz] "
       and (" [self.queue => Nullable<Text>] " is null or queue = " [self.queue => Nullable<Text>] ")
-      and (" [self.kind => Nullable<Text>] " is null or kind = " [self.kind => Nullable<Text>] ")
+      and (cardinality(" [self.kinds => Array<Text>] ") = 0 or kind = any(" [self.kinds => Array<Text>] "))
 )
 select step, queue, kind, sum(completed)::bigint, sum(retried)::bigint, sum(discarded)::bigint, sum(cancelled)::bigint, sum(snoozed)::bigint,
        "

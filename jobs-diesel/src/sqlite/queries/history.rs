@@ -164,8 +164,8 @@ pub(crate) fn rows(
     if let Some(queue) = &filter.queue {
         query = query.filter(history::queue.eq(queue));
     }
-    if let Some(kind) = &filter.kind {
-        query = query.filter(history::kind.eq(kind));
+    if !filter.kinds.is_empty() {
+        query = query.filter(history::kind.eq_any(&filter.kinds));
     }
     query.load(conn)?.into_iter().map(|row: Row| Ok((row.at.0, row.read()?))).collect()
 }
