@@ -45,7 +45,7 @@ const KNOWN: [&str; 29] = [
 ];
 
 /// Parameters of libpq and of other clients that are not honoured, and what to do instead.
-const REFUSED: [(&str, &str); 26] = [
+const REFUSED: [(&str, &str); 33] = [
     ("keepalives_retries", "write keepalives_count"),
     ("ssl", "write sslmode=require or sslmode=verify-full"),
     ("requiressl", "write sslmode=require"),
@@ -65,6 +65,13 @@ const REFUSED: [(&str, &str); 26] = [
     ("krbsrvname", "use a password or a client certificate"),
     ("gsslib", "use a password or a client certificate"),
     ("gssdelegation", "use a password or a client certificate"),
+    ("oauth_issuer", "use a password or a client certificate"),
+    ("oauth_client_id", "use a password or a client certificate"),
+    ("oauth_client_secret", "use a password or a client certificate"),
+    ("oauth_scope", "use a password or a client certificate"),
+    ("oauth_ca_file", "use a password or a client certificate"),
+    ("authtype", "leave it out: the server says how users log in"),
+    ("tty", "leave it out: no server reads it"),
     ("replication", "leave it out: jobs need an ordinary session"),
     ("scram_client_key", "use a password or a client certificate"),
     ("scram_server_key", "use a password or a client certificate"),

@@ -217,3 +217,25 @@ fn what_is_wrong_with_a_parameter_is_said_with_its_name() {
     }
     assert!(refusal("postgres://:5433/app").contains("host without a name"));
 }
+
+/// The parameters of libpq 18, and those of earlier and later versions.
+#[test]
+fn no_parameter_of_libpq_is_unknown() {
+    for name in "authtype service servicefile user password passfile channel_binding connect_timeout dbname host \
+                 hostaddr port client_encoding tty options application_name fallback_application_name keepalives \
+                 keepalives_idle keepalives_interval keepalives_count tcp_user_timeout sslnegotiation sslcompression \
+                 sslmode sslcert sslkey sslcertmode sslpassword sslrootcert sslcrl sslcrldir sslsni requirepeer \
+                 requiressl require_auth min_protocol_version max_protocol_version ssl_min_protocol_version \
+                 ssl_max_protocol_version gssencmode krbsrvname gsslib gssdelegation replication \
+                 target_session_attrs load_balance_hosts scram_client_key scram_server_key oauth_issuer \
+                 oauth_client_id oauth_client_secret oauth_scope oauth_ca_file sslkeylogfile"
+        .split_whitespace()
+    {
+        let answer = Connector::from_url(&format!("postgres://a/app?{name}=s3cret"));
+        let refused = answer.err().map(|problem| problem.to_string()).unwrap_or_default();
+        assert!(!refused.contains("unknown"), "{refused}");
+        // The value may be a secret.
+        let is_refused = refused.contains(&format!("the parameter {name}, which is not supported here; "));
+        assert!(!is_refused || !refused.contains("s3cret"), "{refused}");
+    }
+}
