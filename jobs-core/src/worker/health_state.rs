@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// The time between two ticks while the claim loop waits for something that may take long.
@@ -24,6 +25,8 @@ pub(crate) struct HealthState {
     registered: AtomicBool,
     /// The last heartbeat was answered.
     reached: AtomicBool,
+    /// A poll has failed since the last heartbeat.
+    doubted: Notify,
 }
 
 impl HealthState {
@@ -46,6 +49,16 @@ impl HealthState {
     /// Whether the last heartbeat was answered.
     pub(crate) fn heartbeat(&self, answered: bool) {
         self.reached.store(answered, Ordering::Release);
+    }
+
+    /// A poll has failed. The next heartbeat says whether the database can be reached, and is due now.
+    pub(crate) fn doubt(&self) {
+        self.doubted.notify_one();
+    }
+
+    /// Waits until a poll fails.
+    pub(crate) async fn doubted(&self) {
+        self.doubted.notified().await;
     }
 
     pub(crate) fn is_reached(&self) -> bool {

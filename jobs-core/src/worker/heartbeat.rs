@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{self, Handle};
 use tokio_util::sync::CancellationToken;
 
+use super::health_state::HealthState;
 use super::heartbeat_state::Beat;
 use super::idleness::Call;
 use super::report::Reporter;
@@ -148,7 +149,7 @@ async fn keep_alive(shared: &Arc<Shared>, main: &Handle, line: &mut Line, stalle
                 let due = async {
                     match shared.idleness.is_rest_told() {
                         true => shared.idleness.until_heartbeat(since).await,
-                        false => tokio::time::sleep(every).await,
+                        false => until_usual(every, &shared.health).await,
                     }
                 };
                 let mut due = std::pin::pin!(due);
@@ -187,6 +188,14 @@ async fn keep_alive(shared: &Arc<Shared>, main: &Handle, line: &mut Line, stalle
                 tokio::time::sleep(again).await;
             }
         }
+    }
+}
+
+/// Waits until the next heartbeat of a worker that does not rest is due: after the usual time, or when a poll fails.
+async fn until_usual(every: Duration, health: &HealthState) {
+    tokio::select! {
+        () = tokio::time::sleep(every) => {}
+        () = health.doubted() => {}
     }
 }
 
@@ -267,5 +276,18 @@ mod tests {
         assert!(is_due(&line));
         line.drains = Some(WorkerId::generate());
         assert!(!is_due(&line), "the database knows it");
+    }
+
+    #[tokio::test]
+    async fn a_heartbeat_is_due_at_once_after_a_poll_has_failed() {
+        let health = HealthState::default();
+        let is_due = || {
+            let due = std::pin::pin!(until_usual(Duration::from_secs(3600), &health));
+            due.poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(())
+        };
+        assert!(!is_due());
+        health.doubt();
+        assert!(is_due());
+        assert!(!is_due(), "one heartbeat answers it");
     }
 }

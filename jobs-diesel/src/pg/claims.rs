@@ -132,7 +132,10 @@ impl PgStorage {
         let looks = self.levels(claim.worker, |levels| levels.looks_for_overdue(asked));
         let ask = async |claim: &Claim, plan: &Plan| {
             let query = PollQuery::new(claim, plan, within).looking_for_overdue(looks);
-            let row: PollRow = run!(self, "poll", conn => query.get_result(conn))?;
+            let is_meant = self.connector.expects_primary();
+            let row = run!(self, "poll", conn => async {
+                query.get_result::<PollRow>(conn).await?.of_primary(is_meant)
+            })?;
             Ok(row.parts())
         };
         let answer = self.next_due_by(claim, within, ask).await;

@@ -2,8 +2,12 @@
 //! becomes a standby goes on with the new primary.
 
 use std::process::Command;
+use std::time::Duration;
 
 use cluster::{Own, Server, Stop};
+use jobs::Database;
+use jobs::store::Claim;
+use jobs::worker::WorkerId;
 use serde_json::json;
 
 use crate::support::http::{address, get, scraped};
@@ -31,6 +35,21 @@ fn a_standby_is_found_and_named() {
     assert!(found.contains("target_session_attrs=read-write"), "{found}");
     assert_eq!(run(port, &["list"]).succeeded().stdout, "no job matches\n");
     run(port, &["run"]).exited(1).complained(&["target_session_attrs=read-write"]);
+    // A pooler may have led a worker here.
+    let refused = poll(&Server::url(port)).unwrap_err();
+    assert!(refused.contains("a standby has answered the poll; this server takes no writes"), "{refused}");
+    assert_eq!(poll(&format!("{}?target_session_attrs=any", Server::url(port))), Ok(()));
+}
+
+/// Asks what an idle worker asks.
+fn poll(url: &str) -> Result<(), String> {
+    let polled = async {
+        let database = Database::open(url, 0).await?;
+        let claim = Claim::new(WorkerId::generate(), Vec::new(), Vec::new());
+        database.storage.poll(&claim, Duration::from_secs(3)).await
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(polled).map(drop).map_err(|problem| problem.to_string())
 }
 
 /// A primary that becomes a standby, and the server that takes over. The address of the primary leads to the old one

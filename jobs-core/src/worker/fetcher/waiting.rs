@@ -60,6 +60,7 @@ impl Fetcher {
                 }
                 Ok(polled) => polled,
                 Err(problem) => {
+                    self.shared.health.doubt();
                     self.warning.report(&problem);
                     return self.back_off().await;
                 }

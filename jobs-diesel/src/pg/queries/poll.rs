@@ -5,6 +5,8 @@
 //! which it is made do not depend on settings of the session. The columns of schedules are those whose changes are
 //! notified.
 //!
+//! It also says whether the server is a standby. An idle worker only reads, which a primary that was demoted allows.
+//!
 //! It locks nothing. Beside `next_due`, it reads the few rows of `jobs.worker` and of quarantined jobs, at most one
 //! entry of the index `operation_open` and of the table `jobs.nudge`, two of each of the indexes `held_later`,
 //! `rate_next` and `expiry_time`: the first of all, and the first that is not due yet. An entry may stay due, because
@@ -20,6 +22,7 @@ use chrono::{DateTime, Utc};
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
+use diesel::result::{DatabaseErrorKind, Error};
 use diesel::sql_types::{Array, BigInt, Bool, Double, Integer, Nullable, Text, Timestamptz};
 use diesel_jobs_core::health_checks::UNNOTICED;
 use diesel_jobs_core::storage::{Claim, Upkeep};
@@ -113,12 +116,13 @@ impl QueryFragment<Pg> for PollQuery<'_> {
         union all select 5, (kind, enqueues, queue, priority, max_attempts, args, argument, rules, extract(epoch from expires))::text from jobs.on_discarded
         union all select 6, (environment, extract(epoch from frozen_at))::text from jobs.installation
         union all select 7, (name, kind, expression, timezone, catch_up, paused, args, queue, priority, max_attempts)::text from jobs.schedule
-    ) settings (seed, setting))"
+    ) settings (seed, setting)),
+    pg_is_in_recovery()"
         )
     }
 }
 
-native_query!(PollQuery<'a> -> (Nullable<Double>, Timestamptz, Array<Text>, Bool, Bool, Nullable<Double>, Bool, Bool, Nullable<BigInt>));
+native_query!(PollQuery<'a> -> (Nullable<Double>, Timestamptz, Array<Text>, Bool, Bool, Nullable<Double>, Bool, Bool, Nullable<BigInt>, Bool));
 
 #[derive(Queryable)]
 pub(crate) struct PollRow {
@@ -131,12 +135,23 @@ pub(crate) struct PollRow {
     operation: bool,
     overdue: bool,
     settings: Option<i64>,
+    standby: bool,
 }
 
 impl PollRow {
+    /// The same row, unless a standby has answered and the URL means a primary. Then the error with which the server
+    /// refuses a write.
+    pub(crate) fn of_primary(self, is_meant: bool) -> QueryResult<Self> {
+        if self.standby && is_meant {
+            let said = "a standby has answered the poll".to_owned();
+            return Err(Error::DatabaseError(DatabaseErrorKind::ReadOnlyTransaction, Box::new(said)));
+        }
+        Ok(self)
+    }
+
     /// The answer of `next_due`, and the rest.
     pub(crate) fn parts(self) -> (NextDueRow, Upkeep) {
-        let Self { seconds, clock, paused, rescue, sweep, next, operation, overdue, settings } = self;
+        let Self { seconds, clock, paused, rescue, sweep, next, operation, overdue, settings, .. } = self;
         let next = next.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default());
         let upkeep = Upkeep { rescue, sweep, next, overdue, operation, settings: settings.unwrap_or_default() };
         (NextDueRow { seconds, clock, paused }, upkeep)
