@@ -56,6 +56,9 @@ const SETTINGS: &str = "fsync = off\nfull_page_writes = off\n";
 const USES_BROWSER: &str = "jobs-web-tests";
 const USES_TMUX: &str = "jobs-cli-tests";
 const USES_PGBOUNCER: &str = "jobs-torture";
+/// This program runs on a server of its own, which translates its messages into German and sorts as in German: no
+/// decision may depend on the language or the order. `cargo xtask versions` runs it on servers that do neither.
+const TRANSLATED: &str = "diesel-jobs conformance";
 const FIX: &str = "read the failed tests' output above; run one alone with: cargo xtask test -- NAME";
 
 #[derive(Args)]
@@ -63,9 +66,6 @@ pub(crate) struct Options {
     /// A test program that takes longer is killed, and counts as failed
     #[arg(long, value_name = "MINUTES", default_value_t = LIMIT, value_parser = clap::value_parser!(u64).range(1..))]
     limit: u64,
-    /// On a server that translates its messages into German and sorts as in German
-    #[arg(long)]
-    translated: bool,
     /// Passed on to `cargo test`, e.g. `-- --test postgres name_of_a_test`
     #[arg(last = true)]
     arguments: Vec<String>,
@@ -76,12 +76,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     // The build below replaces this program's file.
     let recorder = Recorder::new(root)?;
     let postgres = cluster::ensure()?;
-    let session = if options.translated {
-        let settings = format!("{SETTINGS}lc_messages = 'C.UTF-8'\n");
-        Session::begin_with(root.join(cluster::TRANSLATED), &postgres, &settings)?
-    } else {
-        Session::begin_with(root.join(cluster::TESTS), &postgres, SETTINGS)?
-    };
+    let session = Session::begin_with(root.join(cluster::TESTS), &postgres, SETTINGS)?;
     // What some tests need is fetched before all of them.
     let browser = if includes(arguments, USES_BROWSER) { Some(browser::variables(root)?) } else { None };
     // Without these two only the tests that use them fail, with messages that say why.
@@ -141,6 +136,17 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
             side_by_side::check_names(&programs)?;
         }
     }
+    let mut german = None;
+    if programs.iter().any(is_translated) {
+        let settings = format!("{SETTINGS}lc_messages = 'C.UTF-8'\n");
+        let begin = |settings: &str| Session::begin_with(root.join(cluster::TRANSLATED), &postgres, settings);
+        let server = german.insert(begin(&settings).or_else(|problem| {
+            eprintln!("SKIPPED: this machine has no locale C.UTF-8, so the server of `{TRANSLATED}` speaks English: {problem:#}");
+            begin(SETTINGS)
+        })?);
+        let on = |program: Program| if is_translated(&program) { program.on(&postgres, server) } else { program };
+        programs = programs.into_iter().map(on).collect();
+    }
     if selection != Selection::Programs {
         programs.push(documentation(root, &selection, arguments));
     }
@@ -150,7 +156,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     if !failures.is_empty() {
         failures.push(format!("to fix: {FIX}"));
     }
-    session.check()?;
+    [Some(&session), german.as_ref()].into_iter().flatten().try_for_each(Session::check)?;
     if arguments.is_empty() {
         let mut quickstart = step(&["run", "--example", "quickstart"]);
         // A new user runs it without these variables.
@@ -160,11 +166,15 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
         let fix = "the README promises that this command works: mend the example or the library";
         failures.extend(execute(&mut quickstart, fix).err().map(|error| format!("{error:#}")));
     }
-    drop(session);
+    drop((session, german));
     if !failures.is_empty() {
         bail!("{}", failures.join("\n"));
     }
     Ok(())
+}
+
+fn is_translated(program: &Program) -> bool {
+    program.name == TRANSLATED
 }
 
 /// Cargo, which runs the tests in the documentation.

@@ -136,18 +136,14 @@ struct Built {
 
 impl Built {
     fn on(&self, version: &str, postgres: &Postgres, session: &Session) -> Program {
-        let variables = [
-            ("JOBS_TEST_DATABASE_URL", session.url()),
-            ("JOBS_TEST_CA", session.ca().display().to_string()),
-            ("JOBS_TEST_PG_BIN", postgres.bin.display().to_string()),
-        ];
-        Program {
+        let program = Program {
             name: format!("PostgreSQL {version} {}", self.tests.trim_end_matches(':')),
             file: self.file.clone(),
             arguments: vec![self.tests.to_owned()],
             directory: self.package.clone(),
-            variables: variables.map(|(name, value)| (name.to_owned(), value)).to_vec(),
-        }
+            variables: Vec::new(),
+        };
+        program.on(postgres, session)
     }
 }
 

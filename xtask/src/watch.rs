@@ -10,10 +10,9 @@ use anyhow::{Result, bail};
 use clap::Args;
 
 /// Each step by its name, and the command that it is.
-const STEPS: [(&str, &str); 8] = [
+const STEPS: [(&str, &str); 7] = [
     ("measured", "test -- --release --test measured"),
     ("versions", "versions"),
-    ("translated", "test --translated -- -p diesel-jobs --test conformance postgres"),
     ("torture", "torture"),
     ("mutants", "torture --short --mutants"),
     ("bench", "bench"),

@@ -21,7 +21,7 @@ struct Roles {
     worker: String,
 }
 
-/// Whether the server denied something. `cargo xtask watch translated` runs these tests in German.
+/// Whether the server denied something. `cargo xtask test` runs these tests in German.
 fn is_denied(refusal: &str) -> bool {
     refusal.contains("permission denied") || refusal.contains("keine Berechtigung")
 }

@@ -11,6 +11,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use clap::Args;
+use cluster::{Postgres, Session};
 use serde::{Deserialize, Serialize};
 
 #[derive(Args)]
@@ -30,7 +31,7 @@ pub(crate) struct Program {
     pub(crate) file: PathBuf,
     pub(crate) arguments: Vec<String>,
     pub(crate) directory: PathBuf,
-    /// The variables that cargo sets.
+    /// The variables that cargo sets, and those of a server of its own.
     pub(crate) variables: Vec<(String, String)>,
 }
 
@@ -108,6 +109,17 @@ impl Program {
         self.name.rsplit_once(' ').is_some_and(|(_, own)| own == target)
     }
 
+    /// The same program, with this server.
+    pub(crate) fn on(mut self, postgres: &Postgres, session: &Session) -> Self {
+        let variables = [
+            ("JOBS_TEST_DATABASE_URL", session.url()),
+            ("JOBS_TEST_CA", session.ca().display().to_string()),
+            ("JOBS_TEST_PG_BIN", postgres.bin.display().to_string()),
+        ];
+        self.variables.extend(variables.map(|(name, value)| (name.to_owned(), value)));
+        self
+    }
+
     /// The same program, for this test alone.
     pub(super) fn only(&self, test: &str) -> Self {
         let arguments = ["--exact", test].map(str::to_owned);
@@ -115,9 +127,11 @@ impl Program {
         Self { arguments: [&*self.arguments, &arguments].concat(), ..self.clone() }
     }
 
-    pub(super) fn command(&self) -> Command {
+    /// The command that runs it. Its own variables replace those that `prepare` sets.
+    pub(super) fn command(&self, prepare: &dyn Fn(&mut Command)) -> Command {
         let mut command = cluster::run::command(&self.file);
         command.args(&self.arguments).current_dir(&self.directory);
+        prepare(&mut command);
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command
     }

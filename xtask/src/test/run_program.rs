@@ -80,9 +80,8 @@ pub(super) fn run_program(program: &Program, mark: &str, how: &How<'_>) -> Ended
 fn start(program: &Program, output: &Path, how: &How<'_>) -> Result<std::process::Child> {
     let file = File::options().create(true).write(true).truncate(true).open(output);
     let file = file.with_context(|| format!("cannot write {}", output.display()))?;
-    let mut command = program.command();
+    let mut command = program.command(&how.prepare);
     command.env("RUST_TEST_THREADS", THREADS.to_string());
-    (how.prepare)(&mut command);
     command.stdin(Stdio::null()).stdout(file.try_clone().context("cannot share the output")?).stderr(file);
     command.spawn().with_context(|| format!("cannot start {}", program.file.display()))
 }
