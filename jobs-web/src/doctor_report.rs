@@ -7,6 +7,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use diesel_jobs_core::storage::{Finding, Objectives, Operator, Severity};
 
+use crate::around::Around;
 use crate::background::{Background, Kept};
 use crate::format::counted;
 
@@ -21,6 +22,8 @@ pub(crate) struct DoctorReport {
     pub(crate) at: DateTime<Utc>,
     /// The findings, errors first, or why there are none.
     pub(crate) found: Result<Vec<Finding>, String>,
+    /// What the findings name.
+    pub(crate) around: Arc<Around>,
 }
 
 impl DoctorReport {
@@ -66,7 +69,11 @@ impl DoctorReports {
                 Ok(found) => found.map_err(|problem| problem.to_string()),
                 Err(_) => Err(format!("the checks took longer than {} s, and were given up", LIMIT.as_secs())),
             };
-            Some(DoctorReport { at: Utc::now(), found })
+            let around =
+                tokio::time::timeout(LIMIT, Around::of(&*operator, found.as_deref().unwrap_or_default())).await;
+            // Without it the sentences have no links.
+            let around = around.unwrap_or_else(|_| Ok(Around::default())).unwrap_or_default();
+            Some(DoctorReport { at: Utc::now(), found, around: around.into() })
         });
     }
 

@@ -24,6 +24,7 @@
 //! ```
 
 mod act;
+mod around;
 mod assets;
 mod background;
 mod changes;
@@ -35,6 +36,7 @@ mod failure;
 mod field;
 mod figure;
 mod filter;
+mod finding;
 mod format;
 mod guard;
 mod history;
@@ -43,10 +45,12 @@ mod live;
 mod names;
 mod pages;
 mod queue;
+mod reason;
 mod redact;
 mod rights;
 mod routes;
 mod sample;
+mod sentence;
 mod shell;
 mod site;
 

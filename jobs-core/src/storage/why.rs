@@ -244,7 +244,7 @@ pub(crate) fn why(id: JobId, seen: Circumstances) -> Why {
 fn running(job: &JobRecord, seen: &Circumstances) -> Vec<Reason> {
     let worker = seen.workers.iter().find(|worker| Some(worker.id) == job.worker);
     let running = Reason::Running {
-        worker: worker.map(|worker| format!("process {} on {}", worker.pid, worker.host)),
+        worker: worker.map(WorkerRecord::process),
         alive: worker.is_some_and(|worker| worker.alive),
         since: job.claimed_at,
         progress: seen.progress.clone(),

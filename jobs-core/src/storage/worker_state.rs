@@ -25,6 +25,11 @@ impl WorkerRecord {
         Some(self.slots_total.map_or(slots, |total| slots.min(total)))
     }
 
+    /// Its process and machine, as sentences name it.
+    pub fn process(&self) -> String {
+        format!("process {} on {}", self.pid, self.host)
+    }
+
     /// `alive`, `draining` or `dead`. A worker that died while it was draining is `dead while draining`: its jobs will
     /// be released.
     pub fn life_text(&self) -> &'static str {

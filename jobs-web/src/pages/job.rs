@@ -2,10 +2,10 @@
 
 use askama::Template;
 use chrono::{DateTime, Utc};
-use diesel_jobs_core::storage::{HaltedSequence, KeyOfJob, LimitSetting, PermitOfJob, keyed};
+use diesel_jobs_core::storage::{KeyOfJob, LimitSetting, PermitOfJob, keyed};
 use diesel_jobs_core::{
-    AttemptError, Explained, FailureKind, JobRecord, JobRule, JobState, Output, Progress, Reason, Rule, flags,
-    indented_json, period_text,
+    AttemptError, FailureKind, JobRecord, JobRule, JobState, Output, Progress, Reason, Rule, Why, flags, indented_json,
+    period_text,
 };
 
 use super::{Visit, render};
@@ -13,6 +13,7 @@ use crate::act::Verb;
 use crate::failure::{Failure, Page};
 use crate::filter::read_id;
 use crate::format::{self, sentence, span};
+use crate::reason::{Told, told};
 use crate::redact::Part;
 use crate::rights::Action;
 use crate::shell::{Place, Shell};
@@ -41,9 +42,9 @@ struct JobPage {
     progress: Option<Progress>,
     events: Vec<Event>,
     verbs: Vec<Verb>,
-    why: Vec<Explained>,
-    /// The sequence that the job halts.
-    halts: Option<HaltedSequence>,
+    why: Vec<Told>,
+    /// Whether the job halts its sequence.
+    halts: bool,
     flow: Flow,
 }
 
@@ -117,26 +118,25 @@ pub(crate) async fn job(visit: Visit) -> Page {
     let events = timeline(&job, &errors, |text| site.shown(&job, Part::Failure, text));
     let verbs = Verb::ALL.into_iter().filter(|verb| verb.applies_to(job.state) && shell.may(verb.right())).collect();
     let why = why(site, &job).await?;
-    let halts = why.iter().find_map(|explained| match &explained.reason {
-        Reason::Halts(halted) => Some(halted.clone()),
-        _ => None,
-    });
+    let reasons = || why.iter().flat_map(|why| &why.reasons);
+    let halts = reasons().any(|explained| matches!(explained.reason, Reason::Halts(_)));
+    let why = why.as_ref().map(|why| told(&shell, why)).unwrap_or_default();
     let args_note = site.redactor.note(&job.kind);
     let flow = Flow::of(site, &job).await?;
     render(&JobPage { shell, args, args_note, output, output_note, progress, events, verbs, why, halts, flow, job })
 }
 
 /// Why the job does not run. Of an ended job: which sequence it halts.
-async fn why(site: &Site, job: &JobRecord) -> Result<Vec<Explained>, Failure> {
+async fn why(site: &Site, job: &JobRecord) -> Result<Option<Why>, Failure> {
     let may_halt = job.state == JobState::Discarded && job.rules.iter().any(|rule| rule.rule.on_discard().is_some());
     if job.state.is_finished() && !may_halt {
-        return Ok(Vec::new());
+        return Ok(None);
     }
     let shown = |part| move |text: &str| site.shown(job, part, text);
-    let mut why = site.operator().why(job.id).await?.redacted(shown(Part::Failure), shown(Part::Progress)).reasons;
+    let mut why = site.operator().why(job.id).await?.redacted(shown(Part::Failure), shown(Part::Progress));
     // How it has ended is in the timeline.
-    why.retain(|explained| !matches!(explained.reason, Reason::Ended { .. }));
-    Ok(why)
+    why.reasons.retain(|explained| !matches!(explained.reason, Reason::Ended { .. }));
+    Ok(Some(why))
 }
 
 /// What happened to the job, newest first.

@@ -16,6 +16,7 @@ use crate::chart::Chart;
 use crate::doctor_report::DoctorReport;
 use crate::failure::{Failure, Page};
 use crate::format;
+use crate::reason::{Told, told};
 use crate::rights::Action;
 use crate::sample::Sample;
 use crate::shell::{Place, Shell};
@@ -43,7 +44,7 @@ struct Wait {
     queue: QueueOverview,
     job: JobId,
     seconds: f64,
-    why: String,
+    why: Told,
 }
 
 #[derive(Template)]
@@ -88,7 +89,7 @@ fn failing_kinds(rates: &[KindRate]) -> Vec<(String, String)> {
 }
 
 /// Why the oldest jobs of queues wait for long. Paused queues and those that nobody serves are on the page anyway.
-async fn waits(operator: &dyn Operator, sample: &Sample) -> Vec<Wait> {
+async fn waits(operator: &dyn Operator, shell: &Shell, sample: &Sample) -> Vec<Wait> {
     let mut waits = Vec::new();
     let (queues, _) = sample.longest();
     let served = queues.into_iter().filter(|queue| queue.paused.is_none() && queue.workers > 0);
@@ -98,10 +99,11 @@ async fn waits(operator: &dyn Operator, sample: &Sample) -> Vec<Wait> {
             break;
         }
         // The overview must not fail because of one job.
-        let Ok(why) = operator.why(job).await else { continue };
+        let Ok(mut why) = operator.why(job).await else { continue };
+        why.reasons.truncate(1);
         // It may have been claimed meanwhile.
-        if let Some(first) = why.reasons.into_iter().next().filter(|_| why.state == Some(JobState::Available)) {
-            waits.push(Wait { queue: queue.clone(), job, seconds, why: first.text });
+        if let Some(why) = told(shell, &why).pop().filter(|_| why.state == Some(JobState::Available)) {
+            waits.push(Wait { queue: queue.clone(), job, seconds, why });
         }
     }
     waits
@@ -130,7 +132,7 @@ pub(crate) async fn overview(visit: Visit) -> Page {
     let failing_kinds = failing_kinds(&operator.outcomes(HOUR).await?);
     let sample = Sample::new(stats, settings, &workers);
     visit.site.remember(&sample);
-    let waits = waits(operator, &sample).await;
+    let waits = waits(operator, &shell, &sample).await;
     let ranges = range.tabs(|name| shell.one("/", "range", name));
     let (doctor_report, _) = visit.site.doctor_reports.last();
     let (failing, others_failing) = failures::newest(&visit.site, &shell, &[]).await?;

@@ -188,7 +188,7 @@ async fn each_condition_stands_beside_the_box_with_an_example_that_works(db: Db)
 }
 
 /// As the page encodes an address.
-fn encoded(text: &str) -> String {
+pub(crate) fn encoded(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"*-._".contains(&byte);
     let one = |byte| match byte {
         b' ' => "+".to_owned(),

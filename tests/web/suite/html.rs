@@ -204,6 +204,12 @@ impl Page {
         wanted.map(|element| element.text.trim().to_owned()).collect()
     }
 
+    /// The texts and addresses of the links within an element, such as `span.offers`.
+    pub(crate) fn links(&self, within: &str) -> Vec<(String, String)> {
+        let links = self.all("a").filter(|link| link.around.iter().any(|around| around == within));
+        links.map(|link| (link.text.trim().to_owned(), link.attributes["href"].clone())).collect()
+    }
+
     /// Whether the page shows this text.
     pub(crate) fn contains(&self, text: &str) -> bool {
         self.text.contains(text)

@@ -22,4 +22,5 @@ mod queues;
 mod repeated;
 mod rights;
 mod seed;
+mod sentences;
 mod settings;

@@ -77,11 +77,13 @@ async fn the_overview_says_why_jobs_wait_for_long(db: Db) {
     db.enqueue(waiting("quick", 0)).await;
     let page = client.page("").await;
     let waits = page.texts("section.notice warn", "li");
-    let [wait] = &*waits.iter().filter(|line| line.contains("because")).collect::<Vec<_>>() else {
+    let [wait] = &*waits.iter().filter(|line| line.contains("for 90 min. ")).collect::<Vec<_>>() else {
         panic!("{waits:?}")
     };
     assert!(
-        wait.starts_with(&format!("mail: job {oldest} for 90 min, because ")) && wait.contains("no kind unheard_of"),
+        wait.starts_with(&format!("mail: job {oldest} for 90 min. 1 live worker serves queue mail"))
+            && wait.contains("no kind unheard_of")
+            && wait.contains("Deploy a program that has the kind unheard_of"),
         "{wait}"
     );
     let job = format!("/admin/jobs/jobs/{oldest}");
@@ -90,7 +92,7 @@ async fn the_overview_says_why_jobs_wait_for_long(db: Db) {
     }
     // The page says who has paused it.
     db.database().operator.pause_queue("mail", "eve", None).await.unwrap();
-    client.page("").await.hides("because");
+    client.page("").await.hides("for 90 min");
     worker.stop().await;
 }
 
