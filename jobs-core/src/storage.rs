@@ -116,7 +116,7 @@ pub use runtime_settings::{
 pub use schedule_problem::ScheduleProblem;
 pub use schedule_settings::{LastRun, NewSchedule, ScheduleChange, ScheduleRecord, ScheduleSettings, Scheduled};
 pub use schedules::{ScheduledJob, StoredSchedule, StoredSchedules};
-pub use search::{Found, NotCounted, search};
+pub use search::{Found, NotCounted, preview, search};
 pub use transaction::{AsyncBody, BlockingBody, Body, Interruption, Transacted, Transaction, finishes};
 pub use when::When;
 pub use why::{Explained, Reason, Why};

@@ -1,7 +1,7 @@
 //! What operators do to jobs: the actions on ids, their entries in the audit, and operations on all jobs that match.
 
 use chrono::{DateTime, SubsecRound as _, TimeDelta, Utc};
-use diesel_jobs_core::storage::{Action, Chore, JobFilter, Maintained, Operated, OperationId, STEP};
+use diesel_jobs_core::storage::{Action, Chore, JobFilter, Maintained, Operated, OperationId, STEP, preview};
 use diesel_jobs_core::{JobId, JobState, StorageError};
 use serde_json::json;
 
@@ -195,11 +195,8 @@ pub(crate) async fn an_operation_acts_on_all_that_match_and_exist_at_its_start<F
         let jobs = every_state(&f).await;
         let filter = JobFilter::of_ids(jobs.iter().map(|job| job.0));
         let expected = jobs.iter().filter(|(_, state)| action.states().any(|one| one == *state)).count();
-        let preview = db.operator.preview(&action, &filter).await.unwrap();
-        assert_eq!(
-            (preview.count.jobs, preview.count.is_exact, preview.sample.len()),
-            (expected as u64, true, expected)
-        );
+        let found = preview(&*db.operator, &action, &filter).await.unwrap();
+        assert_eq!((found.count.jobs, found.count.is_exact, found.sample.len()), (expected as u64, true, expected));
         let id = db.operator.start_operation(&action, &filter, "ann").await.unwrap();
         done(&f, id, 2).await;
         let record = db.operator.operation(id).await.unwrap().unwrap();

@@ -10,7 +10,7 @@ use super::audit::{AuditRecord, UNNAMED_OPERATOR};
 use super::failures::Failures;
 use super::filter::JobFilter;
 use super::history::History;
-use super::operations::{OperationId, OperationRecord, Operations, Preview, filter_for};
+use super::operations::{OperationId, OperationRecord, Operations};
 use super::page::{Count, MAX_PAGE, Page, Paging};
 use super::queue_overview::{QueueOverview, queue_overview};
 use super::why::{Circumstances, Why, why};
@@ -29,11 +29,6 @@ use crate::storage_error::StorageError;
 pub const CANCELLED: &str = "cancelled by an operator";
 /// Why a job was cancelled together with all others.
 pub const CANCELLED_WITH_ALL: &str = "cancelled by an operator, with all others";
-
-/// This many jobs are shown in a preview.
-const SAMPLE: usize = 10;
-/// A preview reads at most this many pages of a list to find the first job.
-const MOST_PAGES: usize = 20;
 
 /// The operations of a database for operators and the command line, in addition to those for workers.
 #[async_trait]
@@ -69,20 +64,6 @@ pub trait Operator:
     /// the same result twice. What was changed is written to the audit in the same transaction, at most a thousand jobs
     /// in each.
     async fn act(&self, action: &Action, ids: &[JobId], actor: &str) -> StorageResult<Vec<Operated>>;
-
-    /// What an action on all jobs that match would do now.
-    async fn preview(&self, action: &Action, filter: &JobFilter) -> StorageResult<Preview> {
-        let filter = filter_for(action, filter).map_err(StorageError::Config)?;
-        let count = self.count(&filter).await?;
-        let mut page = self.list(&filter, Paging::newest(SAMPLE)).await?;
-        // A page examines a bounded number of jobs of each state. Many others may be newer than those that were
-        // counted.
-        for _ in 1..MOST_PAGES {
-            let Some(before) = page.searched_to.filter(|_| page.jobs.is_empty() && count.jobs > 0) else { break };
-            page = self.list(&filter, Paging::before(before, SAMPLE)).await?;
-        }
-        Ok(Preview { count, sample: page.jobs })
-    }
 
     /// Starts an action on all jobs that match and exist now. Workers do it in batches, and so does any program that
     /// calls [`step_operation`](Operations::step_operation).

@@ -1,19 +1,28 @@
-//! A search through the pages of a list, until enough jobs are found.
+//! A search through the pages of a list, until enough jobs are found, and the preview of an action, which searches for
+//! some of its jobs.
 
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::StorageResult;
+use super::action::Action;
 use super::filter::JobFilter;
+use super::operations::{Preview, filter_for};
 use super::operator::Operator;
-use super::page::{MAX_PAGE, Paging};
+use super::page::{self, MAX_PAGE, Paging};
 use crate::history::OTHER;
 use crate::job_id::JobId;
 use crate::record::JobRecord;
+use crate::storage_error::StorageError;
 
 /// A transaction may commit a job this long after its enqueue, so a count of all jobs may have missed it.
 const LATE_COMMIT: TimeDelta = TimeDelta::minutes(1);
+
+/// This many jobs are shown in a preview.
+const SAMPLE: usize = 10;
+/// A preview searches for so long. It always reads at least one page of the list.
+const LONGEST: Duration = Duration::from_secs(1);
 
 /// What a [search](search()) has found.
 #[derive(Clone, Default)]
@@ -103,4 +112,22 @@ pub async fn search(
             return Ok(found);
         }
     }
+}
+
+/// What an action on all jobs that match would do now. If it finds none in a second, and the count is not exact, it
+/// does not know whether there are any.
+pub async fn preview(operator: &dyn Operator, action: &Action, filter: &JobFilter) -> StorageResult<Preview> {
+    let filter = filter_for(action, filter).map_err(StorageError::Config)?;
+    let count = operator.count(&filter).await?;
+    if count == (page::Count { jobs: 0, is_exact: true }) {
+        return Ok(Preview { count, sample: Vec::new() });
+    }
+    // A count examines a bounded number of the newest jobs of each state. Those that match may all be older.
+    let found = search(operator, &filter, Paging::newest(SAMPLE), LONGEST).await?;
+    let (jobs, is_all) = (found.jobs.len() as u64, found.jobs.len() < SAMPLE && found.searched_to.is_none());
+    let count = match is_all && !count.is_exact {
+        true => page::Count { jobs, is_exact: true },
+        false => page::Count { jobs: count.jobs.max(jobs), ..count },
+    };
+    Ok(Preview { count, sample: found.jobs })
 }

@@ -1,7 +1,7 @@
 //! Actions on all jobs that match a filter. They are stored, and workers do them in batches.
 
 use async_trait::async_trait;
-use diesel_jobs_core::storage::{Action as Change, JobFilter, OperationId, RequestKey, filter_for};
+use diesel_jobs_core::storage::{Action as Change, Count, JobFilter, OperationId, RequestKey, filter_for, preview};
 
 use super::verb::Verb;
 use super::{Act, Done, Form, Preview, Report};
@@ -74,9 +74,16 @@ impl Act for OnMatching {
 
     async fn preview(&self, site: &Site) -> Result<Preview, Failure> {
         let searched = site.searchable(&self.filter).map_err(Failure::Malformed)?;
-        let found = site.operator().preview(&self.change, &searched).await?;
+        let found = preview(site.operator(), &self.change, &searched).await?;
         let verb = self.verb;
-        let what = format!("{} {}", found.count, if found.count.jobs == 1 { "job" } else { "jobs" });
+        let Count { jobs, is_exact } = found.count;
+        // The search has not come to its end, and has found none yet.
+        let is_unknown = jobs == 0 && !is_exact;
+        let what = match jobs {
+            0 if is_unknown => "all jobs that match".to_owned(),
+            1 if is_exact => "1 job".to_owned(),
+            _ => format!("{} jobs", found.count),
+        };
         let sample: Vec<_> = found
             .sample
             .iter()
@@ -87,21 +94,19 @@ impl Act for OnMatching {
             .collect();
         let filter = searched.to_string();
         let typed = self.name().map(|name| Field::line(TYPED, &format!("Type `{name}` to confirm"), ""));
-        let is_none = found.count.jobs == 0 && found.count.is_exact;
+        let unknown = is_unknown
+            .then(|| "None was found in a second of searching, so it is not known how many there are.".to_owned());
         Ok(Preview {
             question: verb.question(&what),
             effect: verb.effect().to_owned(),
-            more: if found.count.jobs > sample.len() as u64 || !found.count.is_exact {
-                "and others".to_owned()
-            } else {
-                String::new()
-            },
+            more: if jobs > sample.len() as u64 || !is_exact { "and others".to_owned() } else { String::new() },
             sample,
-            notes: vec![
-                format!("All jobs that match: {filter}"),
-                "Workers do this in batches. Jobs that are enqueued from now on are left alone.".to_owned(),
-            ],
-            button: if is_none { String::new() } else { format!("{} {what}", verb.label()) },
+            notes: [format!("All jobs that match: {filter}")]
+                .into_iter()
+                .chain(unknown)
+                .chain(["Workers do this in batches. Jobs that are enqueued from now on are left alone.".to_owned()])
+                .collect(),
+            button: if jobs == 0 && is_exact { String::new() } else { format!("{} {what}", verb.label()) },
             destroys: verb.destroys(),
             fields: verb.fields().into_iter().chain(typed).collect(),
             back: site.base.with("/jobs", [("q", filter.as_str())]),

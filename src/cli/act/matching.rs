@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal as _};
 
-use diesel_jobs_core::storage::{Action, Count, JobFilter, Operator, filter_for};
+use diesel_jobs_core::storage::{Action, Count, JobFilter, Operator, filter_for, preview};
 
 use super::super::app::App;
 use super::super::confirm::confirm;
@@ -32,11 +32,15 @@ pub(in super::super) async fn act(
 ) -> Result<Exit, CliError> {
     let Plan { action, actor, .. } = plan;
     let filter = filter_for(action, &plan.filter).map_err(CliError::usage)?;
-    let preview = operator.preview(action, &filter).await?;
+    let mut preview = preview(operator, action, &filter).await?;
+    // Without any job, no operation is stored. The preview ends its search early, and relies on the last count of all
+    // jobs, which may have missed some. So this reads all pages up to the first job.
+    if preview.count.jobs == 0 && !preview.count.is_exact {
+        preview.sample = operator.list_all(&filter, 1).await?;
+        preview.count = Count { jobs: preview.sample.len() as u64, is_exact: preview.sample.is_empty() };
+    }
     let report = Report::new(action, &filter, &preview);
-    // Without any job, no operation is stored. A count examines a bounded number of jobs, and `search` relies on the
-    // last count of all jobs, which may have missed some. So this reads all pages up to the first job.
-    if preview.count.jobs == 0 && (preview.count.is_exact || operator.list_all(&filter, 1).await?.is_empty()) {
+    if preview.count.jobs == 0 {
         let exit = report.nothing(app, how.dry_run)?;
         kinds::warn_of_unknown(filter.kinds.iter().map(String::as_str));
         return Ok(exit);

@@ -4,6 +4,7 @@ use diesel_jobs::store::Chore;
 use support::Db;
 
 use crate::client::Client;
+use crate::hostile::form_encoded;
 use crate::html::Page;
 use crate::seed::{Seeded, seed};
 
@@ -107,4 +108,28 @@ async fn a_page_searches_until_it_is_full(db: Db) {
     assert!(page.texts("p.pager", "a").contains(&"Search older jobs".to_owned()));
 }
 
-support::on_each_database! { every_link_to_a_list_of_jobs_shows_jobs, a_page_searches_until_it_is_full }
+async fn an_action_on_all_that_match_never_asks_about_no_job(db: Db) {
+    let seeded = among_many_newer_jobs(&db).await;
+    let client = Client::of(db.database());
+    let asked = async |action: &str, filter: &str| {
+        client.page(&format!("/confirm?action={action}&all=yes&filter={}", form_encoded(filter))).await
+    };
+    for (action, filter) in
+        [("retry", "error:\"no figures\""), ("cancel", "args.day:monday"), ("delete", "args.to:eve")]
+    {
+        let page = asked(action, filter).await;
+        let question = &page.texts("main", "h1")[0];
+        // A search ends after a second, and this machine may be slow.
+        if !question.ends_with(" all jobs that match?") {
+            assert!(question.ends_with(" 1 job?"), "{filter}: {question}");
+            let job = if action == "delete" { seeded.scheduled } else { seeded.retrying };
+            assert!(page.texts("ul.sample", "a").contains(&job.to_string()), "{filter}: {}", page.text);
+        }
+    }
+}
+
+support::on_each_database! {
+    every_link_to_a_list_of_jobs_shows_jobs,
+    a_page_searches_until_it_is_full,
+    an_action_on_all_that_match_never_asks_about_no_job,
+}

@@ -6,7 +6,7 @@ use diesel_jobs_core::EventsSince;
 use diesel_jobs_core::history::{Fold, HistoryBatch, HistoryRow, WorkCounts, WorkFilter};
 use diesel_jobs_core::storage::{
     Action, Asked, Claim, JobFilter, NewSchedule, Objectives, RescanReason, RescuePolicy, RetentionSetting, STEP,
-    ScheduledJob, StoredSchedules, Transacted, Waiting, WorkerInfo,
+    ScheduledJob, StoredSchedules, Transacted, Waiting, WorkerInfo, preview,
 };
 use diesel_jobs_core::{
     CatchUp, ClaimedJob, DiscardRule, Finish, JobState, Keep, NewJob, Output, Traceparent, Transition, WorkerId,
@@ -259,7 +259,7 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     step!("rerun", operator.act(&Action::Rerun, &[waiting], "ada"));
     step!("delete", operator.act(&Action::Delete, &[waiting], "ada"));
     let mine = JobFilter { queues: vec!["mine".to_owned()], ..JobFilter::default() };
-    step!("preview", operator.preview(&Action::Delete, &mine));
+    step!("preview", preview(&**operator, &Action::Delete, &mine));
     let first = step!("start_operation", operator.start_operation(&Action::Delete, &mine, "ada"));
     while step!("step_operation", operator.step_operation(None, STEP)).is_some() {}
     step!("operation", operator.operation(first));
