@@ -7,20 +7,65 @@
   const live = document.getElementById("live");
   const state = document.getElementById("live-state");
 
-  // Adds the local time to the title, which has the time in UTC.
+  const time = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
+  const zoned = { ...time, timeZoneName: "short" };
+  const day = { day: "numeric", month: "short" };
+  const form = (parts) => new Intl.DateTimeFormat(undefined, parts);
+  const forms = {
+    hour: form(time),
+    weekday: form({ weekday: "short", day: "numeric" }),
+    now: form({ ...zoned, second: "2-digit" }),
+    today: form(zoned),
+    thisYear: form({ ...day, ...zoned }),
+    step: form({ weekday: "short", ...day, ...zoned }),
+    exact: form({ ...day, year: "numeric", ...zoned, second: "2-digit" }),
+  };
+
+  function local(date) {
+    const now = new Date();
+    if (date.toDateString() === now.toDateString()) return forms.today.format(date);
+    return (date.getFullYear() === now.getFullYear() ? forms.thisYear : forms.exact).format(date);
+  }
+
+  // A page has one clock: times that the server has written in UTC are written in the reader's zone. Titles have both.
   function localTimes(within) {
-    const format = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
     for (const time of within.querySelectorAll("time[datetime][title]")) {
-      time.title = `${time.title}\n${format.format(new Date(time.dateTime))}`;
+      const date = new Date(time.dateTime);
+      time.title = `${time.title}\n${forms.exact.format(date)}`;
+      const at = time.querySelector(".at");
+      if (at) at.textContent = local(date);
+    }
+    for (const label of within.querySelectorAll(".x time")) {
+      label.textContent = (label.textContent.includes(":") ? forms.hour : forms.weekday).format(new Date(label.dateTime));
+    }
+    for (const hit of within.querySelectorAll("rect[data-at]")) {
+      const title = hit.firstElementChild;
+      const written = /^\d/.test(title.textContent) ? forms.today : forms.step;
+      title.textContent = title.textContent.replace(/^.*? UTC/, written.format(new Date(hit.dataset.at)));
+    }
+    for (const note of within.querySelectorAll(".zone-note")) {
+      note.textContent = `Times are in your zone, ${forms.hour.resolvedOptions().timeZone}.`;
+    }
+    localSentences(within.querySelector("main") || within);
+  }
+
+  // Times in our own sentences, such as since when a queue is paused. What a job has written stays as it is.
+  function localSentences(within) {
+    const walker = document.createTreeWalker(within, NodeFilter.SHOW_TEXT);
+    const written = /\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?(?:Z| UTC)/g;
+    while (walker.nextNode()) {
+      const node = walker.currentNode;
+      if (node.data.search(written) < 0 || node.parentElement.closest("pre, code, textarea, .error, .said")) continue;
+      node.data = node.data.replace(written, (text) => {
+        const date = new Date(text.replace(" UTC", "Z").replace(" ", "T"));
+        if (Number.isNaN(date.getTime())) return text;
+        return (date.toDateString() === new Date().toDateString() ? forms.now : forms.exact).format(date);
+      });
     }
   }
 
   function say(text) {
     if (state && state.textContent !== text) state.textContent = text;
-  }
-
-  function clock() {
-    return new Date().toLocaleTimeString();
   }
 
   // While the reader uses a part of the page, it must not be replaced.
@@ -53,8 +98,10 @@
       const again = [...live.querySelectorAll(wanted[0])].find((element) => key(element) === wanted[1]);
       if (again) again.focus({ preventScroll: true });
     }
+    const titled = live.querySelector("[data-title]");
+    if (titled) document.title = titled.dataset.title;
     localTimes(live);
-    say(`Live, as of ${clock()}.`);
+    say(`Live, as of ${forms.now.format(new Date())}.`);
     document.dispatchEvent(new Event("dashboard:shown"));
   }
 

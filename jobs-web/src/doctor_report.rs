@@ -34,14 +34,19 @@ impl DoctorReport {
 
     /// What was found, in one line. `None`: neither errors nor warnings.
     pub(crate) fn heading(&self) -> Option<String> {
+        self.counted().map(|found| format!("The doctor found {found}"))
+    }
+
+    /// `1 error and 2 warnings`. `None`: neither.
+    pub(crate) fn counted(&self) -> Option<String> {
         let (errors, warnings) = (self.count(Severity::Error), self.count(Severity::Warning));
         let (errors_text, warnings_text) =
             (counted(errors, "error", "errors"), counted(warnings, "warning", "warnings"));
         match (errors, warnings) {
             (0, 0) => None,
-            (_, 0) => Some(format!("The doctor found {errors_text}")),
-            (0, _) => Some(format!("The doctor found {warnings_text}")),
-            _ => Some(format!("The doctor found {errors_text} and {warnings_text}")),
+            (_, 0) => Some(errors_text),
+            (0, _) => Some(warnings_text),
+            _ => Some(format!("{errors_text} and {warnings_text}")),
         }
     }
 

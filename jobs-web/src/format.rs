@@ -4,11 +4,11 @@ use std::borrow::Borrow;
 use std::fmt;
 
 use askama::filters::HtmlSafe;
-use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+use chrono::{DateTime, Datelike as _, SecondsFormat, TimeDelta, Utc};
 use diesel_jobs_core::Depth;
 use diesel_jobs_core::storage::Count;
 
-/// A time: relative, with the exact one in the title. The script adds the reader's own zone to the title.
+/// A time: relative, and after a minute absolute beside it. Times are UTC; the script writes them in the reader's zone.
 pub(crate) struct When {
     at: DateTime<Utc>,
     now: DateTime<Utc>,
@@ -27,8 +27,29 @@ impl fmt::Display for When {
         let Self { at, now } = self;
         let exact = at.to_rfc3339_opts(SecondsFormat::Millis, true);
         let title = at.format("%Y-%m-%d %H:%M:%S UTC");
-        write!(f, "<time datetime=\"{exact}\" title=\"{title}\">{}</time>", relative(*at, *now))
+        let relative = relative(*at, *now);
+        if (*at - *now).abs() < TimeDelta::minutes(1) {
+            return write!(
+                f,
+                "<time datetime=\"{exact}\" title=\"{title}\"><span class=\"ago\">{relative}</span></time>"
+            );
+        }
+        write!(
+            f,
+            "<time datetime=\"{exact}\" title=\"{title}\"><span class=\"ago\">{relative}</span> <span class=\"at\">{}</span></time>",
+            clock(*at, *now)
+        )
     }
+}
+
+/// `14:05 UTC`, and the day if it is not today.
+pub(crate) fn clock(at: DateTime<Utc>, now: DateTime<Utc>) -> String {
+    let form = match (at.year() == now.year(), at.date_naive() == now.date_naive()) {
+        (_, true) => "%H:%M UTC",
+        (true, false) => "%-d %b %H:%M UTC",
+        (false, false) => "%-d %b %Y %H:%M UTC",
+    };
+    at.format(form).to_string()
 }
 
 /// `3 min ago`, `in 2 h`, `now`.
@@ -257,10 +278,18 @@ mod tests {
         assert_eq!(relative(now - TimeDelta::minutes(5), now), "5 min ago");
         assert_eq!(relative(now + TimeDelta::hours(3), now), "in 3 h");
         assert_eq!(relative(now, now), "now");
+        let html = ago(&(now - TimeDelta::seconds(59)), &now).to_string();
+        assert_eq!(
+            html,
+            "<time datetime=\"2027-01-15T07:59:01.000Z\" title=\"2027-01-15 07:59:01 UTC\"><span class=\"ago\">59 s ago</span></time>"
+        );
         let html = ago(&(now - TimeDelta::days(3)), &now).to_string();
         assert_eq!(
             html,
-            "<time datetime=\"2027-01-12T08:00:00.000Z\" title=\"2027-01-12 08:00:00 UTC\">3 d ago</time>"
+            "<time datetime=\"2027-01-12T08:00:00.000Z\" title=\"2027-01-12 08:00:00 UTC\"><span class=\"ago\">3 d ago</span> \
+             <span class=\"at\">12 Jan 08:00 UTC</span></time>"
         );
+        assert_eq!(clock(now + TimeDelta::hours(3), now), "11:00 UTC");
+        assert_eq!(clock(now - TimeDelta::days(30), now), "16 Dec 2026 08:00 UTC");
     }
 }

@@ -51,6 +51,8 @@ pub(crate) struct Shell {
     pub(crate) base: Base,
     pub(crate) site: String,
     pub(crate) title: String,
+    /// What a reader of the tab should know, such as `3 failing`. Empty: nothing.
+    pub(crate) alert: String,
     pub(crate) assets: [String; 3],
     pub(crate) entries: Vec<Entry>,
     pub(crate) now: DateTime<Utc>,
@@ -79,6 +81,7 @@ impl Shell {
             base: site.base.clone(),
             site: site.title.clone(),
             title: title.to_owned(),
+            alert: String::new(),
             assets: site.assets.clone(),
             entries: entries.into(),
             now: Utc::now(),
@@ -95,6 +98,15 @@ impl Shell {
         let page = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
         self.events = Some(self.base.with("/events", [("page", page.as_str())]));
         self
+    }
+
+    /// The title of the tab: what is to be known at once, the page, the environment and the site.
+    pub(crate) fn tab(&self) -> String {
+        let alert = if self.frozen.is_some() { "frozen" } else { self.alert.as_str() };
+        let alert = if alert.is_empty() { String::new() } else { format!("● {alert}") };
+        let environment = self.environment.as_deref().unwrap_or_default();
+        let parts = [&alert, self.title.as_str(), environment, self.site.as_str()];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
     }
 
     pub(crate) fn actor(&self) -> &str {

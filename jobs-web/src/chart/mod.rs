@@ -7,7 +7,7 @@ mod scale;
 use std::fmt::Write as _;
 
 use askama::Template;
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 
 pub(crate) use self::scale::Unit;
 
@@ -54,6 +54,7 @@ struct Rect {
 
 /// A step that shows its values when the pointer is on it.
 struct Hit {
+    at: String,
     x: String,
     width: String,
     title: String,
@@ -67,7 +68,8 @@ pub(crate) struct Chart {
     unit: &'static str,
     legend: Vec<(&'static str, &'static str)>,
     labels: [String; 3],
-    times: Vec<String>,
+    /// The labels of the axis of times, each with its exact time.
+    times: Vec<(String, String)>,
     bars: Vec<Rect>,
     lines: Vec<(&'static str, String)>,
     hits: Vec<Hit>,
@@ -175,18 +177,29 @@ fn hits(data: &Data<'_>, width: f64) -> Vec<Hit> {
             .collect();
         let day =
             if data.step >= TimeDelta::minutes(15) { time.format("%a %d %b %H:%M") } else { time.format("%H:%M") };
-        hits.push(Hit { x: at(x), width: at(width), title: format!("{day} UTC: {}", values.join(", ")) });
+        hits.push(Hit {
+            at: datetime(*time),
+            x: at(x),
+            width: at(width),
+            title: format!("{day} UTC: {}", values.join(", ")),
+        });
         x += width;
     }
     hits
 }
 
+/// A time as the script reads it.
+fn datetime(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::Secs, true)
+}
+
 /// Five labels from the beginning to the end of the time.
-fn time_labels(times: &[DateTime<Utc>], step: TimeDelta) -> Vec<String> {
+fn time_labels(times: &[DateTime<Utc>], step: TimeDelta) -> Vec<(String, String)> {
     let (Some(first), Some(last)) = (times.first(), times.last()) else { return Vec::new() };
     let whole = *last + step - *first;
     let format = if whole > TimeDelta::days(2) { "%a %d" } else { "%H:%M" };
-    (0..=4).map(|part| (*first + whole * part / 4).format(format).to_string()).collect()
+    let label = |at: DateTime<Utc>| (datetime(at), at.format(format).to_string());
+    (0..=4).map(|part| label(*first + whole * part / 4)).collect()
 }
 
 /// For readers who cannot see the picture.
@@ -263,7 +276,8 @@ mod tests {
             series: vec![Series { name: "completed", class: "c1", values }],
         });
         assert_eq!(chart.labels, ["100", "50", "0"]);
-        assert_eq!(chart.times, ["08:00", "08:15", "08:30", "08:45", "09:00"]);
+        let times: Vec<&str> = chart.times.iter().map(|(_, label)| label.as_str()).collect();
+        assert_eq!(times, ["08:00", "08:15", "08:30", "08:45", "09:00"]);
         assert_eq!(chart.summary, "Throughput. completed: at last 58, at most 58.");
         let html = chart.render().unwrap();
         assert!(html.contains("<title>08:59 UTC: – completed</title>") && !html.contains("style"), "{html}");

@@ -49,11 +49,12 @@ pub(crate) async fn doctor(visit: Visit) -> Page {
         }
     }
     let site = &visit.site;
-    let shell = visit.shell(Place::Doctor, "Doctor").await?.live("/doctor", "");
+    let mut shell = visit.shell(Place::Doctor, "Doctor").await?.live("/doctor", "");
     site.doctor_reports.begin(site.shared_operator(), age);
     if site.doctor_reports.last().0.is_none() {
         site.doctor_reports.ended(&(), WAIT).await;
     }
     let (doctor_report, is_running) = site.doctor_reports.last();
+    shell.alert = doctor_report.as_ref().and_then(DoctorReport::counted).unwrap_or_default();
     render(&DoctorPage { shell, doctor_report, is_running })
 }

@@ -1,8 +1,8 @@
 //! A queue that is being emptied of running jobs: how many still run.
 
 use askama::Template;
-use diesel_jobs_core::LeasedJob;
 use diesel_jobs_core::storage::{NO_WORKER_ENDS_JOBS, Pause};
+use diesel_jobs_core::{LeasedJob, WorkerRecord};
 
 use super::{Visit, render};
 use crate::failure::{Failure, Page};
@@ -25,9 +25,10 @@ struct DrainPage {
     jobs: Vec<Job>,
 }
 
-/// A job that a worker has claimed, and whether that worker is alive.
+/// A job that a worker has claimed, its worker, and whether that one is alive.
 struct Job {
     leased: LeasedJob,
+    worker: String,
     has_live_worker: bool,
 }
 
@@ -41,12 +42,13 @@ pub(crate) async fn drain(visit: Visit) -> Page {
     let settings = operator.queues().await?.into_iter().find(|queue| queue.name == name);
     let running = i64::try_from(operator.running_in(&name).await?).unwrap_or(i64::MAX);
     let leased = if running > 0 { operator.leased(Some(&name), SHOWN).await? } else { Vec::new() };
-    let mut workers = operator.workers().await?;
-    workers.retain(|worker| worker.alive);
+    let workers = operator.workers().await?;
     let jobs = leased.into_iter().map(|leased| {
-        let has_live_worker = workers.iter().any(|worker| worker.id == leased.worker);
-        Job { leased, has_live_worker }
+        let known = workers.iter().find(|worker| worker.id == leased.worker);
+        let worker = known.map_or_else(|| format!("worker {}", leased.worker), WorkerRecord::process);
+        Job { worker, has_live_worker: known.is_some_and(|worker| worker.alive), leased }
     });
-    let (paused, alive, jobs) = (settings.and_then(|settings| settings.paused), workers.len(), jobs.collect());
+    let alive = workers.iter().filter(|worker| worker.alive).count();
+    let (paused, jobs) = (settings.and_then(|settings| settings.paused), jobs.collect());
     render(&DrainPage { shell, name, paused, running, alive, jobs })
 }

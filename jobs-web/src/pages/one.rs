@@ -103,7 +103,7 @@ pub(crate) async fn kind(visit: Visit) -> Page {
 
 async fn one(
     visit: &Visit,
-    shell: Shell,
+    mut shell: Shell,
     (name, range): (String, Range),
     filter: WorkFilter,
     (queue, mut workers): (Option<QueueOverview>, Vec<(WorkerRecord, String)>),
@@ -143,6 +143,9 @@ async fn one(
         paused = settings.find_map(|setting| setting.paused.filter(|_| filter.kinds.contains(&setting.name)));
     }
     let paused = queue.as_ref().map_or(paused, |queue| queue.paused.clone());
+    if paused.is_some() {
+        "paused".clone_into(&mut shell.alert);
+    }
     let ranges = range.tabs(|range| shell.base.with(path, [("name", name.as_str()), ("range", range)]));
     let more_workers = workers.len().saturating_sub(WORKERS);
     workers.truncate(WORKERS);

@@ -116,7 +116,7 @@ pub(crate) async fn overview(visit: Visit) -> Page {
     }
     let range = Range::read(&pairs)?;
     visit.site.doctor_reports.begin(visit.site.shared_operator(), EXAMINED_EVERY);
-    let shell = visit.shell(Place::Overview, "Overview").await?.live("/", &visit.query);
+    let mut shell = visit.shell(Place::Overview, "Overview").await?.live("/", &visit.query);
     let operator = visit.site.operator();
     let (stats, workers, dead) = (operator.stats().await?, operator.workers().await?, operator.dead_letters().await?);
     let settings = operator.queues().await?;
@@ -137,6 +137,11 @@ pub(crate) async fn overview(visit: Visit) -> Page {
     let (doctor_report, _) = visit.site.doctor_reports.last();
     let (failing, others_failing) = failures::newest(&visit.site, &shell, &[]).await?;
     let charts = charts(&points, range.step);
+    shell.alert = match (sample.alive, failing.len() + others_failing) {
+        (0, _) => "no worker".to_owned(),
+        (_, 0) => String::new(),
+        (_, groups) => format!("{groups} failing"),
+    };
     render(&OverviewPage {
         shell,
         sample,

@@ -42,7 +42,7 @@ async fn a_limit_is_set_and_reset(db: Db) {
     assert!(page.values("button", "value").any(|value| value == "limit-reset"));
     assert_eq!(db.storage().admit(true).await.unwrap().admitted, 0);
     let page = client.page(&format!("/jobs/{held}")).await;
-    page.shows("2 at once of stripe, key [\"ada\"]; set by ada to 0 at ");
+    page.shows("0 at once of stripe (2 in the code), key [\"ada\"]; set by ada to 0 at ");
     page.shows("so none starts");
     assert!(
         client.page("/confirm?action=limit-set&name=stripe").await.values("input", "value").any(|value| value == "0")

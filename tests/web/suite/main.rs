@@ -24,3 +24,4 @@ mod rights;
 mod seed;
 mod sentences;
 mod settings;
+mod timeline;

@@ -5,7 +5,7 @@ use support::Db;
 
 use super::driver::Browser;
 use super::serve;
-use crate::client::PREFIX;
+use crate::client::{Client, PREFIX};
 use crate::hostile;
 use crate::jobs::SendMail;
 use crate::seed::seed;
@@ -84,6 +84,42 @@ async fn filters_stand_in_the_address_and_keys_lead_around(db: Db) {
     assert_eq!(browser.complaints().await, [""; 0]);
 }
 
+/// Without scripts all times are UTC. With scripts they are in the zone of the reader.
+async fn times_are_in_one_zone(db: Db) {
+    let jobs = seed(&db).await;
+    db.database().operator.pause_queue("mail", "eve", Some("see 2025-01-02 03:04:05Z")).await.unwrap();
+    support::until("the worker's history", async || {
+        Client::of(db.database()).page("").await.contains(" UTC: ").then_some(())
+    })
+    .await;
+    let at = serve(&db).await;
+    let mut browser = Browser::start().await;
+    browser.cdp("Emulation.setTimezoneOverride", serde_json::json!({ "timezoneId": "Asia/Tehran" })).await;
+    for (scripts, zone) in [(true, "GMT+3:30"), (false, "UTC")] {
+        browser.scripts(scripts).await;
+        browser.open(&format!("{at}/jobs/{}", jobs.scheduled)).await;
+        let text = browser.text(".timeline li").await;
+        assert!(text.trim().ends_with(zone), "{text}");
+        browser.open(&at).await;
+        let text = browser.text("section.notice.warn li").await;
+        let wanted = if scripts { "2 Jan 2025, 06:34:05 GMT+3:30" } else { "2025-01-02 03:04:05Z" };
+        let dated = text.contains(wanted) || text.contains("Jan 2, 2025, 06:34:05 GMT+3:30");
+        assert!(text.contains("paused since") && dated, "{text}");
+        let text = browser.text(".zone-note").await;
+        assert!(text.contains(if scripts { "Asia/Tehran" } else { "UTC" }), "{text}");
+        // The axes and the titles of the charts, too.
+        let chart = "const e = document.querySelector('rect.hit title'); return e ? e.textContent : ''";
+        let text = browser.run(chart).await;
+        assert!(text.as_str().is_some_and(|text| text.contains(zone)), "{text}");
+        let label = browser.text(".x time").await;
+        let minutes = label.split_once(':').unwrap().1.parse::<u32>().unwrap();
+        let utc = "return new Date(document.querySelector('.x time').dateTime).getUTCMinutes()";
+        let expected = browser.run(utc).await.as_u64().unwrap() + if scripts { 30 } else { 0 };
+        assert_eq!(u64::from(minutes), expected % 60, "{label}");
+    }
+    assert_eq!(browser.complaints().await, [""; 0]);
+}
+
 /// Every hostile string stands on a page that the browser shows. A string that ran would set a mark, open a dialog, or
 /// violate the policy.
 async fn hostile_strings_never_run(db: Db) {
@@ -117,6 +153,7 @@ support::on_postgres! {
     a_selection_is_retried_with_scripts_and_without,
     a_page_shows_changes_while_it_is_open,
     filters_stand_in_the_address_and_keys_lead_around,
+    times_are_in_one_zone,
 }
 
 mod sqlite {
