@@ -87,7 +87,11 @@
     }
     const fresh = new DOMParser().parseFromString(html, "text/html");
     const focused = document.activeElement;
-    const key = (element) => element.id || element.getAttribute("href") || element.value;
+    // Rows may have links to the same page.
+    const key = (element) => {
+      const row = element.closest("tr")?.querySelector("th a")?.getAttribute("href") ?? "";
+      return `${row} ${element.id || element.getAttribute("href") || element.value}`;
+    };
     const wanted = focused && live.contains(focused) ? [focused.tagName, key(focused)] : null;
     const opened = new Set([...live.querySelectorAll("details[open][id]")].map((element) => element.id));
     live.replaceChildren(...fresh.body.childNodes);

@@ -15,6 +15,8 @@ pub(crate) struct Field {
     pub(crate) required: bool,
     pub(crate) hint: &'static str,
     pub(crate) input: Input,
+    /// Values that the browser suggests.
+    pub(crate) suggestions: Vec<String>,
     /// What is wrong with the value.
     pub(crate) problem: Option<String>,
 }
@@ -78,6 +80,7 @@ impl Field {
             required: true,
             hint,
             input: Input::Line,
+            suggestions: Vec::new(),
             problem: None,
         }
     }
@@ -89,6 +92,10 @@ impl Field {
 
     pub(crate) fn optional(self) -> Self {
         Self { required: false, ..self }
+    }
+
+    pub(crate) fn suggesting(self, values: &[String]) -> Self {
+        Self { suggestions: values.to_vec(), ..self }
     }
 
     pub(crate) fn filled_by(self, input: Input) -> Self {

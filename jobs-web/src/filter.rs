@@ -3,11 +3,13 @@
 //! The fields of the form are single conditions. `q` has any conditions in their textual form, which the command line
 //! shares.
 
-use diesel_jobs_core::storage::{JobFilter, MAX_PAGE, Paging};
+use diesel_jobs_core::shell::in_quotation_marks;
+use diesel_jobs_core::storage::{CONDITIONS, JobFilter, MAX_PAGE, Paging};
 use diesel_jobs_core::{JobId, JobState, UnknownState};
 
 use crate::failure::Failure;
 use crate::field::{Field, Input, Mistake};
+use crate::known::Known;
 use crate::link::encode;
 
 /// How many jobs are on a page, unless the address has another number.
@@ -27,7 +29,7 @@ pub(crate) struct Filter {
     after: Option<JobId>,
 }
 
-const ALLOWED: &str = "The filters are: state, kind, queue, tag, error, q, limit, before, after.";
+const OWN: [&str; 9] = ["state", "kind", "queue", "tag", "error", "q", "limit", "before", "after"];
 
 /// The id in an address.
 pub(crate) fn read_id(text: &str) -> Result<JobId, Failure> {
@@ -41,12 +43,32 @@ fn id(name: &'static str, value: &str) -> Result<Option<JobId>, Mistake> {
     Ok(Some(JobId(value.parse().map_err(read)?)))
 }
 
+/// The address may have a condition without a field of its own as a filter, such as `priority=5`. It is put to the
+/// others in the field of the conditions, which shows it, and what may be wrong with it.
+pub(crate) fn with_conditions(pairs: Vec<(String, String)>) -> Vec<(String, String)> {
+    let is_known = |name: &str| name.starts_with("args.") || CONDITIONS.iter().any(|condition| condition.name == name);
+    let (conditions, mut pairs): (Vec<_>, Vec<_>) =
+        pairs.into_iter().partition(|(name, _)| !OWN.contains(&name.as_str()) && is_known(name));
+    let written = |(name, value): (String, String)| match value.contains(char::is_whitespace) {
+        true => format!("{name}:{}", in_quotation_marks(&value)),
+        false => format!("{name}:{value}"),
+    };
+    let conditions: Vec<String> = conditions.into_iter().filter(|(_, value)| !value.is_empty()).map(written).collect();
+    if conditions.is_empty() {
+        return pairs;
+    }
+    let at = pairs.iter().position(|(name, _)| name == "q");
+    let q = at.map(|at| pairs.remove(at).1).filter(|q| !q.is_empty());
+    pairs.push(("q".to_owned(), q.into_iter().chain(conditions).collect::<Vec<_>>().join(" ")));
+    pairs
+}
+
 /// The fields of the form.
-pub(crate) fn fields() -> Vec<Field> {
+pub(crate) fn fields(known: &Known) -> Vec<Field> {
     let field = |name, label| Field::line(name, label, "").optional();
     vec![
-        field("kind", "Kind"),
-        field("queue", "Queue"),
+        field("kind", "Kind").suggesting(&known.kinds),
+        field("queue", "Queue").suggesting(&known.queues),
         field("tag", "Tag"),
         field("error", "Error contains"),
         Field::line("q", "Conditions", "Such as priority:5 args.user.id:7").optional().filled_by(Input::Words),
@@ -82,7 +104,10 @@ impl Filter {
                     let wrong = || Mistake::of("limit", &format!("limit: write a number from 1 to {MAX_PAGE}"));
                     filter.limit = Some(limit.ok_or_else(wrong)?);
                 }
-                other => return Err(Failure::Malformed(format!("There is no filter {other:?}. {ALLOWED}"))),
+                other => {
+                    let text = format!("There is no filter {other:?}. The filters are: {}", OWN.join(", "));
+                    return Err(Mistake::of_form(&text).into());
+                }
             }
         }
         filter.to_storage().map(|_| filter)
@@ -182,6 +207,25 @@ mod tests {
     }
 
     #[test]
+    fn a_condition_without_a_field_stands_among_the_conditions() {
+        for (query, q) in [
+            ("priority=5", "priority:5"),
+            ("q=tag%3Avip&priority=5&id=7,8", "tag:vip priority:5 id:7,8"),
+            ("args.name=a+b&q=&finished_after=", "args.name:\"a b\""),
+            ("worker=x&state=running", "worker:x"),
+        ] {
+            let read = with_conditions(pairs(query));
+            let found: Vec<&str> = read.iter().filter(|(name, _)| name == "q").map(|(_, q)| q.as_str()).collect();
+            assert_eq!(found, [q], "{query}");
+        }
+        for query in ["kind=a&stat=x", "q=tag%3Avip&priority="] {
+            let unknown = with_conditions(pairs(query));
+            assert!(unknown.iter().all(|(name, _)| name != "priority"), "{query}: {unknown:?}");
+        }
+        assert!(Filter::read(&with_conditions(pairs("priority=5&kind=a"))).is_ok());
+    }
+
+    #[test]
     fn what_is_not_understood_is_refused_with_its_field() {
         for (wrong, field, text) in [
             ("state=gone", "state", "available"),
@@ -197,6 +241,10 @@ mod tests {
             assert_eq!(mistake.field, Some(field), "{wrong}");
             assert!(mistake.text.contains(text) && !mistake.text.contains("q:"), "{wrong}: {}", mistake.text);
         }
-        assert!(matches!(Filter::read(&pairs("stat=x")), Err(Failure::Malformed(_))));
+        let Err(Failure::Mistake(Mistake { field: None, text })) = Filter::read(&pairs("stat=x")) else { panic!() };
+        assert_eq!(
+            text,
+            "There is no filter \"stat\". The filters are: state, kind, queue, tag, error, q, limit, before, after."
+        );
     }
 }

@@ -40,6 +40,7 @@ mod finding;
 mod format;
 mod guard;
 mod history;
+mod known;
 mod link;
 mod live;
 mod names;

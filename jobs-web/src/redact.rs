@@ -72,6 +72,11 @@ impl Redactor {
         }
     }
 
+    /// Whether the arguments of this kind are hidden as a whole.
+    pub(crate) fn hides_all(&self, kind: &str) -> bool {
+        !self.shows_unknown && self.registry.get(kind).is_none()
+    }
+
     /// The options of the kind, if this program has a handler of it.
     pub(crate) fn options(&self, kind: &str) -> Option<JobOptions> {
         self.registry.get(kind).map(|registration| registration.options)

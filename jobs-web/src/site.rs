@@ -12,6 +12,7 @@ use crate::assets;
 use crate::background::Background;
 use crate::doctor_report::DoctorReports;
 use crate::history::Charts;
+use crate::known::Known;
 use crate::link::Base;
 use crate::redact::{Part, Redactor, Subject};
 use crate::sample::Sample;
@@ -20,6 +21,9 @@ use crate::sample::Sample;
 const ASKED_AFTER: Duration = Duration::from_secs(10);
 /// and an answer that is older is not used.
 const ASKED_WITHIN: Duration = Duration::from_secs(60);
+
+/// Names are read again in the background after the first time, and none are suggested that are older than the second.
+const KNOWN: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(3600));
 
 pub(crate) struct Site {
     database: Database,
@@ -32,6 +36,8 @@ pub(crate) struct Site {
     pub(crate) schedules: Background<(), Arc<Vec<ScheduleRecord>>>,
     /// The newest failures, for the overview.
     pub(crate) failures: Background<(), Arc<Failures>>,
+    /// The names that fields suggest.
+    known: Background<(), Arc<Known>>,
     /// The names of style sheet, script and icon.
     pub(crate) assets: [String; 3],
     /// The newest sample that was shown, for when the database cannot be reached.
@@ -51,6 +57,7 @@ impl Site {
             charts: Charts::default(),
             schedules: Background::default(),
             failures: Background::default(),
+            known: Background::default(),
             assets: assets::names(),
             last: Background::default(),
             read_only: Background::default(),
@@ -89,6 +96,13 @@ impl Site {
     /// Removes the parts of the newest failure that must not be shown.
     pub(crate) fn redact_failure(&self, job: &mut JobRecord) {
         job.last_error = job.last_error.as_deref().map(|text| self.shown(job, Part::Failure, text));
+    }
+
+    /// The names that fields suggest, not much older than the page. None if they cannot be read.
+    pub(crate) async fn known(&self) -> Arc<Known> {
+        let operator = Arc::clone(&self.database.operator);
+        let read = async move { Known::of(&*operator).await.map(Arc::new) };
+        self.known.recent((), KNOWN, read).await.unwrap_or_default()
     }
 
     pub(crate) fn remember(&self, sample: &Sample) {

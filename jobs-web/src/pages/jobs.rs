@@ -15,6 +15,7 @@ use crate::failure::Failure;
 use crate::field::{Field, Mistake, fill};
 use crate::filter::{self, Filter};
 use crate::format::{self, Amount};
+use crate::redact::Part;
 use crate::shell::{Place, Shell};
 use crate::site::Site;
 
@@ -25,6 +26,12 @@ struct Tab {
     here: bool,
     /// How many jobs match. `None`: they are not counted.
     count: Option<Amount>,
+}
+
+/// A job, and the beginning of what may be shown of its arguments.
+struct Row {
+    job: JobRecord,
+    args: String,
 }
 
 #[derive(Template)]
@@ -39,7 +46,7 @@ struct JobsPage {
     /// The filter in its textual form, for actions on all that match.
     text: String,
     tabs: Vec<Tab>,
-    jobs: Vec<JobRecord>,
+    jobs: Vec<Row>,
     verbs: Vec<Verb>,
     newest: Option<String>,
     older: Option<String>,
@@ -73,7 +80,7 @@ fn note(found: &Found, is_within: bool, ascends: bool) -> String {
 /// The column of times: what matters of a job depends on its state.
 fn time_of(job: &JobRecord) -> (&'static str, DateTime<Utc>) {
     match job.state {
-        JobState::Available => ("due", job.run_at),
+        JobState::Available | JobState::Held => ("due", job.run_at),
         JobState::Running => ("started", job.claimed_at.unwrap_or(job.run_at)),
         JobState::Completed | JobState::Cancelled | JobState::Discarded => {
             ("ended", job.finished_at.unwrap_or(job.run_at))
@@ -121,14 +128,15 @@ fn read(site: &Site, pairs: &[(String, String)]) -> Result<(Filter, JobFilter), 
 
 /// The form with what was written, and what is wrong with it.
 async fn mistaken(visit: &Visit, pairs: &[(String, String)], mistake: Mistake) -> Result<Response, Failure> {
-    let mut fields = filter::fields();
+    let mut fields = filter::fields(&*visit.site.known().await);
     fill(&mut fields, pairs, Some(&mistake));
+    let state = pairs.iter().find(|(name, _)| name == "state").and_then(|(_, state)| state.parse().ok());
     let page = render(&JobsPage {
         shell: visit.shell(Place::Jobs, "Jobs").await?,
         mistake: Some(mistake),
         fields,
         conditions: &CONDITIONS,
-        filter: Filter::default(),
+        filter: Filter::default().with_state(state),
         text: String::new(),
         tabs: Vec::new(),
         jobs: Vec::new(),
@@ -142,7 +150,7 @@ async fn mistaken(visit: &Visit, pairs: &[(String, String)], mistake: Mistake) -
 }
 
 pub(crate) async fn jobs(visit: Visit) -> Result<Response, Failure> {
-    let pairs = visit.pairs();
+    let pairs = filter::with_conditions(visit.pairs());
     let (filter, stored) = match read(&visit.site, &pairs) {
         Ok(read) => read,
         Err(Failure::Mistake(mistake)) => return mistaken(&visit, &pairs, mistake).await,
@@ -150,7 +158,7 @@ pub(crate) async fn jobs(visit: Visit) -> Result<Response, Failure> {
     };
     let mut shell = visit.shell(Place::Jobs, "Jobs").await?;
     let paging = filter.paging();
-    let mut found = search(visit.site.operator(), &stored, paging, LONGEST).await?;
+    let found = search(visit.site.operator(), &stored, paging, LONGEST).await?;
     let is_full = found.jobs.len() >= paging.limit;
     let searches_on = found.jobs.is_empty() && found.searched_to.is_some() && found.not_counted.is_none();
     if found.pages <= MOST_LIVE && !searches_on {
@@ -166,9 +174,12 @@ pub(crate) async fn jobs(visit: Visit) -> Result<Response, Failure> {
         let here = filter.state == state && (state.is_some() || stored.states.is_empty());
         tabs.push(Tab { name: state.map_or("all", JobState::as_str), url, here, count });
     }
-    for job in &mut found.jobs {
-        visit.site.redact_failure(job);
-    }
+    let row = |mut job: JobRecord| {
+        visit.site.redact_failure(&mut job);
+        let is_hidden = visit.site.redactor.hides_all(&job.kind) || job.args == "{}";
+        let args = if is_hidden { String::new() } else { visit.site.shown(&job, Part::Arguments, &job.args) };
+        Row { args: first_line(&args.split_whitespace().collect::<Vec<_>>().join(" ")), job }
+    };
     let verbs = Verb::ALL.into_iter().filter(|verb| shell.may(verb.right())).filter(|verb| match filter.state {
         Some(state) => verb.applies_to(state),
         None => true,
@@ -179,7 +190,7 @@ pub(crate) async fn jobs(visit: Visit) -> Result<Response, Failure> {
     let older = behind.map(|id| link(filter.query_of("before", id)));
     let note = if is_full { String::new() } else { note(&found, filter.is_within(), paging.ascends()) };
     let text = stored.to_string();
-    let mut fields = filter::fields();
+    let mut fields = filter::fields(&*visit.site.known().await);
     fill(&mut fields, &pairs, None);
     let page = JobsPage {
         shell,
@@ -189,7 +200,7 @@ pub(crate) async fn jobs(visit: Visit) -> Result<Response, Failure> {
         filter,
         text,
         tabs,
-        jobs: found.jobs,
+        jobs: found.jobs.into_iter().map(row).collect(),
         verbs,
         newest,
         older,

@@ -149,6 +149,9 @@ async fn a_wrong_filter_stands_in_its_field_again(db: Db) {
         ("q=stat%3Adiscarded", "q", "stat:discarded", "did you mean state?"),
         ("q=enqueued_before%3Ayesterday", "q", "enqueued_before:yesterday", "enqueued_before: "),
         ("q=args.card%3A4111", "q", "args.card:4111", "card is a secret argument"),
+        // A condition that stands in the address as a filter.
+        ("priority=high", "q", "priority:high", "priority: \"high\" is not a whole number"),
+        ("q=id%3A1&args.card=4111", "q", "id:1 args.card:4111", "card is a secret argument"),
     ] {
         let answer = client.get(&format!("/jobs?kind=charge&tag=vip&{query}")).await;
         assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{query}");
@@ -158,6 +161,14 @@ async fn a_wrong_filter_stands_in_its_field_again(db: Db) {
         for (name, written) in [(name, written), ("kind", "charge"), ("tag", "vip")] {
             assert_eq!(field(&page, name).attributes["value"], written, "{query}");
         }
+        // The tab stays chosen, too.
+        let page = client.get(&format!("/jobs?state=discarded&{query}")).await.page();
+        let states = page.all("input").filter(|input| input.attributes.get("name").is_some_and(|name| name == "state"));
+        assert_eq!(
+            states.map(|input| input.attributes["value"].as_str()).collect::<Vec<_>>(),
+            ["discarded"],
+            "{query}"
+        );
         // No job is shown, because the filter does not say which.
         assert_eq!(page.all("table").count(), 0, "{query}");
     }
@@ -166,6 +177,47 @@ async fn a_wrong_filter_stands_in_its_field_again(db: Db) {
         let answer = client.get(&format!("/jobs?{name}={long}")).await;
         assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{name}");
         is_beside(&answer.page(), name, "2000 bytes");
+    }
+}
+
+async fn an_unknown_filter_is_said_in_the_form(db: Db) {
+    let jobs = seed(&db).await;
+    let client = Client::of(db.database());
+    for name in ["colour", "Kind", "args", "states"] {
+        let answer = client.get(&format!("/jobs?kind=charge&{name}=red&tag=vip")).await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{name}");
+        let page = answer.page();
+        page.shows(&format!("No jobs are shown. There is no filter \"{name}\". The filters are: state, kind"));
+        assert_eq!((field(&page, "kind").attributes["value"].as_str(), page.all("table").count()), ("charge", 0));
+        assert_eq!(field(&page, "tag").attributes["value"], "vip");
+    }
+    // A condition is one of the conditions, wherever it stands.
+    for (query, q, job) in [
+        (format!("id={}", jobs.retrying), format!("id:{}", jobs.retrying), jobs.retrying),
+        ("q=state%3Acompleted&args.to=ada".to_owned(), "state:completed args.to:ada".to_owned(), jobs.completed),
+        ("priority=0&kind=report".to_owned(), "priority:0".to_owned(), jobs.retrying),
+    ] {
+        let page = client.page(&format!("/jobs?{query}")).await;
+        assert_eq!(page.texts("tbody", "th"), [job.to_string()], "{query}");
+        assert_eq!(field(&page, "q").attributes["value"], q);
+        // The tabs keep it.
+        let last = encoded(q.rsplit(' ').next().unwrap());
+        assert!(page.values("a", "href").any(|href| href.contains("state=running") && href.contains(&last)), "{query}");
+    }
+}
+
+async fn fields_suggest_the_names_that_there_are(db: Db) {
+    seed(&db).await;
+    let client = Client::of(db.database());
+    for path in ["/jobs", "/jobs?colour=red"] {
+        let page = client.get(path).await.page();
+        for (name, values) in [("kind", ["charge", "report", "send_mail"]), ("queue", ["billing", "mail", "reports"])] {
+            let list = &field(&page, name).attributes["list"];
+            assert!(page.values("datalist", "id").any(|id| id == list), "{path}: {list}");
+            for value in values {
+                assert!(page.values("option", "value").any(|option| option == value), "{path}: {value}");
+            }
+        }
     }
 }
 
@@ -202,5 +254,7 @@ support::on_each_database! {
     a_mistake_stands_beside_its_field_with_what_was_written,
     a_form_with_a_mistake_needs_the_right_too,
     a_wrong_filter_stands_in_its_field_again,
+    an_unknown_filter_is_said_in_the_form,
+    fields_suggest_the_names_that_there_are,
     each_condition_stands_beside_the_box_with_an_example_that_works,
 }

@@ -74,6 +74,38 @@ async fn the_list_has_tabs_and_filters(db: Db) {
     assert!(page.values("a", "href").any(|href| href.contains("kind=send_mail") && href.contains("state=running")));
 }
 
+async fn the_list_leads_to_kinds_queues_and_tags_and_shows_some_arguments(db: Db) {
+    let jobs = seed(&db).await;
+    let client = Client::of(db.database());
+    let page = client.page("/jobs").await;
+    let links = page.links("tbody");
+    for (text, path) in [
+        ("send_mail", "/kinds/one?name=send_mail"),
+        ("billing", "/queues/one?name=billing"),
+        ("newsletter", "/jobs?state=scheduled&tag=newsletter"),
+    ] {
+        let link = (text.to_owned(), format!("{PREFIX}{path}"));
+        assert!(links.contains(&link), "{link:?}: {links:?}");
+        client.page(path).await.shows(text);
+    }
+    let tagged = client.page("/jobs?state=scheduled&tag=newsletter").await;
+    assert_eq!(tagged.texts("tbody", "th"), [jobs.scheduled.to_string()]);
+    let excerpt = |page: &crate::html::Page| -> Vec<String> {
+        let of_row =
+            page.all("span").filter(|span| span.attributes.get("class").is_some_and(|it| it.contains("excerpt")));
+        of_row.map(|span| span.text.clone()).collect()
+    };
+    let shown = excerpt(&tagged);
+    assert!(shown.len() == 1 && shown[0].contains("\"to\"") && shown[0].contains("eve"), "{shown:?}");
+    // Secret arguments are none of them, and a long text is cut.
+    assert!(excerpt(&page).iter().any(|text| text.contains("[redacted]")), "{:?}", excerpt(&page));
+    let long = db.enqueue(crate::jobs::SendMail { to: "é".repeat(500) }).await;
+    let shown = excerpt(&client.page(&format!("/jobs?q=id:{long}")).await);
+    assert!(shown[0].ends_with('…') && shown[0].chars().count() < 200, "{shown:?}");
+    let none = db.enqueue(NewJob::raw("report", "{}")).await;
+    assert_eq!(excerpt(&client.page(&format!("/jobs?q=id:{none}")).await), [""; 0]);
+}
+
 async fn the_page_of_a_job_tells_its_story(db: Db) {
     let jobs = seed(&db).await;
     let client = Client::of(db.database());
@@ -410,6 +442,7 @@ support::on_each_database! {
     the_overview_counts_the_jobs_of_each_queue,
     the_limits_name_full_keys_and_the_jobs_that_have_their_permits,
     the_list_has_tabs_and_filters,
+    the_list_leads_to_kinds_queues_and_tags_and_shows_some_arguments,
     the_page_of_a_job_tells_its_story,
     secret_arguments_stand_on_no_page,
     the_application_says_what_is_shown,
