@@ -30,6 +30,8 @@
   // A page has one clock: times that the server has written in UTC are written in the reader's zone. Titles have both.
   function localTimes(within) {
     for (const time of within.querySelectorAll("time[datetime][title]")) {
+      // A row that has left its table has them already.
+      if (time.closest(".left")) continue;
       const date = new Date(time.dateTime);
       time.title = `${time.title}\n${forms.exact.format(date)}`;
       const at = time.querySelector(".at");
@@ -55,7 +57,7 @@
     const written = /\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?(?:Z| UTC)/g;
     while (walker.nextNode()) {
       const node = walker.currentNode;
-      if (node.data.search(written) < 0 || node.parentElement.closest("pre, code, textarea, .error, .said")) continue;
+      if (node.data.search(written) < 0 || node.parentElement.closest("pre, code, textarea, th, .error, .said, .excerpt, .name, .tag, .progress")) continue;
       node.data = node.data.replace(written, (text) => {
         const date = new Date(text.replace(" UTC", "Z").replace(" ", "T"));
         if (Number.isNaN(date.getTime())) return text;
@@ -78,8 +80,69 @@
     return "";
   }
 
+  // Tables are known by their captions, and rows by their headers.
+  const captionOf = (table) => table.caption?.textContent;
+  const keyOf = (row) => row.querySelector("th a")?.getAttribute("href") ?? row.querySelector("th")?.textContent;
+  const tableLike = (within, table) => [...within.querySelectorAll("table")].find((it) => captionOf(it) === captionOf(table));
+
+  // The rows of a table by their keys. Nothing if several rows have one key.
+  function rowsOf(table) {
+    const rows = [...table.tBodies[0].rows];
+    const byKey = new Map(rows.map((row) => [keyOf(row), row]));
+    return byKey.size === rows.length && !byKey.has(undefined) ? byKey : null;
+  }
+
+  // Rows do not move under the pointer: those of its table change where they are, the ones that have gone stay, and new
+  // ones are counted.
+  function keepRows(fresh, table) {
+    const next = tableLike(fresh, table);
+    const isEmpty = next?.tBodies[0].querySelector("td.empty");
+    const [old, rows] = [rowsOf(table), isEmpty ? new Map() : next && rowsOf(next)];
+    if (!old || !rows) return;
+    const gone = (row) => {
+      const copy = row.cloneNode(true);
+      copy.classList.add("left");
+      return copy;
+    };
+    const kept = [...old].map(([key, row]) => rows.get(key) ?? gone(row));
+    const number = rows.size;
+    for (const key of old.keys()) rows.delete(key);
+    next.tBodies[0].replaceChildren(...kept);
+    if (!rows.size) return;
+    const line = document.createElement("p");
+    line.className = "fresh";
+    line.setAttribute("role", "status");
+    const count = document.createElement("span");
+    count.className = "button";
+    count.textContent = `${rows.size}${rows.size === number ? " or more" : ""} new`;
+    line.append(count);
+    next.parentElement.before(line);
+  }
+
+  // The newest page, while a table is not shown as it is there.
+  let withheld = null;
+
+  // While a pointer is pressed, a click would be lost.
+  let pressed = false;
+  let waiting = null;
+  addEventListener("pointerdown", (event) => (pressed = event.button === 0));
+  // The menu of the browser may take the end of a press.
+  for (const end of ["pointerup", "pointercancel", "contextmenu", "blur"]) {
+    addEventListener(end, () => {
+      pressed = false;
+      const html = waiting;
+      waiting = null;
+      // After the click.
+      if (html) setTimeout(() => show(html));
+    });
+  }
+
   // Replaces what has changed. Keeps the focus, and what is opened.
   function show(html) {
+    if (pressed) {
+      waiting = html;
+      return;
+    }
     const reason = inUse();
     if (reason) {
       say(`Updates are paused ${reason}.`);
@@ -94,7 +157,14 @@
     };
     const wanted = focused && live.contains(focused) ? [focused.tagName, key(focused)] : null;
     const opened = new Set([...live.querySelectorAll("details[open][id]")].map((element) => element.id));
+    const pointed = live.querySelector("tbody tr:hover");
+    const table = pointed?.closest("table");
+    const top = pointed?.getBoundingClientRect().top;
+    if (table) keepRows(fresh.body, table);
+    withheld = table ? html : null;
     live.replaceChildren(...fresh.body.childNodes);
+    const again = table && tableLike(live, table);
+    const row = again && rowsOf(again)?.get(keyOf(pointed));
     for (const element of live.querySelectorAll("details[id]")) {
       if (opened.has(element.id)) element.open = true;
     }
@@ -105,6 +175,8 @@
     const titled = live.querySelector("[data-title]");
     if (titled) document.title = titled.dataset.title;
     localTimes(live);
+    // What stands above the table may have grown.
+    if (row) scrollBy(0, row.getBoundingClientRect().top - top);
     say(`Live, as of ${forms.now.format(new Date())}.`);
     document.dispatchEvent(new Event("dashboard:shown"));
   }
@@ -152,6 +224,11 @@
   }
 
   if (live && state) {
+    live.addEventListener("pointerout", () => {
+      setTimeout(() => {
+        if (withheld && !live.querySelector("tbody tr:hover")) show(withheld);
+      });
+    });
     // A hidden page needs no updates, and browsers allow few connections to a server.
     document.addEventListener("visibilitychange", () => (document.hidden ? stop() : start()));
     addEventListener("pagehide", stop);

@@ -151,6 +151,15 @@ impl Browser {
         .await;
     }
 
+    /// Moves the pointer to an element.
+    pub(crate) async fn point(&mut self, selector: &str) {
+        let element = json!({ ELEMENT: self.element(selector).await });
+        let actions = json!([{ "type": "pointerMove", "duration": 0, "x": 0, "y": 0, "origin": element }]);
+        let pointer =
+            json!({ "type": "pointer", "id": "mouse", "parameters": { "pointerType": "mouse" }, "actions": actions });
+        self.command("actions", json!({ "actions": [pointer] })).await;
+    }
+
     pub(crate) async fn write(&mut self, selector: &str, text: &str) {
         let element = self.element(selector).await;
         self.command(&format!("element/{element}/value"), json!({ "text": text })).await;

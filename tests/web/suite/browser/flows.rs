@@ -1,7 +1,8 @@
 //! What an operator does, step by step.
 
+use diesel_jobs::operator::Action;
 use diesel_jobs::{JobId, JobState};
-use support::Db;
+use support::{Db, until};
 
 use super::driver::Browser;
 use super::serve;
@@ -56,6 +57,39 @@ async fn a_page_shows_changes_while_it_is_open(db: Db) {
     assert_eq!(browser.complaints().await, [""; 0]);
 }
 
+async fn rows_do_not_move_under_the_pointer(db: Db) {
+    let first = db.enqueue(SendMail { to: "first".to_owned() }).await;
+    let second = db.enqueue(SendMail { to: "second".to_owned() }).await;
+    let at = serve(&db).await;
+    let mut browser = Browser::start().await;
+    browser.open(&format!("{at}/jobs?kind=send_mail&state=available")).await;
+    browser.shows("#live-state", "Live, as of").await;
+    let rows = "return [...document.querySelectorAll('#live tbody th')].map(e => e.innerText)";
+    let top = "return Math.round(document.querySelector('#live tbody tr:nth-child(2)').getBoundingClientRect().top)";
+    browser.point("#live tbody tr:nth-child(2) td:nth-child(3)").await;
+    let before = browser.run(top).await;
+    let shown = serde_json::json!([second.to_string(), first.to_string()]);
+    // A job that changes does so in its place, and one that has left the list stays.
+    let operator = &db.database().operator;
+    operator.act(&Action::Reprioritise(7), &[first], "eve").await.unwrap();
+    operator.cancel(second).await.unwrap();
+    let mut newer = Vec::new();
+    for number in 1..=2 {
+        newer.push(db.enqueue(SendMail { to: "newer".to_owned() }).await.to_string());
+        browser.shows("#live .fresh", &format!("{number} new")).await;
+        assert_eq!((browser.run(rows).await, browser.run(top).await), (shown.clone(), before.clone()));
+    }
+    browser.shows("#live tbody tr:nth-child(2)", "7").await;
+    let covered = "const e = document.querySelector('#live tbody tr:hover th'); return e && e.innerText";
+    assert_eq!(browser.run(covered).await, first.to_string());
+    // When the pointer leaves the table, the list is as new as ever.
+    browser.point("h1").await;
+    let all = serde_json::json!([newer[1], newer[0], first.to_string()]);
+    until("all rows", async || (browser.run(rows).await == all).then_some(())).await;
+    assert_eq!(browser.text(".fresh").await, "");
+    assert_eq!(browser.complaints().await, [""; 0]);
+}
+
 async fn filters_stand_in_the_address_and_keys_lead_around(db: Db) {
     seed(&db).await;
     let at = serve(&db).await;
@@ -88,10 +122,8 @@ async fn filters_stand_in_the_address_and_keys_lead_around(db: Db) {
 async fn times_are_in_one_zone(db: Db) {
     let jobs = seed(&db).await;
     db.database().operator.pause_queue("mail", "eve", Some("see 2025-01-02 03:04:05Z")).await.unwrap();
-    support::until("the worker's history", async || {
-        Client::of(db.database()).page("").await.contains(" UTC: ").then_some(())
-    })
-    .await;
+    until("the worker's history", async || Client::of(db.database()).page("").await.contains(" UTC: ").then_some(()))
+        .await;
     let at = serve(&db).await;
     let mut browser = Browser::start().await;
     browser.cdp("Emulation.setTimezoneOverride", serde_json::json!({ "timezoneId": "Asia/Tehran" })).await;
@@ -153,6 +185,7 @@ support::on_postgres! {
     a_selection_is_retried_with_scripts_and_without,
     a_page_shows_changes_while_it_is_open,
     filters_stand_in_the_address_and_keys_lead_around,
+    rows_do_not_move_under_the_pointer,
     times_are_in_one_zone,
 }
 
