@@ -171,8 +171,8 @@ pub trait Storage: Send + Sync {
     /// says which of these jobs are not the worker's because they were cancelled.
     async fn leases(&self, worker: WorkerId, among: Option<&[JobId]>) -> StorageResult<Leases>;
 
-    /// Makes the jobs of workers whose lease ran out available again, and counts a crash on each, as
-    /// [`RescuePolicy::decide`] says. The jobs of a worker that was [draining](Heartbeat::beat) are released instead.
+    /// Makes the jobs of dead workers available again, and counts a crash on each, as [`RescuePolicy::decide`] says.
+    /// Those of a worker that was [draining](Heartbeat::beat) are released. A job that is refused stops no other.
     async fn rescue(&self, policy: RescuePolicy) -> StorageResult<Rescued>;
 
     /// Does one batch of a chore, of at most `limit` rows. Any worker may do it at any time. For chores that a storage

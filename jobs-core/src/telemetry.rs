@@ -4,6 +4,7 @@
 //! contain the unit. No field contains arguments of jobs.
 
 mod rate_limited_warning;
+mod refused_jobs;
 mod run_until_empty;
 mod spans;
 
@@ -25,6 +26,7 @@ use crate::storage_error::StorageError;
 use crate::unknown_queue::UnknownQueue;
 
 pub(crate) use self::rate_limited_warning::RateLimitedWarning;
+pub(crate) use self::refused_jobs::refused_jobs;
 pub(crate) use self::run_until_empty::{no_slot_left, nothing_left, rescue_awaited, rescue_not_awaited, ticks_unknown};
 pub(crate) use self::spans::{batch_span, job_span, send_span, storage_span};
 

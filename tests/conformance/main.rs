@@ -422,6 +422,8 @@ conformance! {
         a_snooze_sets_the_crashes_to_zero_and_a_failure_does_not,
         a_zombies_finish_is_refused_and_its_heartbeat_says_no,
         concurrent_rescuers_count_one_crash,
+        a_lost_job_that_is_not_discarded_stops_no_other,
+        a_lost_job_that_is_refused_is_treated_like_the_others_later,
     }
     moving {
         large_arguments_come_back_in_every_state,

@@ -6,10 +6,13 @@ use std::time::Duration;
 use diesel_jobs_core::storage::{
     Claim, Crashed, KILLED_TOO_OFTEN, MOST_KILLS, RUNS_ALONE, RescuePolicy, Rescued, Rescuer, Wanted,
 };
-use diesel_jobs_core::{FailureKind, JobId, JobState, Transition, WorkerId};
+use diesel_jobs_core::{ClaimedJob, FailureKind, JobId, JobState, NewJob, Transition, WorkerId};
+use diesel_jobs_storage::Database;
 
 use crate::bench::*;
+use crate::examining::{found, none};
 use crate::fixture::{Fixture, Inspect, Port};
+use crate::on_full::{put_off, refused, refusing};
 
 pub(crate) async fn a_dead_workers_jobs_wait_again_with_a_crash_counted<F: Fixture>(f: F) {
     let db = f.database();
@@ -340,4 +343,138 @@ pub(crate) async fn concurrent_rescuers_count_one_crash<F: Fixture>(f: F) {
     for job in jobs {
         assert_eq!(record(db, job.lease.job).await.crashes, 1);
     }
+}
+
+/// Enqueues these jobs, and lets a worker of its own claim them.
+pub(crate) async fn held_by_one<F: Fixture>(f: &F, jobs: Vec<NewJob>) -> (WorkerId, Vec<JobId>) {
+    let (db, number) = (f.database(), jobs.len());
+    let worker = worker(db).await;
+    let mut enqueued = enqueue_all(f, jobs).await;
+    let kinds = ["a".to_owned(), "refused".to_owned()].into();
+    let claimed = db.storage.claim(&Claim { kinds, ..wants(worker, &[("default", number)]) }).await.unwrap();
+    let mut claimed: Vec<JobId> = claimed.iter().map(|job: &ClaimedJob| job.lease.job).collect();
+    claimed.sort();
+    enqueued.sort();
+    assert_eq!(claimed, enqueued);
+    (worker, enqueued)
+}
+
+pub(crate) fn last_attempt() -> NewJob {
+    with(|job| job.max_attempts = 1)
+}
+
+/// The workers that have a row.
+pub(crate) async fn workers(db: &Database) -> Vec<WorkerId> {
+    db.operator.workers().await.unwrap().into_iter().map(|worker| worker.id).collect()
+}
+
+async fn set_crashes<F: Fixture>(f: &F, id: JobId, crashes: u16) {
+    let running = if F::TABLES.contains(&"ready") { "jobs.running".to_owned() } else { F::table("job") };
+    f.client().await.execute(&format!("update {running} set crashes = {crashes} where id = {id}")).await.unwrap();
+}
+
+pub(crate) async fn a_lost_job_that_is_not_discarded_stops_no_other<F: Fixture>(f: F) {
+    let db = f.database();
+    let (refuse, repair) = refusing::<F>();
+    f.client().await.execute(refuse).await.unwrap();
+    let (several, of_several) = held_by_one(&f, vec![job(), refused(last_attempt()), last_attempt()]).await;
+    let (single, alone) = held_by_one(&f, vec![refused(job())]).await;
+    set_crashes(&f, alone[0], 2).await;
+    let (_, others) = held_by_one(&f, vec![job(), job()]).await;
+    f.pass(4 * HOUR).await;
+    let mut rescued = rescue(db, POLICY).await;
+    put_off(&f).await;
+    rescued.returned.sort();
+    assert_eq!(rescued.returned, [of_several[0], others[0], others[1]]);
+    assert_eq!(rescued.discarded, [of_several[2]]);
+    rescued.refused.sort();
+    let bad = [of_several[1], alone[0]];
+    assert_eq!(rescued.refused.len(), 2, "{rescued:?}");
+    for (id, text) in bad.iter().zip(&rescued.refused) {
+        let beginning = format!("job {id} of kind `refused` in queue `default`, whose worker died, was not rescued: ");
+        assert!(text.starts_with(&beginning) && text.ends_with("not now"), "{text}");
+    }
+    // Their workers stay, so that a later rescue decides in the same way. It does not try them each time.
+    let mut left = workers(db).await;
+    left.sort();
+    assert_eq!(left, [several, single]);
+    let first_of_all = with(|job| (job.max_attempts, job.priority) = (1, 9));
+    let (_, later) = held_by_one(&f, vec![first_of_all]).await;
+    f.client().await.execute(&age_workers::<F>()).await.unwrap();
+    let rescued = rescue(db, POLICY).await;
+    assert_eq!((rescued.discarded, rescued.refused.len(), rescued.left_behind), (later, 0, false));
+    let findings = found(db, "admission").await;
+    assert_eq!(findings.len(), 2, "{findings:?}");
+    for id in bad {
+        let what = format!("the end of job {id} (refused) in queue `default` has failed 1 time(s) since ");
+        assert!(findings.iter().any(|finding| finding.what.starts_with(&what)), "{findings:?}");
+        assert_eq!(state(db, id).await, JobState::Running);
+        assert_eq!(failures(db, id).await.len(), 0);
+    }
+    f.client().await.execute(repair).await.unwrap();
+    f.pass(MINUTE).await;
+    let mut rescued = rescue(db, POLICY).await;
+    rescued.discarded.sort();
+    assert_eq!((&rescued.discarded[..], rescued.refused.len()), (&bad[..], 0));
+    for (id, crashes) in bad.into_iter().zip([1, 3]) {
+        let (record, failures) = show(db, id).await.unwrap();
+        assert_eq!((record.state, record.attempt, record.crashes), (JobState::Discarded, 1, crashes));
+        assert_eq!((failures.len(), failures[0].kind), (1, FailureKind::Crash));
+        assert!(failures[0].message.contains("4711") && failures[0].message.contains("bench"), "{failures:?}");
+    }
+    assert_eq!(workers(db).await, []);
+    none(db, "admission").await;
+    assert_eq!(db.storage.rescue(POLICY).await.unwrap().refused.len(), 0);
+}
+
+/// Lets the heartbeats of all workers become too old, and moves no other time.
+fn age_workers<F: Fixture>() -> String {
+    let hours = if F::TABLES.contains(&"ready") { "interval '4 hours'" } else { "14400000000" };
+    format!("update {} set heartbeat_at = heartbeat_at - {hours}", F::table("worker"))
+}
+
+/// Lets an error meet running jobs of the kind `refused` when they become available, and the repair.
+fn refusing_to_wait<F: Fixture>() -> (&'static str, &'static str) {
+    match F::TABLES.contains(&"ready") {
+        true => (
+            "create function refuse() returns trigger language plpgsql as $$ begin raise exception 'not now' using errcode = '55000'; end $$;
+             create trigger refuse before insert on jobs.ready for each row when (new.kind = 'refused') execute function refuse()",
+            "drop trigger refuse on jobs.ready",
+        ),
+        false => (
+            "create trigger refuse before update of state on jobs_job when new.kind = 'refused' and new.state = 'available'
+             begin select raise(abort, 'not now'); end",
+            "drop trigger refuse",
+        ),
+    }
+}
+
+/// The later rescue finds such a job without the others. It must not take it for the only job of its worker, which it
+/// would discard, and it must know that the other worker was draining.
+pub(crate) async fn a_lost_job_that_is_refused_is_treated_like_the_others_later<F: Fixture>(f: F) {
+    let db = f.database();
+    let strict = RescuePolicy { max_crashes: 1, ..POLICY };
+    let (_, crashed) = held_by_one(&f, vec![job(), refused(job())]).await;
+    let (drained, killed) = held_by_one(&f, vec![job(), refused(last_attempt())]).await;
+    db.storage.open_heartbeat(drained).await.unwrap().beat(true, HOUR).await.unwrap().unwrap();
+    let (refuse, repair) = refusing_to_wait::<F>();
+    f.client().await.execute(refuse).await.unwrap();
+    f.pass(4 * HOUR).await;
+    let rescued = rescue(db, strict).await;
+    put_off(&f).await;
+    assert_eq!((rescued.returned, rescued.released), (vec![crashed[0]], vec![killed[0]]));
+    assert_eq!(rescued.refused.len(), 2, "{:?}", rescued.refused);
+    f.client().await.execute(repair).await.unwrap();
+    f.pass(MINUTE).await;
+    let rescued = rescue(db, strict).await;
+    assert_eq!((rescued.returned, rescued.released), (vec![crashed[1]], vec![killed[1]]));
+    for id in crashed {
+        assert_eq!(record(db, id).await.crashes, 1);
+    }
+    for id in killed {
+        let record = record(db, id).await;
+        assert_eq!((record.attempt, record.crashes), (0, 0));
+    }
+    assert_eq!(workers(db).await, []);
+    none(db, "admission").await;
 }

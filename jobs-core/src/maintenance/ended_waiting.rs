@@ -5,7 +5,7 @@
 use crate::recorder::{AttemptOutcome, Event};
 use crate::state::JobState;
 use crate::storage::{EndedWaiting, Ends, MOST_ENDED, StorageResult, WaitEnd};
-use crate::telemetry::RateLimitedWarning;
+use crate::telemetry::{self, RateLimitedWarning};
 use crate::worker::shared::Shared;
 
 /// Ends all of them. Returns whether jobs were cancelled, so that others may start. `warning` is of those that the
@@ -14,9 +14,7 @@ pub(super) async fn end_waiting(shared: &Shared, end: WaitEnd, warning: &RateLim
     let mut has_freed = false;
     loop {
         let Ends { ended, refused } = shared.storage.end_waiting(end, shared.settings.retention).await?;
-        if let Some(problem) = problem(&refused) {
-            warning.report(&problem);
-        }
+        telemetry::refused_jobs(&refused, warning);
         shared.work.record_ended(&ended);
         for EndedWaiting { queue, kind, state } in &ended {
             let outcome = match state {
@@ -36,36 +34,5 @@ pub(super) async fn end_waiting(shared: &Shared, end: WaitEnd, warning: &RateLim
         if ended.len() < MOST_ENDED {
             return Ok(has_freed);
         }
-    }
-}
-
-/// What the log says of the jobs that the database has refused to end.
-fn problem(refused: &[String]) -> Option<String> {
-    let (first, others) = refused.split_first()?;
-    let others = match others.len() {
-        0 => String::new(),
-        number => format!("; {number} more did not end either"),
-    };
-    Some(format!(
-        "{first}{others}. Remove the cause, such as a trigger of the application: `worker doctor` names the jobs"
-    ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::job_id::JobId;
-
-    #[test]
-    fn the_log_names_a_job_that_does_not_end() {
-        let mut ends = Ends::default();
-        assert_eq!(problem(&ends.refused), None);
-        ends.refuse(JobId(7), "import", "slow", "not now");
-        let one = "job 7 of kind `import` in queue `slow` did not end: not now. Remove the cause, such as a trigger of the application: \
-                   `worker doctor` names the jobs";
-        assert_eq!(problem(&ends.refused).as_deref(), Some(one));
-        ends.refuse(JobId(8), "import", "slow", "not now");
-        let two = problem(&ends.refused).unwrap();
-        assert!(two.contains("not now; 1 more did not end either. Remove"), "{two}");
     }
 }

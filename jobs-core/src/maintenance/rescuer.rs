@@ -58,6 +58,7 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken, brief: boo
         match shared.storage.rescue(policy).await {
             Ok(rescued) => {
                 telemetry::rescued(&rescued);
+                telemetry::refused_jobs(&rescued.refused, &warning);
                 let Rescued { returned, released, discarded, .. } = &rescued;
                 for (jobs, outcome) in [
                     (returned.len(), RescueOutcome::Returned),

@@ -104,7 +104,7 @@ pub struct Crashed {
     pub max_attempts: u16,
     /// How many crashes were counted before this one.
     pub crashes: u16,
-    /// Whether it was the only job of its worker.
+    /// Whether it was the only job of its worker when that died.
     pub alone: bool,
     /// If the worker was stopping: how often the job was released before because its worker was killed.
     pub kills: Option<u16>,
@@ -146,6 +146,9 @@ pub struct Rescued {
     pub discarded: Vec<JobId>,
     /// What ended with the workers: an attempt of each of these jobs. A released job has no such attempt.
     pub attempts: Vec<CrashedAttempt>,
+    /// The jobs that the database has refused to move, each with the reason. They are left out for a while, and then
+    /// tried again. Until then the row of their worker stays.
+    pub refused: Vec<String>,
     /// Whether quarantined jobs are due, from this rescue or from an earlier one. All queues and kinds count, also
     /// those that are not served here.
     pub quarantined_due: bool,
@@ -156,6 +159,15 @@ pub struct Rescued {
     /// The row of the [`Rescuer`] has a newer heartbeat than it knew of, so no worker was declared dead. A later
     /// rescue, which knows that heartbeat, can do it.
     pub has_beaten: bool,
+}
+
+impl Rescued {
+    /// Adds a job that the database has refused to move.
+    pub fn refuse(&mut self, id: JobId, kind: &str, queue: &str, problem: impl std::fmt::Display) {
+        self.refused.push(format!(
+            "job {id} of kind `{kind}` in queue `{queue}`, whose worker died, was not rescued: {problem}"
+        ));
+    }
 }
 
 /// An attempt that ended because its worker died.

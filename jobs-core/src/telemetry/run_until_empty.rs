@@ -23,5 +23,5 @@ pub(crate) fn rescue_awaited() {
 }
 
 pub(crate) fn rescue_not_awaited() {
-    warn!(target: "diesel_jobs", "the run ends although the jobs of a dead worker are not rescued: a session has kept them locked, or heartbeats of this worker failed");
+    warn!(target: "diesel_jobs", "the run ends although the jobs of a dead worker are not rescued: a session has kept them locked, the database has refused to move them, or heartbeats of this worker failed");
 }

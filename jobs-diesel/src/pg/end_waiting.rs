@@ -9,7 +9,7 @@ use diesel_jobs_core::{JobId, JobState, Retention, StorageError};
 use super::queries::end_waiting::{Ending, NoteQuery, ended_as};
 use super::queries::expire::{DueQuery, ExpireQuery};
 use super::queries::full_limits;
-use super::refused::run_apart;
+use super::refused::{if_possible, run_apart};
 use super::{PgStorage, native, run};
 use crate::meaning::row;
 
@@ -59,12 +59,7 @@ impl PgStorage {
     async fn end_each(&self, ending: &Ending, ends: &mut Ends, problems: &mut Vec<StorageError>) -> StorageResult<()> {
         for id in &ending.ids {
             let one = std::slice::from_ref(id);
-            let set_apart = async {
-                match self.set_history_apart(one).await {
-                    Err(problem) if row::is_answer(&problem) => Ok(false),
-                    is_apart => is_apart,
-                }
-            };
+            let set_apart = async { if_possible(self.set_history_apart(one).await) };
             match run_apart!(self, "end_waiting", set_apart, conn => ending.end(conn, one)) {
                 Err(problem) if row::is_answer(&problem) => {
                     let note = || NoteQuery { id: *id, problem: problem.to_string() };

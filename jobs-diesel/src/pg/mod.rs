@@ -51,6 +51,7 @@ mod pools;
 pub(crate) mod queries;
 mod refused;
 mod renamed;
+mod rescue;
 mod rotation;
 mod runtime_settings;
 pub(crate) mod schema;

@@ -26,6 +26,15 @@ macro_rules! run_apart {
 
 pub(super) use run_apart;
 
+/// For operations that find out which jobs the database refuses: if it does not let rows be set apart either, they go
+/// on with the first error.
+pub(super) fn if_possible(is_apart: StorageResult<bool>) -> StorageResult<bool> {
+    match is_apart {
+        Err(problem) if row::is_answer(&problem) => Ok(false),
+        is_apart => is_apart,
+    }
+}
+
 type Row = (i64, String, String);
 
 /// The reason for the rollback if an earlier job with the same id has ended.

@@ -67,6 +67,7 @@ diesel::table! {
         asked_at -> Nullable<Timestamptz>,
         asked_by -> Nullable<Text>,
         draining_at -> Nullable<Timestamptz>,
+        had_others -> Bool,
     }
 }
 

@@ -11,9 +11,9 @@ use chrono::{DateTime, Utc};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::history::HistoryBatch;
 use diesel_jobs_core::storage::{
-    Admission, Cancelled, Chore, Claim, CrashedAttempt, DeclaredRules, DeclaredSchedule, Ends, Finished, Heartbeat,
-    Leases, Loaded, Loading, Maintained, Overrides, PassOn, Polled, RescanReason, Rescanned, RescuePolicy, Rescued,
-    Storage, StorageResult, StoredSchedule, StoredSchedules, Transacted, Transaction, WaitEnd, Waiting, WorkerInfo,
+    Admission, Cancelled, Chore, Claim, DeclaredRules, DeclaredSchedule, Ends, Finished, Heartbeat, Leases, Loaded,
+    Loading, Maintained, Overrides, PassOn, Polled, RescanReason, Rescanned, RescuePolicy, Rescued, Storage,
+    StorageResult, StoredSchedule, StoredSchedules, Transacted, Transaction, WaitEnd, Waiting, WorkerInfo,
 };
 use diesel_jobs_core::{
     ClaimedJob, DiscardRule, Finish, Installation, JobId, NewJob, ProgressReport, Retention, WorkerId,
@@ -28,11 +28,9 @@ use super::queries::expire::{self, StartByQuery};
 use super::queries::overrides::{OverrideRow, OverridesQuery, overrides};
 use super::queries::progress::StoreProgressQuery;
 use super::queries::prune::PruneQuery;
-use super::queries::rescue::RescueQuery;
 use super::queries::waiting_queues::WaitingQueuesQuery;
 use super::queries::{admit, fold_history, leases, operation, schedule, tick, worker};
-use super::refused::run_apart;
-use super::{PgStorage, load, migrate, native, notify, run, transact, unavailable};
+use super::{PgStorage, load, migrate, notify, run, transact, unavailable};
 
 #[async_trait]
 impl Storage for PgStorage {
@@ -113,29 +111,7 @@ impl Storage for PgStorage {
     }
 
     async fn rescue(&self, policy: RescuePolicy) -> StorageResult<Rescued> {
-        let query = || RescueQuery {
-            max_crashes: policy.max_crashes.into(),
-            quarantined_at: policy.quarantined_at().into(),
-            keep_seconds: native::seconds(policy.retention.discarded),
-            orphans: policy.orphans,
-            worker: policy.rescuer.map(|rescuer| rescuer.worker.0),
-            beat: policy.rescuer.map(|rescuer| rescuer.beat),
-            age: policy.rescuer.map_or(0.0, |rescuer| native::seconds(rescuer.age)),
-        };
-        let rows: Vec<RescuedRow> = run_apart!(self, "rescue", self.set_running_apart(), conn => query().load(conn))?;
-        let mut rescued = Rescued::default();
-        for (id, queue, kind, killed, discarded, _, quarantined_due, left_behind, held_off, has_beaten) in rows {
-            rescued = Rescued { quarantined_due, left_behind, held_off, has_beaten, ..rescued };
-            if let (Some(id), Some(queue), Some(kind), Some(discarded)) = (id, queue, kind, discarded) {
-                if killed == Some(true) {
-                    rescued.released.push(JobId(id));
-                    continue;
-                }
-                rescued.attempts.push(CrashedAttempt { queue, kind, discarded });
-                if discarded { &mut rescued.discarded } else { &mut rescued.returned }.push(JobId(id));
-            }
-        }
-        Ok(rescued)
+        self.rescue_lost(policy).await
     }
 
     async fn register(&self, info: &WorkerInfo) -> StorageResult<()> {
@@ -277,9 +253,3 @@ fn without(jobs: &[JobId], valid: &[(JobId, i32)]) -> Vec<i64> {
     let valid: HashSet<&JobId> = valid.iter().map(|(job, _)| job).collect();
     jobs.iter().filter(|job| !valid.contains(job)).map(|job| job.0).collect()
 }
-
-/// The job's id, queue and kind, whether it was released because its worker was killed, and whether it was discarded;
-/// what was woken. Then four facts: whether quarantined jobs are due, whether rows were left behind, whether the
-/// rescue was held off, and whether the rescuer has sent a heartbeat meanwhile.
-type RescuedRow =
-    (Option<i64>, Option<String>, Option<String>, Option<bool>, Option<bool>, i64, bool, bool, bool, bool);

@@ -65,6 +65,7 @@ diesel::table! {
         asked_at -> Nullable<BigInt>,
         asked_by -> Nullable<Text>,
         draining_at -> Nullable<BigInt>,
+        had_others -> Bool,
     }
 }
 

@@ -11,6 +11,8 @@ use crate::bench::*;
 use crate::client::Client;
 use crate::fixture::{Act, Fixture, Port as _, run};
 use crate::limiting::admit;
+use crate::on_full::refused;
+use crate::rescuing::{held_by_one, last_attempt, workers};
 use crate::transacting::transaction;
 
 /// Inserts history with the ids of the running jobs.
@@ -71,6 +73,62 @@ fn a_repeated_id_stops_no_finish_and_no_rescue() {
         let rescued = db.storage.rescue(RescuePolicy { orphans: true, ..POLICY }).await.unwrap();
         assert_eq!(rescued.discarded, [first]);
         assert_eq!(apart(&mut client, "later job").await, 3);
+    });
+}
+
+#[test]
+fn history_that_cannot_be_set_apart_stops_no_other_rescue() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let db = f.database();
+        let mut client = f.client().await;
+        let (dead, ids) = held_by_one(&f, vec![job(), last_attempt(), last_attempt()]).await;
+        client.execute(HISTORY).await.unwrap();
+        let keep = format!(
+            "create function keep() returns trigger language plpgsql as $$ begin raise exception 'it is needed'; end $$;
+             create trigger keep before delete on jobs.finished for each row when (old.id = {}) execute function keep()",
+            ids[1]
+        );
+        client.execute(&keep).await.unwrap();
+        f.pass(4 * HOUR).await;
+        let rescued = db.storage.rescue(POLICY).await.unwrap();
+        assert_eq!((&rescued.returned[..], &rescued.discarded[..]), (&ids[..1], &ids[2..]));
+        assert_eq!(rescued.refused.len(), 1, "{rescued:?}");
+        assert!(rescued.refused[0].contains("finished_pkey"), "{rescued:?}");
+        assert_eq!(apart(&mut client, "later job").await, 1);
+        assert_eq!(workers(db).await, [dead]);
+        client.execute("drop trigger keep on jobs.finished").await.unwrap();
+        f.pass(MINUTE).await;
+        assert_eq!(db.storage.rescue(POLICY).await.unwrap().discarded, ids[1..2]);
+        assert_eq!((apart(&mut client, "later job").await, workers(db).await), (2, Vec::new()));
+    });
+}
+
+/// A rescue fails at its commit, and a try that is rolled back has none.
+#[test]
+fn a_lost_job_that_is_refused_at_the_commit_stops_no_other() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let db = f.database();
+        let deferred =
+            "create function refuse() returns trigger language plpgsql as $$ begin raise exception 'not now'; end $$;
+             create constraint trigger refuse after insert on jobs.finished deferrable initially deferred for each row
+             when (new.kind = 'refused') execute function refuse()";
+        f.client().await.execute(deferred).await.unwrap();
+        let mut jobs = vec![last_attempt(); 30];
+        for place in [0, 13, 14, 29] {
+            jobs[place] = refused(last_attempt());
+        }
+        let (dead, ids) = held_by_one(&f, jobs).await;
+        f.pass(4 * HOUR).await;
+        let rescued = db.storage.rescue(POLICY).await.unwrap();
+        assert_eq!((rescued.discarded.len(), rescued.refused.len()), (26, 4), "{rescued:?}");
+        for place in [0, 13, 14, 29] {
+            assert_eq!(state(db, ids[place]).await, JobState::Running);
+        }
+        assert_eq!(workers(db).await, [dead]);
+        f.client().await.execute("drop trigger refuse on jobs.finished").await.unwrap();
+        f.pass(MINUTE).await;
+        assert_eq!(db.storage.rescue(POLICY).await.unwrap().discarded.len(), 4);
+        assert_eq!(workers(db).await, []);
     });
 }
 

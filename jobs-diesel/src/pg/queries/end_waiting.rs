@@ -18,7 +18,7 @@ use crate::pg::native::{native_query, sql};
 /// The condition for jobs that the database has refused to end and that are not tried again yet. The id of the
 /// job and `)` come after it. Such a row of `jobs.admission_failure` has no key.
 pub(super) const IS_NOT_LEFT_OUT: &str = "not exists (
-        select from jobs.admission_failure f where f.limit_name = '' and f.limit_key = '' and f.next_at > clock_timestamp() and f.job_id = ";
+        select from jobs.admission_failure f where f.limit_name = '' and f.limit_key = '' and f.next_at > statement_timestamp() and f.job_id = ";
 
 /// Jobs that end in the same way and for the same reason.
 pub(crate) struct Ending {

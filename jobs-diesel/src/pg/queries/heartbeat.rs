@@ -30,14 +30,16 @@ diesel::define_sql_function! {
 /// first heartbeat that says so.
 ///
 /// Returns the time of the heartbeat, whether the database is frozen, and what an operator asks. Returns `None` if the
-/// worker has no row any more: it was declared dead.
+/// worker has no row any more, or has one only for jobs that could not be rescued: it was declared dead.
 pub(crate) async fn heartbeat(
     conn: &mut AsyncPgConnection,
     id: WorkerId,
     drains: bool,
     new_lease: Duration,
 ) -> QueryResult<Option<Beat>> {
-    let locked = own.filter(own.field(worker::id).eq(id.0)).select(own.field(worker::id)).for_no_key_update();
+    // The row of a dead worker stays while the database refuses to rescue one of its jobs.
+    let lives = own.filter(own.field(worker::id).eq(id.0)).filter(own.field(worker::had_others).eq(false));
+    let locked = lives.select(own.field(worker::id)).for_no_key_update();
     let beat = update(worker::table.filter(worker::id.eq_any(array::<SqlUuid, _>(locked))))
         .set((
             worker::heartbeat_at.eq(clock_timestamp()),

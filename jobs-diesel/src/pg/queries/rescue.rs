@@ -11,6 +11,9 @@
 //! The statement can also free running rows whose worker has no row at all: see
 //! [`RescuePolicy::orphans`](diesel_jobs_core::storage::RescuePolicy::orphans).
 //!
+//! If the database refuses to move a job, the rescue leaves it out, see [`rescue`](crate::pg::rescue). Its worker's row
+//! stays, too, so that a later rescue finds both. `had_others` says to that rescue whether the worker had other jobs.
+//!
 //! Rows that another session has locked are passed over. The result contains whether there are such rows, and the next
 //! rescue searches for them.
 //!
@@ -25,10 +28,10 @@ use chrono::{DateTime, Utc};
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
-use diesel::sql_types::{BigInt, Bool, Double, Integer, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Bool, Double, Integer, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_jobs_core::storage::{
-    CRASH_FINGERPRINT, CRASHED_TOO_OFTEN, KILLED_FINGERPRINT, KILLED_TOO_OFTEN, MOST_KILLS, NO_ATTEMPT_LEFT,
-    RUNS_ALONE, WAS_KILLED,
+    CRASH_FINGERPRINT, CRASHED_TOO_OFTEN, KILLED_FINGERPRINT, KILLED_TOO_OFTEN, MOST_ENDED, MOST_KILLS,
+    NO_ATTEMPT_LEFT, RUNS_ALONE, RescuePolicy, WAS_KILLED,
 };
 use uuid::Uuid;
 
@@ -38,9 +41,9 @@ use super::free_keys::FreeKeys;
 use super::free_permits::FreePermits;
 use super::on_discarded::FOLLOWED;
 use crate::flags::FlagsKnown;
-use crate::pg::native::{native_query, sql};
+use crate::pg::native::{native_query, seconds, sql};
 
-pub(crate) struct RescueQuery {
+pub(crate) struct RescueQuery<'a> {
     pub(crate) max_crashes: i32,
     pub(crate) quarantined_at: i32,
     pub(crate) keep_seconds: f64,
@@ -53,7 +56,31 @@ pub(crate) struct RescueQuery {
     pub(crate) beat: Option<DateTime<Utc>>,
     /// The greatest age that this heartbeat can have, in seconds.
     pub(crate) age: f64,
+    /// Only these jobs are rescued. The rows of workers that have others stay.
+    pub(crate) only: Option<&'a [i64]>,
 }
+
+impl<'a> RescueQuery<'a> {
+    pub(crate) fn new(policy: RescuePolicy, only: Option<&'a [i64]>) -> Self {
+        Self {
+            max_crashes: policy.max_crashes.into(),
+            quarantined_at: policy.quarantined_at().into(),
+            keep_seconds: seconds(policy.retention.discarded),
+            orphans: policy.orphans,
+            worker: policy.rescuer.map(|rescuer| rescuer.worker.0),
+            beat: policy.rescuer.map(|rescuer| rescuer.beat),
+            age: policy.rescuer.map_or(0.0, |rescuer| seconds(rescuer.age)),
+            only,
+        }
+    }
+}
+
+/// The condition for jobs that the database has refused to move and that are not tried again yet, as
+/// [`end_waiting`](super::end_waiting) has it for waiting jobs. There are few of them, so they are read once: if they
+/// were looked up for each job, a server would expect so much work that it compiles the statement, which takes seconds.
+const IS_NOT_LEFT_OUT: &str = "r.id <> all(array(
+            select f.job_id from jobs.admission_failure f where f.limit_name = '' and f.limit_key = '' and f.next_at > statement_timestamp()
+        ))";
 
 /// The condition for running jobs whose worker is dead or has no row. An opening parenthesis and `orphans` precede it.
 const WITHOUT_WORKER: &str = " or exists (select from dead))
@@ -69,7 +96,7 @@ const LEAVES: FreePermits =
 /// A rescued job keeps its unique key.
 const RELEASED: FreeKeys = FreeKeys { from: "decided", when: "discard_reason is not null" };
 
-impl QueryFragment<Pg> for RescueQuery {
+impl QueryFragment<Pg> for RescueQuery<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         sql!(
             out,
@@ -78,22 +105,33 @@ impl QueryFragment<Pg> for RescueQuery {
     from jobs.worker, (select " [self.worker => Nullable<SqlUuid>] " as id, " [self.beat => Nullable<Timestamptz>] " as beat) rescuer
     where worker.id = rescuer.id
 ), dead as (
-    select id, host, pid, heartbeat_at, draining_at from jobs.worker
+    select id, host, pid, heartbeat_at, draining_at, had_others from jobs.worker
     where (" [self.worker => Nullable<SqlUuid>] " is null or exists (select from own where is_known and is_young))
       and heartbeat_at < now() - lease for update skip locked
 ), lost as (
     delete from jobs.running where id = any(array(
         select r.id from jobs.running r
         where (" [self.orphans => Bool] WITHOUT_WORKER "
-          and " {FlagsKnown("r")} "
+          and " {FlagsKnown("r")} " and (" [self.only => Nullable<Array<BigInt>>] " is null or r.id = any(" [self.only => Nullable<Array<BigInt>>] "))
+          and " IS_NOT_LEFT_OUT "
         for update skip locked
     ))
     returning *
 ), buried as (
     delete from jobs.worker where id = any(array(
-        select id from dead where draining_at is null or not exists (
-            select from jobs.running r where r.worker = dead.id and " {FlagsKnown("r")} " and r.id <> all(array(select id from lost))
+        select id from dead where not exists (
+            select from jobs.running r where r.worker = dead.id and " {FlagsKnown("r")} " and r.id not in (select id from lost)
+              and not (dead.draining_at is null and " [self.only => Nullable<Array<BigInt>>] " is null and " IS_NOT_LEFT_OUT ")
         )
+    ))
+    returning id
+), kept as (
+    update jobs.worker set had_others = true
+    where id = any(array(select worker from lost)) and id <> all(array(select id from buried))
+), forgotten as (
+    delete from jobs.admission_failure where ctid = any(array(
+        select f.ctid from jobs.admission_failure f
+        where f.limit_name = '' and f.limit_key = '' and f.job_id = any(array(select id from lost)) for update skip locked
     ))
 ), counted as (
     select lost.*, crashed, drained, killed,
@@ -101,8 +139,10 @@ impl QueryFragment<Pg> for RescueQuery {
                 when not with_others and crashed >= " [self.max_crashes => Integer] " then '" CRASHED_TOO_OFTEN "'
                 when attempt >= max_attempts then '" NO_ATTEMPT_LEFT "' end as discard_reason
     from lost
-    join (select worker, count(*) > 1 as with_others from jobs.running where worker = any(array(select worker from lost)) group by worker) of_worker
-        using (worker)
+    join (
+        select worker, worker = any(array(select id from dead where had_others)) or count(*) > 1 as with_others
+        from jobs.running where worker = any(array(select worker from lost)) group by worker
+    ) of_worker using (worker)
     cross join lateral (
         select exists (select from dead where dead.id = lost.worker and draining_at is not null) as drained
     ) worker_of_job
@@ -141,7 +181,7 @@ select j.id, j.queue, j.kind, j.killed, j.discard_reason is not null, (select co
        or exists (select from jobs.ready waiting where waiting.crashes > 0 and waiting.crashes >= " [self.quarantined_at => Integer] "
                   and waiting.run_at <= now() and " {FlagsKnown("waiting")} "),
        (select count(*) from jobs.running r
-        where (" [self.orphans => Bool] WITHOUT_WORKER " and " {FlagsKnown("r")} ") > (select count(*) from lost),
+        where (" [self.orphans => Bool] WITHOUT_WORKER " and " {FlagsKnown("r")} " and " IS_NOT_LEFT_OUT ") > (select count(*) from lost),
        " [self.worker => Nullable<SqlUuid>] " is not null and not exists (select from own where is_young),
        exists (select from own where is_young and not is_known)
 from (select) once left join decided j on true"
@@ -149,4 +189,29 @@ from (select) once left join decided j on true"
     }
 }
 
-native_query!(RescueQuery -> (Nullable<BigInt>, Nullable<Text>, Nullable<Text>, Nullable<Bool>, Nullable<Bool>, BigInt, Bool, Bool, Bool, Bool));
+native_query!(RescueQuery<'a> -> (Nullable<BigInt>, Nullable<Text>, Nullable<Text>, Nullable<Bool>, Nullable<Bool>, BigInt, Bool, Bool, Bool, Bool));
+
+/// The jobs of dead workers, and those whose worker has no row, to find the ones that make a rescue fail.
+pub(crate) struct LostQuery {
+    limit: i64,
+}
+
+impl LostQuery {
+    pub(crate) fn new() -> Self {
+        Self { limit: i64::try_from(MOST_ENDED).unwrap_or(i64::MAX) }
+    }
+}
+
+impl QueryFragment<Pg> for LostQuery {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        sql!(
+            out,
+            "select r.id from jobs.running r
+    where not exists (select from jobs.worker where worker.id = r.worker and worker.heartbeat_at >= now() - worker.lease offset 0)
+      and " {FlagsKnown("r")} " and " IS_NOT_LEFT_OUT "
+    order by r.id limit " [self.limit => BigInt]
+        )
+    }
+}
+
+native_query!(LostQuery -> BigInt);

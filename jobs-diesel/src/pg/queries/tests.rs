@@ -111,7 +111,8 @@ fn the_native_statements_are_the_reviewed_ones() {
             orphans: true,
             worker: None,
             beat: None,
-            age: 0.0
+            age: 0.0,
+            only: None
         })
     );
     insta::assert_snapshot!("store_outputs", text(&StoreOutputsQuery::default()));

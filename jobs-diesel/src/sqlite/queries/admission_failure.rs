@@ -1,6 +1,8 @@
 //! What admission could not do: a job that the file does not make available, for a reason that may pass, or a key at
 //! which a pass has failed. Passes leave such a key out for a while, and such a job is not due meanwhile. So neither
-//! stops the others. A waiting job that the file refuses to end is there without a key.
+//! stops the others. A job that the file refuses to end, or to rescue, is there without a key.
+
+use std::collections::HashSet;
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;
@@ -54,6 +56,15 @@ pub(super) fn left_out(conn: &mut SqliteConnection) -> QueryResult<LeftOut> {
     Ok(found)
 }
 
+/// The jobs that the file has refused to end or to rescue, and that are not tried again yet.
+pub(super) fn jobs_left_out(conn: &mut SqliteConnection) -> QueryResult<HashSet<i64>> {
+    let rows: Vec<Number> = sql_query(format!(
+        "select job_id as number from jobs_admission_failure where limit_name = '' and limit_key = '' and job_id <> 0 and next_at > {NOW}"
+    ))
+    .load(conn)?;
+    Ok(rows.into_iter().map(|row| row.number).collect())
+}
+
 /// How many keys and jobs are left out. Only reads.
 pub(crate) fn count(conn: &mut SqliteConnection) -> QueryResult<i64> {
     let row: Number = sql_query(
@@ -68,7 +79,13 @@ pub(crate) fn count(conn: &mut SqliteConnection) -> QueryResult<i64> {
 /// tried again after a second, and twice as late each time, up to a minute. An error that has ended the transaction is
 /// returned: then nothing can be noted.
 pub(super) fn note(conn: &mut SqliteConnection, key: &Key, job: Option<JobId>, error: Error) -> QueryResult<()> {
-    if matches!(error, Error::BrokenTransactionManager | Error::RollbackErrorOnCommit { .. } | Error::NotInTransaction)
+    // A trigger with `raise(rollback, ..)` ends the transaction, and then the savepoint of this job does not exist.
+    let is_over = error.to_string().contains("no such savepoint");
+    if is_over
+        || matches!(
+            error,
+            Error::BrokenTransactionManager | Error::RollbackErrorOnCommit { .. } | Error::NotInTransaction
+        )
     {
         return Err(error);
     }
@@ -105,6 +122,14 @@ pub(super) fn forget(conn: &mut SqliteConnection, key: &Key) -> QueryResult<()> 
     sql_query("delete from jobs_admission_failure where limit_name = ?1 and limit_key = ?2 and job_id = 0")
         .bind::<Text, _>(&key.limit_name)
         .bind::<Text, _>(&key.limit_key)
+        .execute(conn)
+        .map(drop)
+}
+
+/// The job was rescued.
+pub(super) fn forget_job(conn: &mut SqliteConnection, id: JobId) -> QueryResult<()> {
+    sql_query("delete from jobs_admission_failure where limit_name = '' and limit_key = '' and job_id = ?1")
+        .bind::<BigInt, _>(id.0)
         .execute(conn)
         .map(drop)
 }

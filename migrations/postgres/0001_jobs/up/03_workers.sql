@@ -36,7 +36,9 @@ create table jobs.worker (
     asked_at timestamptz,
     asked_by text,
     -- When the worker began to drain: it claims no more jobs, and ends. If it is killed before that, its jobs are released.
-    draining_at timestamptz
+    draining_at timestamptz,
+    -- A rescue has moved other jobs of this dead worker and left some: it did not have a single job when it died.
+    had_others boolean not null default false
 ) with (
     -- Few rows. Each is updated several times per second, and every enqueue reads them.
     fillfactor = 50,

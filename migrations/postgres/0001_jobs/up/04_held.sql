@@ -272,8 +272,8 @@ create table jobs.fair_turn (
 
 -- What admission could not do: a job that the database does not make available, for a reason that may pass, or a key at which a pass has failed.
 -- Passes leave such a key out until `next_at`, and then handle it apart from the others. Such a job is not due until then, and its key is handled apart.
--- Only admission writes it. The exceptions are waiting jobs that the database refuses to end, because they have expired or their limit is full. Their
--- rows have no key, and they are not tried again until `next_at`.
+-- Only admission writes it. The exceptions are jobs that the database refuses to end, because they have expired or their limit is full, and jobs of dead
+-- workers that it refuses to move. Their rows have no key, and they are not tried again until `next_at`.
 create table jobs.admission_failure (
     limit_name text collate "C" not null,
     limit_key text collate "C" not null,

@@ -132,7 +132,9 @@ create table jobs_worker (
     asked_at integer,
     asked_by text,
     -- When the worker began to drain: it claims no more jobs, and ends. If it is killed before that, its jobs are released.
-    draining_at integer
+    draining_at integer,
+    -- A rescue has moved other jobs of this dead worker and left some: it did not have a single job when it died.
+    had_others integer not null default 0 check (had_others in (0, 1))
 ) strict, without rowid;
 
 -- Settings of queues at run time. A queue without a row has the defaults.

@@ -78,7 +78,8 @@ create table jobs_fair_turn (
 
 -- What admission could not do: a job that the file does not make available, for a reason that may pass, or a key at which a pass has failed
 -- (job_id = 0). Passes leave such a key out until next_at. Such a job is not due until then. Only admission
--- changes it. The exceptions are waiting jobs that the file refuses to end, which have no key, and are not tried again until next_at.
+-- changes it. The exceptions are waiting jobs that the file refuses to end, and jobs of dead workers that it refuses to move. They have no key, and are
+-- not tried again until next_at.
 create table jobs_admission_failure (
     limit_name text not null,
     limit_key text not null,
