@@ -33,7 +33,7 @@ pub(in super::super) async fn drive(
 }
 
 /// The operation, which was there before.
-pub(super) async fn existing(operator: &dyn Operator, id: OperationId) -> Result<OperationRecord, CliError> {
+pub(in super::super) async fn existing(operator: &dyn Operator, id: OperationId) -> Result<OperationRecord, CliError> {
     operator.operation(id).await?.ok_or_else(|| deleted(id))
 }
 

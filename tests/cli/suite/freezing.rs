@@ -92,6 +92,29 @@ on_each_database! {
         assert!(waiting.iter().chain([&running]).all(|id| state(&db, *id) == "cancelled"));
     }
 
+    fn a_job_that_is_not_cancelled_is_named_and_the_others_are_cancelled(db) {
+        let db = db.migrated();
+        let ids: Vec<i64> = (0..5).map(|_| db.enqueue(greet())).collect();
+        db.run(&["freeze", "--reason", "restored", "--actor", "anna"]).succeeded();
+        let bad = ids[2];
+        if db.url.starts_with("sqlite") {
+            db.execute(&format!("create trigger needed before update of state on jobs.job when new.id = {bad} begin select raise(abort, 'it is needed'); end"));
+        } else {
+            db.execute(&format!(
+                "create function needed() returns trigger language plpgsql as $$ begin raise exception 'it is needed' using errcode = '55000'; end $$;
+                 create trigger needed before insert on jobs.finished for each row when (new.id = {bad}) execute function needed()"
+            ));
+        }
+        let left = format!("left out job {bad}: ");
+        let thaw = || as_anna(&db, &["thaw", "--cancel-jobs"]);
+        thaw().exited(1).complained(&["cancelled 4 jobs; ", &left, "it is needed", "repeat the command"]);
+        assert!(ids.iter().all(|id| (state(&db, *id) == "cancelled") == (*id != bad)));
+        assert_eq!(db.json(&["stats"])["frozen"]["reason"], "restored");
+        db.execute(if db.url.starts_with("sqlite") { "drop trigger needed" } else { "drop trigger needed on jobs.finished" });
+        assert_eq!(thaw().succeeded().stdout, "cancelled 1 job; schedules continue from now\nthawed: workers claim again\n");
+        assert_eq!(state(&db, bad), "cancelled");
+    }
+
     fn a_reason_is_asked_for_in_words_and_an_actor_is_not(db) {
         let db = db.migrated();
         assert!(db.run(&["freeze"]).exited(2).stderr.contains("--reason"));
