@@ -16,11 +16,14 @@ mod run_program;
 mod selection;
 mod side_by_side;
 mod summary;
+mod tools;
 
 use std::{
     io::Write as _,
+    panic,
     path::{Path, PathBuf},
     process::Command,
+    thread,
     time::Duration,
 };
 
@@ -30,17 +33,15 @@ use cluster::Session;
 
 use self::{
     program::Recorder,
-    selection::{Selection, includes, of_cargo, whole},
+    selection::{Selection, of_cargo, whole},
+    tools::Tools,
 };
 pub(crate) use self::{
     program::{Program, Record, record},
     run_program::How,
     side_by_side::run as run_programs,
 };
-use crate::{
-    browser,
-    run::{cargo, run as execute},
-};
+use crate::run::{cargo, run as execute};
 
 /// The directory of the output of the programs that are running.
 pub(crate) const OUTPUTS: &str = "target/test-output";
@@ -52,10 +53,6 @@ pub(crate) const MEASURED: &str = "measured";
 /// A killed server loses nothing with this, only a machine that loses its power does. The torture suite, which is about
 /// crashes, has servers of its own.
 const SETTINGS: &str = "fsync = off\nfull_page_writes = off\n";
-// The packages whose tests use these programs.
-const USES_BROWSER: &str = "jobs-web-tests";
-const USES_TMUX: &str = "jobs-cli-tests";
-const USES_PGBOUNCER: &str = "jobs-torture";
 /// This program runs on a server of its own, which translates its messages into German and sorts as in German: no
 /// decision may depend on the language or the order. `cargo xtask versions` runs it on servers that do neither.
 const TRANSLATED: &str = "diesel-jobs conformance";
@@ -77,20 +74,8 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let recorder = Recorder::new(root)?;
     let postgres = cluster::ensure()?;
     let session = Session::begin_with(root.join(cluster::TESTS), &postgres, SETTINGS)?;
-    // What some tests need is fetched before all of them.
-    let browser = if includes(arguments, USES_BROWSER) { Some(browser::variables(root)?) } else { None };
-    // Without these two only the tests that use them fail, with messages that say why.
-    if includes(arguments, USES_TMUX) {
-        let _ = cluster::tmux::ensure().inspect_err(|problem| eprintln!("{problem:#}"));
-    }
-    let pgbouncer = if includes(arguments, USES_PGBOUNCER) {
-        cluster::pgbouncer::ensure(&root.join("target/pgbouncer")).inspect_err(|problem| eprintln!("{problem:#}")).ok()
-    } else {
-        None
-    };
-    let prepare = |command: &mut Command| {
+    let on_server = |command: &mut Command| {
         command
-            .envs(browser.iter().flatten().map(|(name, value)| (*name, value)))
             // The tests must not use the developer's own database.
             .env_remove("DATABASE_URL")
             .env_remove("DATABASE_URL_FILE")
@@ -104,38 +89,48 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
         if let Some(dir) = &postgres.libpq {
             command.env("PQ_LIB_DIR", dir);
         }
-        if let Some(program) = &pgbouncer {
-            command.env("JOBS_TEST_PGBOUNCER", program);
-        }
     };
     let step = |arguments: &[&str]| {
         let mut command = cargo(root);
         command.args(arguments);
-        prepare(&mut command);
+        on_server(&mut command);
         command
     };
 
-    // Tests start workers, web servers and examples. These programs must exist and be current before the first test
-    // runs.
-    let mut build = step(&["build", "--workspace", "--all-features", "--bins", "--examples"]);
-    build.args(of_cargo(arguments).filter(|argument| *argument == "--release"));
-    execute(&mut build, "correct the errors that the compiler names above")?;
-    let mut programs = Vec::new();
     let selection = Selection::of(arguments);
-    if selection != Selection::Docs {
-        let mut compile = step(&["test", "--config", &recorder.setting()?]);
-        if selection == Selection::Everything {
-            compile.arg("--tests");
+    let build = || {
+        let mut programs = Vec::new();
+        if selection != Selection::Docs {
+            let mut compile = step(&["test", "--config", &recorder.setting()?]);
+            if selection == Selection::Everything {
+                compile.arg("--tests");
+            }
+            execute(whole(&mut compile, arguments), "correct the errors that the compiler names above")?;
+            programs = recorder.recorded()?;
         }
-        execute(whole(&mut compile, arguments), "correct the errors that the compiler names above")?;
-        programs = recorder.recorded()?;
-        if selection == Selection::Everything {
-            programs.retain(|program| !program.is(MEASURED));
-        }
-        if arguments.is_empty() {
-            side_by_side::check_names(&programs)?;
-        }
+        // Tests start workers, web servers and examples. These programs must exist and be current before the first
+        // test runs.
+        let mut build = step(&["build", "--workspace", "--all-features", "--bins", "--examples"]);
+        build.args(of_cargo(arguments).filter(|argument| *argument == "--release"));
+        execute(&mut build, "correct the errors that the compiler names above")?;
+        anyhow::Ok(programs)
+    };
+    let (tools, programs) = thread::scope(|scope| {
+        let tools = scope.spawn(|| Tools::ensure(root, arguments));
+        let programs = build();
+        (tools.join().unwrap_or_else(|problem| panic::resume_unwind(problem)), programs)
+    });
+    let (tools, mut programs) = (tools?, programs?);
+    if selection == Selection::Everything {
+        programs.retain(|program| !program.is(MEASURED));
     }
+    if arguments.is_empty() {
+        side_by_side::check_names(&programs)?;
+    }
+    let prepare = |command: &mut Command| {
+        on_server(command);
+        command.envs(tools.variables());
+    };
     let mut german = None;
     if programs.iter().any(is_translated) {
         let settings = format!("{SETTINGS}lc_messages = 'C.UTF-8'\n");
