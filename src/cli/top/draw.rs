@@ -4,13 +4,13 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
-use ratatui::widgets::{Block, Borders, Cell, Clear, Paragraph, Row, Table, TableState, Wrap};
+use ratatui::widgets::{Block, Borders, Clear, Paragraph, Row, Table, TableState, Wrap};
 
+use super::columns::{self, SPACING};
 use super::model::{Dialog, Model};
 use super::pane::{PANES, Pane};
-use super::rows;
 use super::snapshot::Snapshot;
-use crate::cli::output::{count, depth, printable};
+use crate::cli::output::{count, depth, printable, start_of};
 use crate::cli::stats::{per_minute, percent, span};
 
 /// Below this height only the table with the focus is shown.
@@ -75,9 +75,8 @@ fn summary(model: &Model) -> Vec<Line<'static>> {
         (false, None) => ", kinds not counted yet".to_owned(),
     };
     let first = format!(
-        "worker top: {}, every {:?}, {} alive, read {} ago{age}",
+        "worker top: {}, {} alive, read {} ago{age}",
         model.storage,
-        model.interval,
         count(i64::try_from(alive).unwrap_or(i64::MAX), "worker"),
         span(snapshot.at.elapsed().as_secs_f64()),
     );
@@ -91,7 +90,7 @@ fn summary(model: &Model) -> Vec<Line<'static>> {
 
 fn table(frame: &mut Frame<'_>, model: &Model, pane: Pane, area: Rect) {
     let rows = model.rows(pane);
-    let (titles, has_focus) = (rows::titles(pane), pane == model.focus);
+    let (columns, has_focus) = (columns::of(pane), pane == model.focus);
     let name = match pane {
         Pane::Queues => "queues",
         Pane::Kinds => "kinds",
@@ -100,22 +99,18 @@ fn table(frame: &mut Frame<'_>, model: &Model, pane: Pane, area: Rect) {
     };
     let title = format!(" {name} ({}), by {} ", rows.len(), model.sorted_by(pane));
     let border = if has_focus { style(model, Color::Cyan, Modifier::BOLD) } else { Style::new() };
-    // As wide as the widest cell. The last column gets the rest.
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.cells.get(column)).map(|cell| cell.chars().count());
-        u16::try_from(cells.chain([titles[column].len()]).max().unwrap_or(0).min(40)).unwrap_or(40)
-    };
-    let widths: Vec<Constraint> = (0..titles.len())
-        .map(|column| if column + 1 == titles.len() { Constraint::Fill(1) } else { Constraint::Length(width(column)) })
-        .collect();
     let selected = model.selection(pane, &rows).filter(|_| has_focus);
-    let drawn = rows.into_iter().map(|row| {
-        let looks = if row.is_bad { style(model, Color::Red, Modifier::BOLD) } else { Style::new() };
-        Row::new(row.cells.into_iter().map(Cell::from)).style(looks)
+    let (cells, is_bad): (Vec<_>, Vec<_>) = rows.into_iter().map(|row| (row.cells, row.is_bad)).unzip();
+    let fitting = columns::fitting(columns, &cells, usize::from(area.width));
+    let drawn = cells.iter().zip(is_bad).map(|(cells, is_bad)| {
+        let looks = if is_bad { style(model, Color::Red, Modifier::BOLD) } else { Style::new() };
+        Row::new(fitting.iter().map(|(number, width)| start_of(&cells[*number], *width))).style(looks)
     });
+    let widths = fitting.iter().map(|(_, width)| Constraint::Length(u16::try_from(*width).unwrap_or(u16::MAX)));
+    let titles = Row::new(fitting.iter().map(|(number, _)| columns[*number].title));
     let table = Table::new(drawn, widths)
-        .header(Row::new(titles.iter().copied()).style(Style::new().add_modifier(Modifier::BOLD)))
-        .column_spacing(2)
+        .header(titles.style(Style::new().add_modifier(Modifier::BOLD)))
+        .column_spacing(SPACING)
         .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED))
         .block(Block::new().borders(Borders::TOP).title(title).border_style(border));
     frame.render_stateful_widget(table, area, &mut TableState::new().with_selected(selected));

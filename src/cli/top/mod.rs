@@ -5,10 +5,12 @@
 //! | [`snapshot`] | reads everything that is shown, in a task of its own |
 //! | [`model`] | what is shown and selected, and what a key changes; it draws nothing and reads nothing |
 //! | [`rows`] | the rows of each table, as text |
+//! | [`columns`] | the columns of each table, and which of them fit |
 //! | [`draw`] | draws the model |
 //! | here | the loop, and the terminal |
 
 pub(super) mod args;
+mod columns;
 mod draw;
 mod model;
 mod pane;
@@ -55,7 +57,7 @@ pub(super) async fn top(app: &App<'_>, args: &TopArgs) -> Result<Exit, CliError>
     let mut screen =
         Screen(ratatui::try_init().map_err(|error| CliError::failed(format!("preparing the terminal: {error}")))?);
 
-    let mut model = Model::new(database.storage.name(), has_colours(app, args), args.interval);
+    let mut model = Model::new(database.storage.name(), has_colours(app, args));
     let (refresh, mut read) = read(&database, args.interval);
     let mut keys = keyboard();
     let (done, mut told) = mpsc::channel(1);

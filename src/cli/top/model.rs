@@ -1,6 +1,6 @@
 //! What is shown and selected, and what a key changes.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -33,7 +33,6 @@ pub(super) enum Action {
 pub(super) struct Model {
     pub(super) storage: &'static str,
     pub(super) has_colours: bool,
-    pub(super) interval: Duration,
     /// The height of the terminal, for whole pages.
     pub(super) height: u16,
     pub(super) snapshot: Option<Box<Snapshot>>,
@@ -50,11 +49,10 @@ pub(super) struct Model {
 }
 
 impl Model {
-    pub(super) fn new(storage: &'static str, has_colours: bool, interval: Duration) -> Self {
+    pub(super) fn new(storage: &'static str, has_colours: bool) -> Self {
         Self {
             storage,
             has_colours,
-            interval,
             height: 24,
             snapshot: None,
             problem: None,

@@ -41,18 +41,6 @@ impl Row {
     }
 }
 
-/// The titles of a table's columns.
-pub(super) fn titles(pane: Pane) -> &'static [&'static str] {
-    match pane {
-        Pane::Queues => {
-            &["QUEUE", "DUE", "HELD", "LATER", "RUNNING", "SLOTS", "OLDEST", "DONE/MIN", "FAILED", "WAIT P95", ""]
-        }
-        Pane::Kinds => &["KIND", "QUEUE", "WAITING", "DONE/MIN", "FAILED", "WAIT P50", "P95", "RUN P50", "P95"],
-        Pane::Workers => &["WORKER", "HOST", "PID", "RUNNING", "STATE", "VERSION", "QUEUES"],
-        Pane::Jobs => &["JOB", "KIND", "QUEUE", "ATTEMPT", "SINCE", "WORKER"],
-    }
-}
-
 /// The orders of a table. The first one is the order at the start.
 pub(super) fn orders(pane: Pane) -> &'static [&'static str] {
     match pane {
