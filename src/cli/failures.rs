@@ -13,8 +13,8 @@ use super::output::{self, Align, Table};
 use super::parse::{fingerprint, positive};
 use super::{database, wording};
 
-/// The most characters of an error in the table.
-const SHOWN: usize = 100;
+/// The most columns that an error takes beneath its group.
+const SHOWN: usize = 200;
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -100,7 +100,6 @@ fn human(failures: &Failures) -> String {
         ("NEWEST", Align::Left),
         ("JOB", Align::Right),
         ("FINGERPRINT", Align::Right),
-        ("ERROR", Align::Left),
     ]);
     for group in &failures.groups {
         table.row([
@@ -113,13 +112,18 @@ fn human(failures: &Failures) -> String {
             output::time(group.last_at),
             group.sample.to_string(),
             group.fingerprint.map_or_else(|| "-".to_owned(), |fingerprint| fingerprint.to_string()),
-            output::start_of(&group.message, SHOWN),
         ]);
+    }
+    let table = table.render();
+    let mut rows = table.lines();
+    let mut text = rows.next().unwrap_or_default().to_owned() + "\n";
+    for (row, group) in rows.zip(&failures.groups) {
+        let error = output::start_of(&output::printable(&group.message), SHOWN);
+        text.push_str(&format!("{row}\n    {error}\n"));
     }
     let all = if failures.is_complete { "all".to_owned() } else { "the newest".to_owned() };
     format!(
-        "{}\n{all} {examined} failures that are stored were read; JOB is the newest job of a group\n\
-         `worker failures retry FINGERPRINT --kind KIND` retries the jobs of a group, `worker show JOB` prints an error in full\n",
-        table.render()
+        "{text}\n{all} {examined} failures that are stored were read; JOB is the newest job of a group\n\
+         `worker failures retry FINGERPRINT --kind KIND` retries the jobs of a group, `worker show JOB` prints an error in full\n"
     )
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use askama::Template;
 use chrono::TimeDelta;
-use diesel_jobs_core::storage::{FailureGroup, Failures, JobFilter, StorageResult};
+use diesel_jobs_core::storage::{Count, FailureGroup, Failures, JobFilter, StorageResult};
+use diesel_jobs_core::{AttemptError, FailureKind, JobRecord, JobState};
 
 use super::jobs::first_line;
 use super::{Visit, render};
@@ -24,6 +25,8 @@ const SHOWN: usize = 100;
 const READ: usize = 1000;
 /// This many groups are on the overview.
 const NEWEST: usize = 5;
+/// The states of jobs that have failed and did not complete since.
+const FAILED: [JobState; 2] = [JobState::Discarded, JobState::Retrying];
 /// The overview reads failures again in the background after the first time, and shows none that are older than the
 /// second one.
 const KEPT: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(60));
@@ -32,6 +35,8 @@ const KEPT: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs
 pub(super) struct Group {
     pub(super) group: FailureGroup,
     pub(super) message: String,
+    /// The whole text, if `message` is only its beginning.
+    pub(super) whole: Option<String>,
     /// The filter of its jobs, in its textual form. Empty if an earlier version has stored the failures.
     pub(super) filter: String,
     /// Whether all stored failures were examined, and all of the last hour.
@@ -44,16 +49,24 @@ pub(super) struct Group {
 impl Group {
     fn of(site: &Site, shell: &Shell, found: &Failures, group: FailureGroup) -> Self {
         let subject = Subject { id: group.sample, kind: &group.kind, queue: &group.queue };
-        let message = first_line(&site.redactor.shown(subject, Part::Failure, &group.message));
+        let whole = site.redactor.shown(subject, Part::Failure, &group.message);
+        let message = first_line(&whole);
         let hour_ago = shell.now - TimeDelta::hours(1);
         Self {
+            whole: Some(whole).filter(|whole| *whole != message),
             message,
-            filter: filter_of(&group).map(|filter| filter.to_string()).unwrap_or_default(),
+            filter: group.fingerprint.map(|known| alike(&group.kind, known).to_string()).unwrap_or_default(),
             is_complete: found.is_complete,
             has_hour: found.has_all_since(hour_ago),
             is_new: group.first_at >= hour_ago && found.has_all_since(shell.now - TimeDelta::days(1)),
             group,
         }
+    }
+
+    /// The id of its whole text on the page. It stays the same while more jobs fail.
+    pub(super) fn anchor(&self) -> String {
+        let fingerprint = self.group.fingerprint.unwrap_or_default();
+        format!("text-{fingerprint}-{}", self.group.first_at.timestamp_micros())
     }
 
     /// The states of its jobs, for a link to them. They have failed, but some of them may have ended otherwise since.
@@ -101,10 +114,33 @@ struct FailuresPage {
     complete: bool,
 }
 
-/// The filter of the jobs of a group.
-fn filter_of(group: &FailureGroup) -> Option<JobFilter> {
-    let fingerprint = Some(group.fingerprint?);
-    Some(JobFilter { kinds: vec![group.kind.clone()], fingerprint, ..JobFilter::default() })
+/// The filter of the jobs of a kind whose newest failure is alike.
+fn alike(kind: &str, fingerprint: i64) -> JobFilter {
+    JobFilter { kinds: vec![kind.to_owned()], fingerprint: Some(fingerprint), ..JobFilter::default() }
+}
+
+/// How many other jobs failed like this one and did not complete since, and the address of their list. `None` if there
+/// are none, or if this job has not failed.
+pub(super) async fn others_like(
+    site: &Site,
+    shell: &Shell,
+    job: &JobRecord,
+    errors: &[AttemptError],
+) -> StorageResult<Option<Figure>> {
+    let failure = errors.last().filter(|newest| !FailureKind::WITHOUT_FAILURE.contains(&newest.kind));
+    let Some(fingerprint) = failure.and_then(|failure| failure.fingerprint) else { return Ok(None) };
+    if !FAILED.contains(&job.state) {
+        return Ok(None);
+    }
+    let kind = site.redactor.present_name(&job.kind);
+    let mut filter = alike(kind, fingerprint);
+    let url = shell.jobs("q", &filter.to_string(), "discarded,retrying");
+    filter.states = FAILED.to_vec();
+    // It asks for no arguments, so nothing hidden can be guessed with it.
+    let Ok(filter) = site.searchable(&filter) else { return Ok(None) };
+    let Count { jobs, is_exact } = site.operator().count(&filter).await?;
+    let others = jobs.saturating_sub(1);
+    Ok((others > 0).then(|| Figure::new(format::examined(others, is_exact), url)))
 }
 
 /// Puts the groups of all names of a kind together.

@@ -8,9 +8,10 @@ use diesel_jobs_core::{
     WorkerRecord, flags, indented_json, period_text,
 };
 
-use super::{Visit, render};
+use super::{Visit, failures, render};
 use crate::act::Verb;
 use crate::failure::{Failure, Page};
+use crate::figure::Figure;
 use crate::filter::read_id;
 use crate::format::{self, sentence, span};
 use crate::link::Base;
@@ -43,6 +44,8 @@ struct JobPage {
     output_note: Option<String>,
     progress: Option<Progress>,
     events: Vec<Event>,
+    /// How many other jobs have failed like this one.
+    others: Option<Figure>,
     verbs: Vec<Verb>,
     why: Vec<Told>,
     /// Whether the job halts its sequence.
@@ -135,6 +138,8 @@ pub(crate) async fn job(visit: Visit) -> Page {
     job.state.as_str().clone_into(&mut shell.alert);
     let args_note = site.redactor.note(&job.kind);
     let flow = Flow::of(site, &job).await?;
+    // The page is worth more than this number.
+    let others = failures::others_like(site, &shell, &job, &errors).await.unwrap_or_default();
     render(&JobPage {
         shell,
         args,
@@ -143,6 +148,7 @@ pub(crate) async fn job(visit: Visit) -> Page {
         output_note,
         progress,
         events,
+        others,
         verbs,
         why,
         halts,

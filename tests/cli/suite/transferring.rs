@@ -239,7 +239,7 @@ left out 2 jobs whose unique keys other jobs have
         assert_eq!((&charge["failures"], &charge["jobs"], &charge["discarded"], &charge["retrying"]), (&json!(3), &json!(3), &json!(3), &json!(0)));
         assert_eq!((&greet["jobs"], &greet["retrying"], &greet["message"]), (&json!(2), &json!(2), &json!("nothing to say")));
         let text = db.run(&["failures", "--kind", "charge"]).succeeded().never_said(SECRET).stdout;
-        assert!(text.contains("the bank is closed") && !text.contains("nothing to say") && text.contains("worker failures retry"), "{text}");
+        assert!(text.contains("\n    the bank is closed\n") && !text.contains("nothing to say") && text.contains("worker failures retry"), "{text}");
         assert_eq!(db.json(&["failures", "--kind", "none"])["groups"], json!([]));
         assert_eq!(db.json(&["failures", "--limit", "1"])["groups"].as_array().unwrap().len(), 1);
 

@@ -5,9 +5,9 @@ use diesel_jobs::enqueue::IntoNewJob as _;
 use diesel_jobs::schedule::{CatchUp, NewSchedule, ScheduledJob};
 use support::{Db, Running, until};
 
-use crate::client::Client;
+use crate::client::{Client, PREFIX};
 use crate::html::Page;
-use crate::jobs::{Charge, SendMail, registry};
+use crate::jobs::{Charge, Report, SendMail, registry};
 use crate::seed::seed;
 
 /// The groups of failures on a page, with the number of the last hour.
@@ -100,4 +100,38 @@ async fn the_overview_names_kinds_and_schedules_that_fail(db: Db) {
     page.shows("never");
 }
 
-support::on_each_database! { the_overview_says_what_fails, the_overview_names_kinds_and_schedules_that_fail }
+async fn a_failure_is_shown_in_full_and_leads_to_those_like_it(db: Db) {
+    const WHOLE: &str = "there are no figures of monday\nand <b>nobody</b> knows why";
+    let report = || Report { day: WHOLE.trim_start_matches("there are no figures of ").to_owned() };
+    let jobs = [db.enqueue(report()).await, db.enqueue(report()).await];
+    let charge = db.enqueue(Charge { order: 7, card: "4000\n1234".to_owned() }).await;
+    let worker = Running::start(db.worker(registry()));
+    for job in jobs {
+        db.await_state(job, JobState::Retrying).await;
+    }
+    db.await_state(charge, JobState::Discarded).await;
+    worker.stop().await;
+    let client = Client::of(db.database());
+    for path in ["", "/failures"] {
+        let page = client.page(path).await;
+        let whole = page.texts("details.more", "pre");
+        assert!(whole.iter().any(|text| text == WHOLE), "{path}: {whole:?}");
+        page.hides("1234");
+    }
+    let page = client.page(&format!("/jobs/{}", jobs[0])).await;
+    page.shows("Other jobs of this kind with the same failure: 1.");
+    let links = page.links("section");
+    let (_, list) = links.iter().find(|(text, url)| text == "1" && url.contains("fingerprint")).unwrap();
+    let list = client.page(list.strip_prefix(PREFIX).unwrap()).await;
+    for job in jobs {
+        list.shows(&job.to_string());
+    }
+    // It is the only one of its kind.
+    client.page(&format!("/jobs/{charge}")).await.hides("same failure");
+}
+
+support::on_each_database! {
+    the_overview_says_what_fails,
+    the_overview_names_kinds_and_schedules_that_fail,
+    a_failure_is_shown_in_full_and_leads_to_those_like_it,
+}
