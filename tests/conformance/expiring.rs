@@ -162,7 +162,7 @@ pub(crate) async fn a_job_that_is_not_cancelled_stops_no_other<F: Fixture>(f: F)
     let findings = found(db, "admission").await;
     assert_eq!(findings.len(), 2, "{findings:?}");
     for id in bad {
-        let what = format!("the end of job {id} (refused) in queue `default` has failed 1 time(s) since ");
+        let what = format!("the end of job {id} (refused) in queue `default` has failed once since ");
         assert!(findings.iter().any(|finding| finding.what.starts_with(&what)), "{findings:?}");
     }
     f.client().await.execute(repair).await.unwrap();

@@ -731,8 +731,10 @@ async fn failures_of(db: &Database, id: JobId) -> usize {
     let about = format!("admission of job {id} ");
     let found = found(db, "admission").await;
     let of_job = found.iter().find(|found| found.what.starts_with(&about)).unwrap_or_else(|| panic!("{found:?}"));
-    let times = of_job.what.split_once(" has failed ").unwrap().1;
-    times.split(' ').next().unwrap().parse().unwrap()
+    match of_job.what.split_once(" has failed ").unwrap().1.split(' ').next().unwrap() {
+        "once" => 1,
+        times => times.parse().unwrap(),
+    }
 }
 
 pub(crate) async fn an_error_that_is_not_about_the_job_stops_no_other<F: Fixture>(f: F) {

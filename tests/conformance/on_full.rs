@@ -336,7 +336,8 @@ pub(crate) async fn put_off<F: Fixture>(f: &F) {
 /// The doctor says how often this job did not end.
 pub(crate) async fn check_finding(db: &Database, id: JobId, times: usize) {
     let finding = one(db, "admission").await;
-    let what = format!("the end of job {id} (refused) in queue `default` has failed {times} time(s) since ");
+    let times = if times == 1 { "once".to_owned() } else { format!("{times} times") };
+    let what = format!("the end of job {id} (refused) in queue `default` has failed {times} since ");
     assert!(finding.what.starts_with(&what) && finding.what.ends_with("not now"), "{finding:?}");
     assert!(finding.repair.starts_with("remove the cause: a worker tries it again at "), "{finding:?}");
 }

@@ -406,7 +406,7 @@ pub(crate) async fn a_lost_job_that_is_not_discarded_stops_no_other<F: Fixture>(
     let findings = found(db, "admission").await;
     assert_eq!(findings.len(), 2, "{findings:?}");
     for id in bad {
-        let what = format!("the end of job {id} (refused) in queue `default` has failed 1 time(s) since ");
+        let what = format!("the end of job {id} (refused) in queue `default` has failed once since ");
         assert!(findings.iter().any(|finding| finding.what.starts_with(&what)), "{findings:?}");
         assert_eq!(state(db, id).await, JobState::Running);
         assert_eq!(failures(db, id).await.len(), 0);

@@ -155,7 +155,7 @@ impl QueryFragment<Pg> for RescueQuery<'_> {
     ) count
 ), decided as (
     select j.*, case when killed then 'killed' else 'crash' end as failure_kind,
-           'worker ' || j.worker || coalesce(' (process ' || d.pid || ' on ' || d.host || ', last heartbeat ' || d.heartbeat_at || ')', '')
+           'worker ' || j.worker || coalesce(' (process ' || d.pid || ' on ' || d.host || ', last heartbeat ' || to_char(d.heartbeat_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SSZ') || ')', '')
                || case when killed then '" WAS_KILLED "' else ' died with the job' || case when drained then '" KILLED_TOO_OFTEN "' else '' end || coalesce('; discarded: ' || j.discard_reason, case when j.crashed >= " [self.quarantined_at => Integer] " then '" RUNS_ALONE "' else '' end) end as message
     from counted j left join dead d on d.id = j.worker
 ), returned as (

@@ -202,7 +202,8 @@ impl Lost {
         let mut text = "worker ".to_owned();
         text += &self.worker.map_or_else(|| "unknown".to_owned(), |worker| worker.0.to_string());
         if let Some(DeadWorker { host, pid, heartbeat_at, .. }) = died {
-            text += &format!(" (process {pid} on {host}, last heartbeat {})", heartbeat_at.0);
+            let last = heartbeat_at.0.format("%Y-%m-%d %H:%M:%SZ");
+            text += &format!(" (process {pid} on {host}, last heartbeat {last})");
         }
         if decision.released {
             return text + WAS_KILLED;

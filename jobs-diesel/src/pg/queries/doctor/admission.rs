@@ -9,7 +9,7 @@ pub(super) const CHECK: Check = Check {
        case when f.job_id = -1 then 'the sweep of admission' when f.job_id = 0 then format('admission of the limit `%s`%s',
                 case when f.limit_name = '' then 'several limits' else f.limit_name end, case when f.limit_key <> '[]' then format(' with the key `%s`', f.limit_key) else '' end)
             else format('%s of job %s (%s) in queue `%s`', case f.limit_key when '' then 'the end' else 'admission' end, f.job_id, h.kind, h.queue) end
-           || format(' has failed %s time(s) since %s: %s', f.failures, to_char(f.since at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SSZ'), f.message) as what,
+           || format(' has failed %s since %s: %s', case when f.failures = 1 then 'once' else f.failures || ' times' end, to_char(f.since at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SSZ'), f.message) as what,
        format('remove the cause: %s tries it again at %s%s', case when f.job_id > 0 and f.limit_key = '' then 'a worker' else 'admission' end,
               to_char(f.next_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SSZ'),
               case when f.job_id > 0 and f.limit_key = '' then '' when f.job_id > 0 then format(', or: worker cancel %s', f.job_id)

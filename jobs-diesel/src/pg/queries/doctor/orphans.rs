@@ -5,7 +5,7 @@ use super::Check;
 
 pub(super) const CHECK: Check = Check {
     name: "orphan",
-    sql: r"select 'warning' as severity, format('%s row(s) of jobs.%s belong to no job', rows, name) as what,
+    sql: r"select 'warning' as severity, format('jobs.%s has %s of no job', name, case when rows = 1 then 'a row' else rows || ' rows' end) as what,
        format('delete from jobs.%s o where not exists (select from jobs.ready where id = o.job_id) and not exists (select from jobs.held where id = o.job_id) and not exists (select from jobs.running where id = o.job_id) and not exists (select from jobs.finished where id = o.job_id) and not exists (select from jobs.dead_letter where id = o.job_id)', name) as repair
 from (
     select 'payload' as name, count(*) as rows from jobs.payload o
@@ -19,7 +19,7 @@ from (
 ) orphans
 where rows > 0
 union all
-select 'warning', format('%s unique key(s) belong to no job that waits or runs', count(*)),
+select 'warning', format('jobs.unique_key has %s of no job that waits or runs', case when count(*) = 1 then 'a row' else count(*) || ' rows' end),
        'delete from jobs.unique_key o where not exists (select from jobs.held where id = o.job_id) and not exists (select from jobs.ready where id = o.job_id) and not exists (select from jobs.running where id = o.job_id)'
 from jobs.unique_key o
 where not exists (select from jobs.held where id = o.job_id) and not exists (select from jobs.ready where id = o.job_id) and not exists (select from jobs.running where id = o.job_id)

@@ -9,7 +9,7 @@ pub(super) const CHECK: Check = Check {
        case when f.job_id = 0 then 'admission of the limit `' || case when f.limit_name = '' then 'several limits' else f.limit_name end || '`'
                 || case when f.limit_key <> '[]' then ' with the key `' || f.limit_key || '`' else '' end
             else case f.limit_key when '' then 'the end' else 'admission' end || ' of job ' || f.job_id || ' (' || h.kind || ') in queue `' || h.queue || '`' end
-           || ' has failed ' || f.failures || ' time(s) since ' || datetime(f.since / 1000000, 'unixepoch') || 'Z: ' || f.message as what,
+           || ' has failed ' || case when f.failures = 1 then 'once' else f.failures || ' times' end || ' since ' || datetime(f.since / 1000000, 'unixepoch') || 'Z: ' || f.message as what,
        'remove the cause: ' || case when f.job_id > 0 and f.limit_key = '' then 'a worker' else 'admission' end || ' tries it again at '
            || datetime(f.next_at / 1000000, 'unixepoch') || 'Z'
            || case when f.job_id > 0 and f.limit_key = '' then '' when f.job_id > 0 then ', or: worker cancel ' || f.job_id
