@@ -7,6 +7,11 @@ use super::output::printable;
 /// Returns the database and host of a URL, without user, password and parameters. Returns `None` if the parts cannot be
 /// separated with certainty: a password may contain an unescaped `/`, `?` or `@`.
 pub(super) fn place(url: &str) -> Option<String> {
+    place_in(url, &|name| std::env::var(name).ok())
+}
+
+/// The same. The variables of libpq say what the URL leaves open.
+fn place_in(url: &str, variable: &dyn Fn(&str) -> Option<String>) -> Option<String> {
     let (scheme, rest) = url.split_once("://")?;
     if scheme == "sqlite" {
         return Some(rest.split('?').next().unwrap_or(rest).to_owned()).filter(|path| !may_hold_a_password(path));
@@ -23,13 +28,17 @@ pub(super) fn place(url: &str) -> Option<String> {
     };
     // Parameters override what is before them.
     let host = authority.rsplit('@').next().filter(|host| !host.is_empty());
-    let host = parameter("hostaddr").or(parameter("host")).or(host).unwrap_or("the local socket");
+    let variable = |name: &str| variable(name).filter(|value| !value.is_empty());
+    let (address, default) = (variable("PGHOSTADDR"), variable("PGHOST"));
+    let address = parameter("hostaddr").or(address.as_deref());
+    let host = address.or(parameter("host")).or(host).or(default.as_deref()).unwrap_or("the local socket");
     // `user:password` without a host looks like host and port.
     if !host.split(',').all(is_host) {
         return None;
     }
     let name = tail.strip_prefix('/').and_then(|tail| tail.split(['?', '#']).next()).filter(|name| !name.is_empty());
-    let name = parameter("dbname").or(name);
+    let default = variable("PGDATABASE");
+    let name = parameter("dbname").or(name).or(default.as_deref());
     // It may be followed by a second URL or by parameters, with a password of their own.
     let is_odd = |c: char| c.is_control() || c.is_whitespace() || "&;,:='\"".contains(c);
     if name.is_some_and(|name| name.contains(is_odd) || hides_a_separator(name)) {
@@ -60,7 +69,20 @@ fn hides_a_separator(written: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::place;
+    use super::{place, place_in};
+
+    #[test]
+    fn the_environment_completes_the_place() {
+        let place = |url: &str, variables: &[(&str, &str)]| {
+            place_in(url, &|name| variables.iter().find(|(of, _)| *of == name).map(|(_, value)| (*value).to_owned()))
+        };
+        let (name, host) = (("PGDATABASE", "app"), ("PGHOST", "db.local"));
+        assert_eq!(place("postgres://", &[name, host]).unwrap(), "database app at db.local");
+        assert_eq!(place("postgres://a/b", &[name, host]).unwrap(), "database b at a");
+        assert_eq!(place("postgres://a/b", &[("PGHOSTADDR", "10.0.0.7")]).unwrap(), "database b at 10.0.0.7");
+        assert_eq!(place("postgres://", &[("PGDATABASE", ""), ("PGHOST", "")]).unwrap(), "the local socket");
+        assert_eq!(place("postgres://", &[("PGDATABASE", "postgres://me:XY@h/x")]), None);
+    }
 
     #[test]
     fn a_place_is_host_and_name() {

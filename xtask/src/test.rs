@@ -41,7 +41,7 @@ pub(crate) use self::{
     run_program::How,
     side_by_side::run as run_programs,
 };
-use crate::run::{cargo, run as execute};
+use crate::run::{cargo, run as execute, without_libpq};
 
 /// The directory of the output of the programs that are running.
 pub(crate) const OUTPUTS: &str = "target/test-output";
@@ -75,7 +75,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let postgres = cluster::ensure()?;
     let session = Session::begin_with(root.join(cluster::TESTS), &postgres, SETTINGS)?;
     let on_server = |command: &mut Command| {
-        command
+        without_libpq(command)
             // The tests must not use the developer's own database.
             .env_remove("DATABASE_URL")
             .env_remove("DATABASE_URL_FILE")

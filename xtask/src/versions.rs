@@ -18,7 +18,7 @@ use cluster::{Postgres, Session};
 use serde::Deserialize;
 
 use crate::{
-    run::{capture, cargo},
+    run::{capture, cargo, without_libpq},
     test::{self, How, Program},
 };
 
@@ -61,7 +61,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     // Of all versions, the program that takes longest begins first.
     programs.sort_by_key(|program| !program.name.ends_with(CONFORMANCE));
     let prepare = |command: &mut Command| {
-        command.env_remove("DATABASE_URL").env("RUST_BACKTRACE", "1");
+        without_libpq(command).env_remove("DATABASE_URL").env("RUST_BACKTRACE", "1");
     };
     let limit = Duration::from_secs(60 * test::LIMIT);
     let how = How { outputs: &root.join(test::OUTPUTS), limit, prepare: &prepare, print: &test::print };

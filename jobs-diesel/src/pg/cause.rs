@@ -66,7 +66,8 @@ pub(super) fn with_cause(error: &tokio_postgres::Error) -> String {
         source = cause.source();
     }
     if lacks_password(error) {
-        return "the server asks for a password, and none was given; write it into the database URL: postgres://user:password@host/database"
+        return "the server asks for a password, and none was given; write it into the database URL: postgres://user:password@host/database, \
+                or into PGPASSWORD: PGPASSFILE and ~/.pgpass are not read"
             .to_owned();
     }
     let advice = match error.code() {

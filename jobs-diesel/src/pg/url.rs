@@ -1,5 +1,6 @@
 //! Reads what a URL says, before our own settings are added.
 
+mod environment;
 mod parameters;
 pub(super) mod role;
 #[cfg(test)]
@@ -17,6 +18,7 @@ use diesel_jobs_core::storage::StorageResult;
 use tokio_postgres::Config;
 use tokio_postgres::config::{ChannelBinding, Host};
 
+use self::environment::Variable;
 use self::parameters::Parameters;
 use self::role::Role;
 use super::tls::Tls;
@@ -35,9 +37,14 @@ pub(super) struct Url {
 }
 
 impl Url {
-    /// Each parameter has the same meaning as for libpq.
+    /// Each parameter has the same meaning as for libpq, and so has the environment.
     pub(super) fn read(url: &str) -> StorageResult<Self> {
+        Self::read_in(url, &|name| std::env::var_os(name))
+    }
+
+    fn read_in(url: &str, variable: Variable<'_>) -> StorageResult<Self> {
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
+        let base = &environment::with_port(base, variable).map_err(StorageError::Config)?;
         // The parser's message may repeat a part of the URL, which may hold the password.
         let mut config = Config::from_str(base).map_err(|_| not_a_url())?;
         let mut parameters = Parameters::default();
@@ -76,12 +83,19 @@ impl Url {
                 SOCKETS[0]
             )));
         }
+        let in_url = parameters.all.len();
+        environment::complete(&mut parameters, &mut config, variable).map_err(StorageError::Config)?;
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             config.host_path(SOCKETS.into_iter().find(|path| Path::new(path).is_dir()).unwrap_or(SOCKETS[0]));
         }
         config.ssl_mode(parameters.tls.encryption());
         let binds = config.get_channel_binding() == ChannelBinding::Require;
-        let tls = parameters.tls.read(binds).map_err(|problem| refused(problem.to_owned()))?;
+        let tls = parameters.tls.read(binds).map_err(|problem| match parameters.all.len() > in_url {
+            true => StorageError::Config(format!(
+                "the database URL, completed by libpq's environment variables (PGSSLMODE and others), has {problem}"
+            )),
+            false => refused(problem.to_owned()),
+        })?;
         let several = config.get_hosts().len().max(config.get_hostaddrs().len()) > 1;
         // The first host may have become a standby. A worker must find the other one without being told.
         let role = parameters.role.unwrap_or(if several { Role::Primary } else { Role::Unstated });

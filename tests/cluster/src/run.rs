@@ -23,7 +23,21 @@ pub fn command(program: &Path) -> Command {
     for (name, _) in std::env::vars_os().filter(|(name, _)| describes_package(&name.to_string_lossy())) {
         command.env_remove(name);
     }
+    without_libpq(&mut command);
     command
+}
+
+/// Removes the developer's variables of libpq, which would complete or change the URLs of the tests.
+pub fn without_libpq(command: &mut Command) -> &mut Command {
+    for (name, _) in std::env::vars_os().filter(|(name, _)| is_of_libpq(&name.to_string_lossy())) {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// Whether libpq may read this variable. The names of this project's own tools begin with `PG_`.
+fn is_of_libpq(variable: &str) -> bool {
+    variable.starts_with("PG") && !variable.starts_with("PG_")
 }
 
 /// Whether cargo describes the package of a program in this variable.
@@ -124,6 +138,7 @@ mod tests {
             assert!(command.get_envs().any(|(removed, value)| removed == name && value.is_none()), "{name:?}");
         }
         assert!(!describes_package("CARGO_HOME") && !describes_package("CARGO_TARGET_DIR"));
+        assert!(is_of_libpq("PGHOST") && is_of_libpq("PGCONNECT_TIMEOUT") && !is_of_libpq("PG_BIN"));
     }
 
     #[test]

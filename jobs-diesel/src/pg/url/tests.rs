@@ -99,7 +99,7 @@ fn a_url_in_place_of_the_path_of_a_certificate_is_not_repeated() {
 }
 
 fn read(url: &str) -> Url {
-    Url::read(url).unwrap_or_else(|error| panic!("{url}: {error}"))
+    Url::read_in(url, &|_| None).unwrap_or_else(|error| panic!("{url}: {error}"))
 }
 
 #[test]

@@ -85,6 +85,11 @@ fn origin(message: &str) -> Origin {
         text if text.starts_with("the server asks for a password") => {
             Origin::Sources("the server asks for a password, and none was given")
         }
+        text if text.starts_with("the environment variable PG") => {
+            let url = "postgres://127.0.0.1:1/app";
+            let run = worker("fixture-worker").args(["stats"]).env("DATABASE_URL", url).env("PGSERVICE", "app").run();
+            Origin::Printed(run.exited(2).stderr)
+        }
         text if text.ends_with("is itself a URL") => {
             let run = worker("fixture-worker").args(["run"]).env("DATABASE_URL_FILE", "postgres://me@host/app").run();
             Origin::Printed(run.exited(2).stderr)

@@ -71,7 +71,8 @@ pub(crate) fn worker(binary: &str) -> Prepared {
     let mut command = Command::new(path);
     for (name, _) in std::env::vars_os() {
         let read = name.to_str().is_some_and(|name| {
-            name.starts_with("JOBS_") || ["DATABASE_URL", "DATABASE_URL_FILE", "RUST_LOG"].contains(&name)
+            let is_ours = ["JOBS_", "PG"].iter().any(|beginning| name.starts_with(beginning));
+            is_ours || ["DATABASE_URL", "DATABASE_URL_FILE", "RUST_LOG"].contains(&name)
         });
         if read {
             command.env_remove(name);
