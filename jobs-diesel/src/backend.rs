@@ -28,17 +28,11 @@ impl Backend {
         match url.split_once(':').map(|(scheme, _)| scheme) {
             Some("postgres" | "postgresql") => Ok(Self::Postgres),
             Some("sqlite") => Ok(Self::Sqlite),
-            // The URL may hold a password. So the message repeats only the scheme, and only if the scheme is
-            // alphanumeric and `://` follows it.
             scheme => Err(StorageError::Config(format!(
                 "the database URL is {}; write {} or {}",
                 scheme
-                    .filter(|scheme| url[scheme.len()..].starts_with("://")
-                        && scheme.chars().all(|c| c.is_ascii_alphanumeric()))
-                    .map_or_else(
-                        || "without a scheme".to_owned() + without_scheme(url),
-                        |scheme| format!("of the scheme {scheme:?}, which `diesel-jobs` does not know")
-                    ),
+                    .filter(|scheme| is_scheme(scheme) && url[scheme.len()..].starts_with("://"))
+                    .map_or_else(|| "without a scheme".to_owned() + without_scheme(url), unknown),
                 Self::Postgres.form(),
                 Self::Sqlite.form(),
             ))),
@@ -85,9 +79,57 @@ impl Backend {
     }
 }
 
+/// Whether a message may repeat this text before `://`. A URL may hold a password, but no scheme can.
+fn is_scheme(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
+}
+
+fn unknown(scheme: &str) -> String {
+    let named = format!("of the scheme {scheme:?}, ");
+    match scheme.split_once('+') {
+        Some((database, driver)) if ["postgres", "postgresql", "sqlite"].contains(&database) => {
+            let instead = match (database, driver) {
+                (_, "tls") => "write sslmode=require",
+                ("sqlite", _) => "write sqlite:// and the path, which begins with `/` only if it is absolute",
+                _ => "leave it out",
+            };
+            named + &format!("and only other programs know `+{driver}`: {instead}")
+        }
+        _ => named + "which `diesel-jobs` does not know",
+    }
+}
+
+/// The first words of lists of names and values, such as `host=localhost dbname=app`, in lower case. libpq accepts such
+/// lists, and clients in other languages have their own.
+const KEYWORDS: [&str; 13] = [
+    "host",
+    "hostaddr",
+    "port",
+    "dbname",
+    "database",
+    "user",
+    "username",
+    "user id",
+    "password",
+    "server",
+    "data source",
+    "service",
+    "sslmode",
+];
+
 /// What a text is that should be a URL, without a part of it.
 fn without_scheme(text: &str) -> &'static str {
     let text = text.trim();
+    if text.starts_with("jdbc:sqlite:") {
+        return ", because it begins with `jdbc:`: leave that out";
+    }
+    if text.starts_with("jdbc:") {
+        return ", because it begins with `jdbc:`: leave that out, and write the user and the password before the host";
+    }
+    if text.starts_with("psql ") {
+        return ", because it begins with the name of a program: write the URL alone";
+    }
     if text.starts_with(['"', '\'']) {
         return ", because it begins with a quotation mark: write it without quotation marks, which `docker --env-file`, for example, does \
                 not remove";
@@ -95,6 +137,9 @@ fn without_scheme(text: &str) -> &'static str {
     let (name, _) = text.split_once('=').unwrap_or_default();
     if !name.is_empty() && name.ends_with("URL") {
         return ", because it begins with the name of a variable and `=`: write the URL alone";
+    }
+    if KEYWORDS.contains(&name.trim_end().to_ascii_lowercase().as_str()) {
+        return ", because it is a list of names and values: write them as a URL";
     }
     if text.starts_with(['/', '.', '~']) {
         return ": it is a path. If the file contains the URL, name it in DATABASE_URL_FILE or --database-url-file, or with \
@@ -119,7 +164,20 @@ mod tests {
     /// The URL may be given in code, so the error does not name the variable.
     #[test]
     fn a_url_of_no_known_scheme_is_refused_with_the_forms_of_urls() {
-        for (url, problem) in [("app.db", "without a scheme"), ("mysql://localhost/app", "scheme \"mysql\"")] {
+        for (url, problem) in [
+            ("app.db", "without a scheme"),
+            ("mysql://localhost/app", "scheme \"mysql\", which"),
+            (
+                "postgresql+asyncpg://h/app",
+                "scheme \"postgresql+asyncpg\", and only other programs know `+asyncpg`: leave it out",
+            ),
+            (
+                "postgres+tls://h/app",
+                "scheme \"postgres+tls\", and only other programs know `+tls`: write sslmode=require",
+            ),
+            ("sqlite+aiosqlite:///app.db", "scheme \"sqlite+aiosqlite\", and only other programs"),
+            ("mysql+pymysql://h/app", "scheme \"mysql+pymysql\", which"),
+        ] {
             let error = Backend::of(url).unwrap_err().to_string();
             for part in ["the database URL", problem, "postgres://", "sqlite://"] {
                 assert!(error.contains(part), "{url}: {error}");
@@ -137,12 +195,18 @@ mod tests {
             ("export DATABASE_URL=\"postgres://me:s3cret@h/x\"", "begins with the name of a variable"),
             ("/run/s3crets/url", "DATABASE_URL_FILE"),
             ("./s3cret", "DATABASE_URL_FILE"),
+            ("jdbc:postgresql://h/x?user=me&password=s3cret", "begins with `jdbc:`"),
+            ("jdbc:sqlite:s3cret.db", "begins with `jdbc:`"),
+            ("psql 'postgres://me:s3cret@h/x'", "begins with the name of a program"),
+            ("host=h user=me password=s3cret", "is a list of names and values"),
+            ("dbname = s3cret", "is a list of names and values"),
+            ("Server=h;Database=x;User Id=me;Password=s3cret", "is a list of names and values"),
         ] {
             let error = Backend::of(url).unwrap_err().to_string();
             assert!(error.contains("without a scheme") && error.contains(problem), "{url}: {error}");
             assert!(!error.contains("s3cret") && error.contains("write postgres://"), "{url}: {error}");
         }
-        for url in ["host=localhost user=me", "app.db", "a=b"] {
+        for url in ["app.db", "a=b", "postgres@host", "s3cret!x://h"] {
             let error = Backend::of(url).unwrap_err().to_string();
             assert!(error.contains("without a scheme; write postgres://"), "{url}: {error}");
         }
