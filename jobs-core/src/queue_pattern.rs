@@ -61,10 +61,52 @@ pub fn check_served(name: &str) -> Result<(), String> {
     if is_pattern(name) { refuse_other_patterns(name) } else { Ok(()) }
 }
 
-/// Refuses what other programs would read as a pattern. In a list that somebody types, it is more likely a mistake than
-/// the name of a queue.
+/// Refuses what other programs read as more than a name. In a list that somebody types, it is more likely a mistake
+/// than the name of a queue, which can be written in quotation marks.
 #[doc(hidden)]
-pub fn refuse_other_patterns(name: &str) -> Result<(), String> {
+pub fn refuse_other_notations(name: &str) -> Result<(), String> {
+    match in_other_notation(name) {
+        Some(problem) => Err(format!("queue {name:?}: {problem}, or the name of the queue in quotation marks")),
+        None => refuse_other_patterns(name),
+    }
+}
+
+fn in_other_notation(name: &str) -> Option<String> {
+    // A list of several pools, as GoodJob has it.
+    if name.contains(';') {
+        let parts = name.split(';').map(str::trim).filter(|part| !part.is_empty());
+        let entry =
+            |part| with_slots(part).map_or_else(|| String::from(part), |(queue, slots)| format!("{queue}={slots}"));
+        let list = parts.map(entry).collect::<Vec<_>>().join(",");
+        return Some(format!("commas separate the queues of a list: write {}", list.escape_debug()));
+    }
+    if let Some((queue, slots)) = with_slots(name) {
+        return Some(format!("the number of slots follows a `=`: write {}={slots}", queue.escape_debug()));
+    }
+    if name.starts_with('-') {
+        return Some("a list cannot exclude a queue: write those that the worker serves".to_owned());
+    }
+    if let Some(queue) = name.strip_prefix('+').filter(|queue| !queue.is_empty()) {
+        return Some(format!("queues have no order: write {}", queue.escape_debug()));
+    }
+    // The wildcards of AMQP, NATS and MQTT are words between dots or slashes.
+    let is_end = |c: Option<char>| c.is_none_or(|c| matches!(c, '.' | '/'));
+    let is_word = |at: usize| is_end(name[..at].chars().next_back()) && is_end(name[at + 1..].chars().next());
+    let (at, word) = name.match_indices(['#', '>', '+']).find(|(at, _)| is_word(*at))?;
+    let glob = format!("{}*{}", &name[..at], &name[at + 1..]);
+    Some(format!("`{word}` stands for nothing else, only `*` does: write {}", glob.escape_debug()))
+}
+
+/// The parts of a text such as `mail:2`.
+fn with_slots(text: &str) -> Option<(&str, &str)> {
+    let (queue, slots) = text.rsplit_once(':')?;
+    let (queue, slots) = (queue.trim_end(), slots.trim_start());
+    (!queue.is_empty() && !slots.is_empty() && slots.bytes().all(|byte| byte.is_ascii_digit()))
+        .then_some((queue, slots))
+}
+
+/// Refuses what other programs would read as a pattern.
+fn refuse_other_patterns(name: &str) -> Result<(), String> {
     // `tenant.*` names the queues whose names begin with `tenant.`, so only a dot that cannot end such a beginning is
     // one of a regular expression.
     if let Some(before) = name.strip_suffix(".*")
@@ -147,6 +189,27 @@ mod tests {
             assert!(refuse_other_patterns(name).unwrap_err().contains("has no meaning"), "{name}");
         }
         assert!(refuse_other_patterns(".*").unwrap_err().contains("write `*`"));
+        for (name, part) in [
+            ("mail:2", "write mail=2, or the name of the queue in quotation marks"),
+            ("mail: 2", "write mail=2, or"),
+            ("*:2", "write *=2, or"),
+            ("mail:2;web:1", "write mail=2,web=1, or"),
+            ("mail;*", "write mail,*, or"),
+            ("-mail", "cannot exclude a queue"),
+            ("+mail", "write mail, or"),
+            ("tenant.#", "write tenant.*, or"),
+            ("tenant.>", "write tenant.*, or"),
+            ("tenant/+/slow", "write tenant/*/slow, or"),
+            ("#", "write *, or"),
+            ("mail|web", "`|` has no meaning"),
+        ] {
+            let refused = refuse_other_notations(name).unwrap_err();
+            assert!(refused.contains(part), "{name}: {refused}");
+            assert!(name.contains('|') || check_served(name).is_ok(), "{name} may be in quotation marks");
+        }
+        for name in ["mail", "*", "tenant-*", "a:b", "a:b:*", ":2", "c#", "tenant#7", "a+b", "mail-2", "é>"] {
+            assert_eq!(refuse_other_notations(name), Ok(()));
+        }
         for name in ["mail", "*", "tenant-*", "tenant.*", "*-slow", "a b", "{}", "why?", "100%"] {
             assert_eq!(check_served(name), Ok(()));
         }

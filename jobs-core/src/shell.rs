@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use crate::queue_pattern::refuse_other_patterns;
+use crate::queue_pattern::refuse_other_notations;
 
 /// Whether this character moves the cursor, changes the direction of writing, breaks the line or cannot be seen. Texts
 /// for people have escapes in its place.
@@ -78,7 +78,7 @@ pub fn jobs_of(queue: &str, kind: Option<&str>) -> String {
 
 /// The option with which a worker serves a queue. In the list, a name between quotation marks is read as it is.
 pub fn serving(queue: &str) -> String {
-    let is_plain = queue.trim() == queue && !queue.contains([',', '=', '"']) && refuse_other_patterns(queue).is_ok();
+    let is_plain = queue.trim() == queue && !queue.contains([',', '=', '"']) && refuse_other_notations(queue).is_ok();
     match is_plain {
         true => option("--queues", queue),
         false => option("--queues", &in_quotation_marks(queue)),
@@ -148,7 +148,8 @@ mod tests {
         for (queue, options) in [
             ("mail", "--queues mail"),
             ("a b", "--queues 'a b'"),
-            ("-x", "--queues=-x"),
+            ("-x", r#"--queues '"-x"'"#),
+            ("mail:2", r#"--queues '"mail:2"'"#),
             ("a,b", r#"--queues '"a,b"'"#),
             ("a=2", r#"--queues '"a=2"'"#),
             (" lead", r#"--queues '" lead"'"#),

@@ -69,7 +69,7 @@ pub use crate::new_job::{Column, NewJob};
 pub use crate::outcome::{Finish, Keep, Retention, Transition};
 pub use crate::overrides::{Overrides, RetentionOverrides};
 pub use crate::progress::{Progress, ProgressReport};
-pub use crate::queue_pattern::{check_one_queue, check_served, fits, is_pattern, refuse_other_patterns, served_as};
+pub use crate::queue_pattern::{check_one_queue, check_served, fits, is_pattern, refuse_other_notations, served_as};
 pub use crate::record::MAX_ERRORS_PER_JOB;
 pub use crate::rules::{is_key, key_text, keyed};
 pub use action::{Action, MAX_RESCHEDULE, Operated};

@@ -1,7 +1,7 @@
 //! The list of queues that a worker serves, as it is written in options: `mail=10,default`, `tenant-*=2`.
 
 use diesel_jobs_core::storage::filter_text::piece;
-use diesel_jobs_core::storage::{check_served, refuse_other_patterns};
+use diesel_jobs_core::storage::{check_served, refuse_other_notations};
 
 /// One queue, and its number of slots.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +33,9 @@ impl QueueList {
             let (part, after) = list.split_once(',').map_or((list, None), |(part, after)| (part, Some(after)));
             rest = after;
             let part = part.trim();
+            if quoted.is_none() && part.contains(';') {
+                refuse_other_notations(part)?;
+            }
             let (name, slots) = match part.split_once('=') {
                 Some((name, number)) => (name.trim_end(), Some(read_slots(part, number.trim_start())?)),
                 None => (part, None),
@@ -58,7 +61,18 @@ impl QueueList {
             }
             check_served(name)?;
             if quoted.is_none() {
-                refuse_other_patterns(name)?;
+                refuse_other_notations(name)?;
+            }
+            // Sidekiq's `-q critical,2`.
+            if quoted.is_none()
+                && slots.is_none()
+                && name.bytes().all(|byte| byte.is_ascii_digit())
+                && let Some(QueueEntry { name: before, slots: None }) = entries.last()
+            {
+                return Err(format!(
+                    "queue {name:?}: the number of slots follows a `=`: write {}={name}, or the name of the queue in quotation marks",
+                    before.escape_debug()
+                ));
             }
             entries.push(QueueEntry { name: name.to_owned(), slots });
         }
@@ -101,14 +115,18 @@ mod tests {
         };
         let entry = |name: &str, slots| (name.to_owned(), slots);
         assert_eq!(
-            names(r#""a,b"=2, " lead" = 3 ,mail,"!x","a=1","q\"\\""#),
+            names(r#""a,b"=2, " lead" = 3 ,mail,"!x","a=1","q\"\\","mail:2","-x","a.#","2""#),
             Ok(vec![
                 entry("a,b", Some(2)),
                 entry(" lead", Some(3)),
                 entry("mail", None),
                 entry("!x", None),
                 entry("a=1", None),
-                entry(r#"q"\"#, None)
+                entry(r#"q"\"#, None),
+                entry("mail:2", None),
+                entry("-x", None),
+                entry("a.#", None),
+                entry("2", None)
             ])
         );
         for (text, part) in [
@@ -117,6 +135,7 @@ mod tests {
             (r#""a,b"#, "a quotation mark is not closed"),
             (r#""a?*""#, "only `*` stands for any characters"),
             (r#""a",a"#, "named twice"),
+            (r#""a";b"#, "follows a closing quotation mark"),
         ] {
             let error = names(text).unwrap_err();
             assert!(error.contains(part), "{text:?}: {error}");
@@ -140,6 +159,12 @@ mod tests {
             ("*,!mail", "only `*` stands for any characters"),
             ("mail,tenant-.*=2", "write `tenant-*`"),
             ("mail,a*b*=2", "a pattern has one `*`"),
+            ("web,mail:2", "write mail=2"),
+            ("mail:2;web:1", "write mail=2,web=1"),
+            ("mail=2;web=1", "write mail=2,web=1"),
+            ("*,-mail", "a list cannot exclude a queue"),
+            ("tenant.#=2", "write tenant.*"),
+            ("critical,2", "write critical=2"),
             (&"q".repeat(201), "at most 200 bytes"),
         ] {
             let error = QueueList::parse(text).unwrap_err();

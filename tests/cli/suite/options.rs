@@ -184,7 +184,7 @@ on_each_database! {
         let (_, repair) = Findings::of(&db.run(&["doctor", "--json"])).one("queue_paused");
         paste(&repair, "worker queues resume", "");
         let (_, repair) = Findings::of(&db.run(&["doctor", "--json"])).one("unserved_queue");
-        assert_eq!(paste(&repair, "worker run", "--until-empty"), "worker run --queues=-x");
+        assert_eq!(paste(&repair, "worker run", "--until-empty"), r#"worker run --queues '"-x"'"#);
         db.await_state(id, "completed");
     }
 

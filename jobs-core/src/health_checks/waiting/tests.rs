@@ -173,7 +173,8 @@ fn a_typing_error_in_the_name_of_an_unserved_queue_is_recognised() {
         repair("mial")
     );
     assert_eq!(repair("reports"), "start a worker that serves it: worker run --queues reports");
-    assert_eq!(repair("x; reboot"), "start a worker that serves it: worker run --queues 'x; reboot'");
+    // Other systems separate queues by a semicolon, so `--queues` takes such a name in quotation marks only.
+    assert_eq!(repair("x; reboot"), "start a worker that serves it: worker run --queues '\"x; reboot\"'");
 }
 
 #[test]
