@@ -22,6 +22,8 @@ const fn field(name: &'static str, least: u32, most: u32) -> Field {
     Field { name, least, most, words: &[], signs: "" }
 }
 
+const WEEKDAY: &str = "weekday";
+
 const FIELDS: [Field; 7] = [
     field("second", 0, 59),
     field("minute", 0, 59),
@@ -31,7 +33,7 @@ const FIELDS: [Field; 7] = [
         words: &["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"],
         ..field("month", 1, 12)
     },
-    Field { words: &["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"], signs: "L#?+", ..field("weekday", 0, 7) },
+    Field { words: &["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"], signs: "L#?+", ..field(WEEKDAY, 0, 7) },
     field("year", 1, 5000),
 ];
 
@@ -118,7 +120,7 @@ impl Field {
         match span.split_once('-') {
             Some((from, to)) => {
                 let objection = self.value(from).err().or_else(|| self.value(to).err());
-                objection.or_else(|| match (self.value(from), self.value(to)) {
+                objection.or_else(|| match (self.value(from), self.end(to)) {
                     (Ok(Some(first)), Ok(Some(last))) if first > last => {
                         Some(format!("{name} {part:?} runs backwards; write two ranges, separated by a comma"))
                     }
@@ -135,9 +137,11 @@ impl Field {
         let (span, step) = part.split_once('/')?;
         let step: u32 = step.parse().ok()?;
         let (first, last) = match span.split_once('-') {
-            Some((from, to)) => (self.value(from).ok()??, self.value(to).ok()??),
+            Some((from, to)) => (self.value(from).ok()??, self.end(to).ok()??),
             None => (*least, *most),
         };
+        // Both ends of a whole week are Sunday.
+        let last = if self.name == WEEKDAY && (first, last) == (0, 7) { 6 } else { last };
         let longest = last.checked_sub(first)?;
         (step > longest).then(|| {
             let interval = if span.contains('-') { None } else { self.interval(step) };
@@ -153,10 +157,18 @@ impl Field {
     /// The interval of so many units of this field.
     fn interval(&self, number: u32) -> Option<String> {
         let unit = match self.name {
-            "weekday" | "day of the month" => "day",
+            WEEKDAY | "day of the month" => "day",
             name => name,
         };
         every::meant(&format!("{number} {unit}"))
+    }
+
+    /// The same as [`value`](Self::value) for the end of a range, where Sunday is the last day of the week.
+    fn end(&self, text: &str) -> Result<Option<u32>, String> {
+        match self.value(text)? {
+            Some(0) if self.name == WEEKDAY && text != "0" => Ok(Some(7)),
+            number => Ok(number),
+        }
     }
 
     /// Returns the number of a value, or what is wrong with it. `None` if it contains signs that only the parser
@@ -196,6 +208,7 @@ mod tests {
             ("0 0 2am * * *", "hour \"2am\" is not understood; write 0 to 23"),
             ("0 22-2 * * *", "hour \"22-2\" runs backwards; write two ranges, separated by a comma"),
             ("0 9-24 * * *", "hour 24 is out of range; write 0 to 23"),
+            ("0 0 0 * * MON-SUN 9999", "year 9999 is out of range; write 1 to 5000"),
             ("*/0 * * * *", "minute \"*/0\" has the step \"0\"; a step is a whole number from 1"),
             ("5/10 * * * *", "minute \"5/10\" has a step without a range; write \"5-59/10\""),
             ("every 90 minutes", "an interval is no cron expression; write it as `every`, such as `every = \"90m\"`"),
@@ -238,6 +251,7 @@ mod tests {
             ("0 */48 * * *", "48h"),
             ("0 0 */45 * *", "45d"),
             ("0 0 * * */10", "10d"),
+            ("0 0 * * */7", "7d"),
         ] {
             assert!(refusal(expression).ends_with(&format!("`every = \"{interval}\"`")), "{}", refusal(expression));
         }
@@ -253,6 +267,8 @@ mod tests {
             ("0 0 1 */12 *", "month \"*/12\""),
             ("0 0 1 JAN-MAR/3 *", "month \"JAN-MAR/3\""),
             ("0 0 * * MON-FRI/5", "weekday \"MON-FRI/5\""),
+            ("0 0 * * MON-SUN/7", "weekday \"MON-SUN/7\" has a step of 7 in a range from 1 to 7"),
+            ("0 0 * * 0-7/7", "weekday \"0-7/7\" has a step of 7 in a range from 0 to 6"),
             ("0,10-20/15 * * * *", "minute \"10-20/15\""),
             ("0 0 2 * * */9 2030", "weekday \"*/9\""),
         ] {
@@ -267,7 +283,9 @@ mod tests {
             "0 0 */30 * *",
             "0 0 1 */11 *",
             "0 0 * * */2",
+            "0 0 * * */6",
             "0 0 * * MON-FRI/4",
+            "0 0 * * MON-SUN/6",
             "0 9-17/2 * jan,JUL mon#2",
             "0 0 15W * ?",
             "@daily",
