@@ -45,12 +45,42 @@ pub(super) fn refuses_certificate(error: &tokio_postgres::Error) -> bool {
     false
 }
 
-/// Whether PgBouncer refuses the user, the password or the certificate, by itself or in the name of the server. It has
-/// the code of a violated protocol for that, too, and does not translate its messages. They name the method: SASL,
-/// password, certificate, PAM and others.
-pub(super) fn refuses_as_pooler(error: &tokio_postgres::Error) -> bool {
-    const REFUSALS: [&str; 3] = ["authentication failed", "no such user", "login rejected"];
-    error.as_db_error().is_some_and(|said| REFUSALS.iter().any(|part| said.message().contains(part)))
+/// What a pooler says that refuses the user, the password or the certificate, by itself or in the name of the server.
+/// PgBouncer names the method: SASL, password, certificate, PAM and others. Supavisor knows no such user or project.
+const NO_ADMITTANCE: [&str; 7] = [
+    "authentication failed",
+    "no such user",
+    "login rejected",
+    "tenant or user not found",
+    "tenant/user ",
+    "user not found",
+    "no tenant identifier",
+];
+
+/// What a pooler says that has as many connections as it may.
+const FULL: [&str; 4] =
+    ["no more connections allowed", "client connections exceeded", "max client connections", "max clients reached"];
+
+/// Why a pooler refuses a connection.
+pub(super) enum PoolerRefusal {
+    Credentials,
+    TooMany,
+}
+
+/// Why a pooler refuses a connection, if its code does not say it. PgBouncer calls everything a violated protocol
+/// (08P01), and Supavisor an internal error (XX000). Neither translates its messages, so they decide here, and for no
+/// other code.
+pub(super) fn refusal_of_pooler(error: &tokio_postgres::Error) -> Option<PoolerRefusal> {
+    let said = error
+        .as_db_error()
+        .filter(|said| [SqlState::PROTOCOL_VIOLATION, SqlState::INTERNAL_ERROR].contains(said.code()))?;
+    let text = said.message().to_ascii_lowercase();
+    let says = |parts: &[&str]| parts.iter().any(|part| text.contains(part));
+    match (says(&NO_ADMITTANCE), says(&FULL)) {
+        (true, _) => Some(PoolerRefusal::Credentials),
+        (_, true) => Some(PoolerRefusal::TooMany),
+        _ => None,
+    }
 }
 
 /// tokio-postgres says only "error connecting to server". This adds the reasons from the error's sources, and for some

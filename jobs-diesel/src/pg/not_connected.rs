@@ -8,7 +8,7 @@ use diesel::ConnectionError;
 use diesel_jobs_core::StorageError;
 use tokio_postgres::error::SqlState;
 
-use super::cause::{lacks_password, refuses_as_pooler, refuses_certificate, with_cause};
+use super::cause::{PoolerRefusal, lacks_password, refusal_of_pooler, refuses_certificate, with_cause};
 use super::settings;
 use crate::error::storage_error;
 use crate::meaning::Meaning;
@@ -46,16 +46,20 @@ impl NotConnected {
         }
     }
 
-    /// The code decides, because servers translate their messages. Only PgBouncer has one for all errors.
+    /// The code decides, because servers translate their messages. Only poolers have one for all errors.
     pub(super) fn of(error: &tokio_postgres::Error) -> Self {
         let text = with_cause(error);
+        match refusal_of_pooler(error) {
+            Some(PoolerRefusal::Credentials) => return Self::Credentials(text),
+            Some(PoolerRefusal::TooMany) => return Self::TooMany(text),
+            None => {}
+        }
         match error.code() {
             Some(&SqlState::INVALID_PASSWORD | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION) => {
                 Self::Credentials(text)
             }
             None if lacks_password(error) || refuses_certificate(error) => Self::Credentials(text),
             Some(&SqlState::TOO_MANY_CONNECTIONS) => Self::TooMany(text),
-            Some(&SqlState::PROTOCOL_VIOLATION) if refuses_as_pooler(error) => Self::Credentials(text),
             Some(code) if settings::may_be_refused(code) => Self::Settings(text),
             None if is_network(error) => Self::NoAnswer(text),
             _ => Self::because(text),
@@ -98,6 +102,57 @@ mod tests {
     use diesel::result::Error;
 
     use super::*;
+
+    /// What a server is understood to mean that refuses a connection with this code and this message.
+    async fn refused(code: &str, message: &str) -> NotConnected {
+        use std::io::{Read as _, Write as _};
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("postgres://me@{}/app?sslmode=disable", listener.local_addr().unwrap());
+        let fields = format!("SFATAL\0C{code}\0M{message}\0\0");
+        let server = std::thread::spawn(move || {
+            let (mut client, _) = listener.accept().unwrap();
+            let _ = client.read(&mut [0; 1024]).unwrap();
+            let length = u32::try_from(fields.len() + 4).unwrap().to_be_bytes();
+            client.write_all(&[b"E", &length[..], fields.as_bytes()].concat()).unwrap();
+        });
+        let config: tokio_postgres::Config = url.parse().unwrap();
+        let problem = NotConnected::of(&config.connect(tokio_postgres::NoTls).await.err().unwrap());
+        server.join().unwrap();
+        problem
+    }
+
+    #[tokio::test]
+    async fn what_poolers_mean_is_known_without_a_code() {
+        for (code, message) in [
+            ("08P01", "no more connections allowed (max_client_conn)"),
+            ("08P01", "client connections exceeded (max_db_client_connections)"),
+            ("XX000", "Max client connections reached"),
+            ("XX000", "(EMAXCONN) max client connections reached, limit: 200"),
+            (
+                "XX000",
+                "MaxClientsInSessionMode: max clients reached - in Session mode max clients are limited to pool_size",
+            ),
+            ("53300", "sorry, too many clients already"),
+        ] {
+            let problem = refused(code, message).await;
+            assert!(matches!(problem, NotConnected::TooMany(_)), "{message}: {problem:?}");
+        }
+        for (code, message) in [
+            ("08P01", "SASL authentication failed"),
+            ("XX000", "Tenant or user not found"),
+            ("XX000", "(ENOTFOUND) tenant/user postgres.abc not found"),
+            ("XX000", "(ENOIDENTIFIER) no tenant identifier provided (external_id or sni_hostname required)"),
+        ] {
+            let problem = refused(code, message).await;
+            assert!(matches!(problem, NotConnected::Credentials(_)), "{message}: {problem:?}");
+        }
+        let settings = refused("08P01", "unsupported startup parameter: options").await;
+        assert!(matches!(settings, NotConnected::Settings(_)), "{settings:?}");
+        for (code, message) in [("XX000", "cache lookup failed for type 7"), ("57P03", "user not found")] {
+            let problem = refused(code, message).await;
+            assert!(matches!(problem, NotConnected::Other(_)), "{message}: {problem:?}");
+        }
+    }
 
     #[test]
     fn a_session_with_the_statements_of_others_is_no_outage() {
