@@ -91,7 +91,8 @@ fn is_missing_table(info: &dyn DatabaseErrorInformation) -> bool {
 }
 
 /// The beginnings of the message in languages without other letters than those of English.
-const PERMISSION_DENIED: [&str; 3] = ["permission denied for ", "permiso denegado ", "permesso negato "];
+const PERMISSION_DENIED: [&str; 4] =
+    ["permission denied for ", "permiso denegado ", "permesso negato ", "ijin ditolak untuk "];
 
 /// The tables, the sequence and the function that a statement without privileges meets first.
 const MET_FIRST: [&str; 9] =

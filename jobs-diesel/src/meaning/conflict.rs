@@ -10,16 +10,21 @@ use super::{is_deadlock, statement};
 const TEXTS: [(&str, &str); 2] = [("could not serialize access", SERIALIZATION), ("deadlock detected", DEADLOCK)];
 
 /// Parts of the messages that a lock could not be obtained, and that it was not within the `lock_timeout`, in English
-/// and in the languages of PostgreSQL 15. Nothing else shows it. No other message has these parts.
-const LOCKS: [&str; 27] = [
+/// and in the languages of PostgreSQL 15, 17 and 18. Nothing else shows it. No other message has these parts.
+const LOCKS: [&str; 41] = [
     "could not obtain lock on",
     "canceling statement due to lock timeout",
     "konnte Sperre für ",
     "Zeitüberschreitung einer Sperre",
     "no se pudo bloquear un candado en la ",
     "el tiempo de espera de candados",
+    "no se pudo bloquear un “lock” en la ",
+    "el tiempo de espera de “locks”",
     "n'a pas pu obtenir un verrou sur la relation",
     "délai écoulé pour l'obtention des verrous",
+    "tidak mendapatkan kunci pada ",
+    "tidak mendapatkan 'lock' pada ",
+    "karena kunci kehabisan waktu tunggu",
     "lock di riga nella relazione",
     "lock della relazione",
     "a causa di timeout di lock",
@@ -30,15 +35,24 @@ const LOCKS: [&str; 27] = [
     "ბლოკის მოლოდინის ვადის",
     "릴레이션의 잠금 정보를 구할 수 없음",
     "잠금 대기 시간 초과",
+    "nie można nałożyć blokady na ",
+    "z powodu przekroczenia czasu blokady",
+    "não foi possível obter bloqueio na ",
+    "tempo de espera (timeout) do bloqueio",
     "не удалось получить блокировку ",
     "из-за тайм-аута блокировки",
     "kunde inte låsa rad i relationen",
     "kunde inte ta lås på relationen",
     "på grund av lås-timeout",
+    "satır için lock alınamadı",
+    "tablosu için kilit alınamadı",
     "не вдалося отримати блокування ",
     "через тайм-аут блокування",
     "上获得锁",
     "由于锁超时",
+    "无法获取关系 ",
+    "無法取得關聯 ",
+    "由於鎖定逾時",
 ];
 const SERIALIZATION: &str = "a serialization failure (40001)";
 const DEADLOCK: &str = "a deadlock (40P01)";
@@ -107,6 +121,18 @@ mod tests {
             "не удалось получить блокировку строки в таблице \"x\"",
             "annulation de la requête à cause du délai écoulé pour l'obtention des verrous",
             "无法在关系 \"x\" 上获得锁",
+            "无法获取关系 \"x\" 中行的锁",
+            "無法取得關聯 \"x\" 的鎖定",
+            "no se pudo bloquear un “lock” en la fila de la relación «x»",
+            "cancelando la sentencia debido a que se agotó el tiempo de espera de “locks”",
+            "tidak mendapatkan kunci pada baris relasi « x »",
+            "pembatalan perintah karena kunci kehabisan waktu tunggu",
+            "nie można nałożyć blokady na rekord w relacji \"x\"",
+            "anulowano polecenie z powodu przekroczenia czasu blokady",
+            "não foi possível obter bloqueio na linha da relação \"x\"",
+            "cancelando comando por causa do tempo de espera (timeout) do bloqueio",
+            "\"x\" tablosundaki satır için lock alınamadı",
+            "\"x\" tablosu için kilit alınamadı",
         ] {
             assert_eq!(of_statement(&refused(DatabaseErrorKind::Unknown, text)), Some(LOCK), "{text}");
         }

@@ -37,7 +37,7 @@ fn meaning(said: Said) -> Meaning {
     Meaning::of(&Error::DatabaseError(DatabaseErrorKind::Unknown, Box::new(said)))
 }
 
-/// The messages are those of PostgreSQL 15.
+/// The messages are those of PostgreSQL 15, 17 and 18.
 #[test]
 fn an_error_means_the_same_in_every_language() {
     let parsed = |message| meaning(Said { message, position: Some(13), ..Said::default() });
@@ -49,6 +49,9 @@ fn an_error_means_the_same_in_every_language() {
         "no existe la relación «jobs.ready»",
         "リレーション\"jobs.ready\"は存在しません",
         "отношение \"jobs.ready\" не существует",
+        "relasi « jobs.ready » tidak ada",
+        "\"jobs.ready\" nesnesi mevcut değil",
+        "relacja \"jobs.ready\" nie istnieje",
         "schema \"jobs\" does not exist",
         "Schema »jobs« existiert nicht",
     ] {
@@ -66,12 +69,19 @@ fn an_error_means_the_same_in_every_language() {
         "テーブル ready へのアクセスが拒否されました",
         "ready 테이블에 대한 접근 권한 없음",
         "droit refusé pour la séquence job_id",
+        "ijin ditolak untuk 'sequence' job_id",
+        "odmowa dostępu do sekwencji job_id",
+        "permissão negada para tabela ready",
+        "ready tablosuna erişim engellendi",
+        "對資料表 ready 的權限不足",
     ] {
         assert_eq!(executed(message), Meaning::NoPrivilege, "{message}");
     }
     for message in [
         "prepared statement \"s7\" already exists",
         "vorbereitete Anweisung »__diesel_stmt_0« existiert nicht",
+        "persiapan pernyataan « s7 » sudah ada",
+        "预备语句 \"s7\" 不存在",
         "bind message supplies 0 parameters, but prepared statement \"s7\" requires 1",
         ANOTHER_STATEMENT,
     ] {
@@ -85,6 +95,19 @@ fn an_error_means_the_same_in_every_language() {
         "не удалось увеличить файл \"base/5/16402\": На устройстве не осталось свободного места",
         "공유 메모리 부족",
         "内存用尽",
+        "pembatalan perintah karena perintah kehabisan waktu tunggu",
+        "kehabisan memori 'shared'",
+        "anulowano polecenie na skutek żądania użytkownika",
+        "nie można rozszerzyć pliku \"base/5/16402\": Brak miejsca na urządzeniu",
+        "cancelando o comando devido a um pedido do usuário",
+        "não foi possível estender o arquivo \"base/5/16402\": Não há espaço disponível no dispositivo",
+        "sorgu zaman aşımına uğradı ve iptal edildi",
+        "shared memory yetersiz",
+        "由于用户请求，正在取消语句",
+        "因為陳述式逾時，正在取消陳述式",
+        "konnte Datei »base/5/16402« nicht mit FileFallocate() erweitern: Auf dem Gerät ist kein Speicherplatz mehr",
+        "ファイル\"base/5/16402\"をFileFallocate()で拡張できませんでした: ",
+        "복구 작업 중 충돌이 발생해 작업을 중지합니다.",
     ] {
         assert_eq!(executed(message), Meaning::Transient, "{message}");
     }

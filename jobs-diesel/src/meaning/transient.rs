@@ -21,11 +21,13 @@ const ENGLISH: [&str; 15] = [
     "out of shared memory",
 ];
 
-/// What a server says in the languages of PostgreSQL 15 when it cancels a statement (57014), or has no memory (53200)
-/// or no room on its disk (53100). ASCII letters are in lower case. The name of the setting is the same in all
-/// languages (53400). Messages about a full device are those of the C library.
-const TRANSLATED: [&str; 55] = [
+/// What a server says in the languages of PostgreSQL 15, 17 and 18 when it cancels a statement (57014), or has no
+/// memory (53200) or no room on its disk (53100). ASCII letters are in lower case. The names of the setting (53400) and
+/// of the function that makes room are the same in all languages. Messages about a full device are those of the C
+/// library.
+const TRANSLATED: [&str; 91] = [
     "temp_file_limit",
+    "filefallocate()",
     "storniere anfrage wegen ",
     "speicher aufgebraucht",
     "shared memory aufgebraucht",
@@ -41,6 +43,11 @@ const TRANSLATED: [&str; 55] = [
     "mémoire partagée épuisée",
     "n'a pas pu étendre le fichier",
     "aucun espace disponible sur",
+    "pembatalan perintah karena ",
+    "melebihi memori",
+    "kehabisan memori",
+    "tak dapat memperbesar file",
+    "tidak ruang lagi diperangkat",
     "annullamento dell'istruzione ",
     "memoria esaurita",
     "memoria condivisa esaurita",
@@ -48,6 +55,7 @@ const TRANSLATED: [&str; 55] = [
     "spazio esaurito sul device",
     "ステートメントのタイムアウトのため",
     "ユーザーからの要求により文をキャンセル",
+    "リカバリで競合が発生したため",
     "メモリ不足です",
     "共有メモリが足りません",
     "を拡張できませんでした",
@@ -55,11 +63,23 @@ const TRANSLATED: [&str; 55] = [
     "არასაკმარისი მეხსიერება",
     "არასაკმარისი გაზიარებული მეხსიერება",
     "ფაილის გაფართოების შეცდომა",
+    "აღდგენასთან კონფლიქტის გამო",
     "명령실행시간 초과로 작업을 취소",
     "사용자 요청에 의해 작업을 취소",
+    "복구 작업 중 충돌이 발생해",
     "메모리 부족",
     "파일을 확장할 수 없음",
     "남은 공간이 없음",
+    "anulowano polecenie ",
+    "brak pamięci",
+    "nie można rozszerzyć pliku",
+    "brak miejsca na urządzeniu",
+    "cancelando comando por causa do ",
+    "cancelando o comando devido a ",
+    "cancelando a instrução devido a ",
+    "sem memória",
+    "não foi possível estender o arquivo",
+    "não há espaço disponível",
     "выполнение оператора отменено ",
     "нехватка памяти",
     "нехватка разделяемой памяти",
@@ -70,6 +90,13 @@ const TRANSLATED: [&str; 55] = [
     "slut på delat minne",
     "kunde inte utöka fil",
     "enheten är full",
+    "sorgu zaman aşımına uğradı ve iptal edildi",
+    "kullanıcı isteği ile sorgu iptal edildi",
+    "çakışmadan dolayı sorgu iptal ediliyor",
+    "yetersiz bellek",
+    "shared memory yetersiz",
+    " dosyası genişletilemiyor",
+    "üzerinde boş yer yok",
     "виконання оператора скасовано ",
     "недостатньо пам'яті",
     "нестача спільної пам'яті",
@@ -77,9 +104,19 @@ const TRANSLATED: [&str; 55] = [
     "недостатньо місця на пристрої",
     "由于语句执行超时",
     "由于用户请求而正在取消查询",
+    "由于与恢复操作冲突",
+    "由于用户请求，正在取消语句",
     "内存用尽",
+    "内存不足",
     "无法扩展文件",
     "设备上没有空间",
+    "因為陳述式逾時",
+    "因為使用者要求",
+    "因為與復原衝突",
+    "記憶體不足",
+    "記憶體用盡",
+    "無法擴充檔案",
+    "裝置上已無多餘空間",
 ];
 
 pub(crate) fn is_transient(text: &str) -> bool {

@@ -24,12 +24,11 @@ pub(crate) fn of(conn: &mut AsyncPgConnection) -> Option<String> {
 }
 
 /// Parts of the messages with which the server ends a session that has kept a transaction open for too long, in English
-/// and in the languages of PostgreSQL 15.
-const TIMEOUTS: [&str; 12] = [
+/// and in the languages of PostgreSQL 15, 17 and 18.
+const TIMEOUTS: [&str; 25] = [
     "terminating connection due to idle-in-transaction timeout",
     "terminating connection due to transaction timeout",
     "Zeitüberschreitung in inaktiver Transaktion",
-    "tiempo de espera para transacciones abiertas inactivas",
     "délai d'inactivité en transaction",
     "timeout di inattività durante una transazione",
     "トランザクション中アイドルタイムアウト",
@@ -38,10 +37,24 @@ const TIMEOUTS: [&str; 12] = [
     "grund av idle-in-transaction-timeout",
     "тайм-аут бездіяльності в транзакції",
     "空载事务超时",
+    "事务内空闲超时",
+    "交易中閒置逾時",
+    "przekroczenia czasu bezczynności podczas transakcji",
+    "tempo limite de inatividade esgotado na transação",
+    "Zeitüberschreitung in Transaktion",
+    "tiempo de espera para transacciones",
+    "トランザクションタイムアウト",
+    "ტრანზაქციის მოლოდინის ვადის",
+    "(transaction_timeout) 초과",
+    "тайм-аута транзакции",
+    "grund av transaktionstimeout",
+    "тайм-аут транзакції",
+    "由于事务超时",
+    "由於交易逾時",
 ];
 
 /// Parts of the messages with which the server ends a session when an administrator asks for it, or stops the server.
-const ADMINISTRATOR: [&str; 12] = [
+const ADMINISTRATOR: [&str; 18] = [
     "terminating connection due to administrator command",
     "aufgrund von Anweisung des Administrators",
     "debido a una orden del administrador",
@@ -54,6 +67,12 @@ const ADMINISTRATOR: [&str; 12] = [
     "grund av ett administratörskommando",
     "по команді адміністратора",
     "由于管理员命令中断联接",
+    "由于管理员命令，正在终止连接",
+    "因管理員命令",
+    "karena perintah administrator",
+    "na skutek polecenia administratora",
+    "devido a um comando do administrador",
+    "yönetici talimatı doğrultusunda",
 ];
 
 /// The interruption that this error is.

@@ -267,6 +267,12 @@ fn a_closed_connection_is_an_interruption_unless_the_handler_is_the_reason() {
         "terminating connection due to administrator command",
         "Verbindung wird abgebrochen aufgrund von Anweisung des Administrators",
         "закрытие подключения по команде администратора",
+        "由于管理员命令，正在终止连接",
+        "因管理員命令，正在中斷連線",
+        "memutus koneksi karena perintah administrator",
+        "zakończono połączenie na skutek polecenia administratora",
+        "terminando a conexão devido a um comando do administrador",
+        "yönetici talimatı doğrultusunda bağlantı kesildi",
     ] {
         assert_eq!(interrupted(handler(administrator)), Some((false, true)), "{administrator}");
         let ended = Rollback::Database(closed(&format!("closed: {administrator}")));
@@ -276,6 +282,20 @@ fn a_closed_connection_is_an_interruption_unless_the_handler_is_the_reason() {
         "terminating connection due to idle-in-transaction timeout",
         "terminating connection due to transaction timeout",
         "Verbindung wird abgebrochen wegen Zeitüberschreitung in inaktiver Transaktion",
+        "zakończono połączenie na skutek przekroczenia czasu bezczynności podczas transakcji",
+        "terminando a conexão devido a tempo limite de inatividade esgotado na transação",
+        "由于事务内空闲超时，正在终止连接",
+        "由於交易中閒置逾時，正在終止連線",
+        "Verbindung wird abgebrochen wegen Zeitüberschreitung in Transaktion",
+        "terminando la conexión debido a que se agotó el tiempo de espera para transacciones",
+        "トランザクションタイムアウトのため接続を終了します",
+        "მიერთების შეწყვეტა ტრანზაქციის მოლოდინის ვადის ამოწურვის გამო",
+        "트랜잭션 시간(transaction_timeout) 초과로 연결을 끝냅니다",
+        "закрытие подключения из-за тайм-аута транзакции",
+        "terminerar anslutning på grund av transaktionstimeout",
+        "переривання з'єднання через тайм-аут транзакції",
+        "由于事务超时，正在终止连接",
+        "由於交易逾時，正在終止連線",
     ] {
         assert_eq!(interrupted(handler(timeout)), None, "{timeout}");
         assert_eq!(interrupted(Rollback::Database(closed(&format!("closed: {timeout}")))), None, "{timeout}");
