@@ -1,12 +1,10 @@
 //! The command line of the bundled worker. [`diesel_jobs::worker!`](crate::worker!) generates a `main` that calls it. A
 //! program with its own `main` calls [`main`] or [`main_with`].
 //!
-//! `worker` alone runs jobs. `worker help` lists the other commands. Every command accepts `--database-url` and
-//! `--json`.
+//! `worker` alone runs jobs. `worker help` lists the other commands. All accept `--database-url` and `--json`.
 //!
-//! Variables are also read from the nearest file `.env`, in the working directory or above. A variable that is already
-//! set keeps its value. This changes the environment of the process, so a program with its own `main` must call
-//! [`main`] or [`main_with`] before it starts threads.
+//! Variables that are not set are read from the nearest file `.env`, in the working directory or above. This changes
+//! the environment, so a program with its own `main` must call [`main`] or [`main_with`] before it starts threads.
 //!
 //! | exit code | meaning |
 //! |--:|---|
@@ -60,6 +58,7 @@ mod output;
 mod parse;
 mod pauses;
 mod place;
+mod probe;
 mod progress;
 mod queue_commands;
 mod queues;
@@ -211,8 +210,7 @@ fn dispatch(cli: Cli, app: App<'_>) -> Result<Exit, CliError> {
         _ => "warn",
     };
     let format = settings::log_format(&cli.global, app.env)?;
-    let colours = io::stderr().is_terminal();
-    logging::install(format, colours, settings::log_directives(app.env)?.as_deref(), level)?;
+    logging::install(format, io::stderr().is_terminal(), settings::log_directives(app.env)?.as_deref(), level)?;
     if command.needs_database() {
         let chosen = app.chosen()?;
         if !app.json && !command.reports_database_itself() {

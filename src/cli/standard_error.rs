@@ -78,7 +78,7 @@ pub(super) fn flush() {
 }
 
 /// For how long a line has waited without the reader taking any. `None` if no line waits.
-#[cfg(feature = "listen")]
+#[cfg(any(feature = "dashboard", feature = "listen"))]
 pub(super) fn unread_for() -> Option<Duration> {
     LINES.unread_for(Instant::now())
 }
@@ -164,7 +164,7 @@ impl Lines {
         drop(self.changed.wait_timeout_while(self.state(), limit, is_busy));
     }
 
-    #[cfg(any(feature = "listen", test))]
+    #[cfg(any(feature = "dashboard", feature = "listen", test))]
     fn unread_for(&self, now: Instant) -> Option<Duration> {
         self.state().writing_since.map(|since| now.saturating_duration_since(since))
     }

@@ -8,7 +8,7 @@ use super::super::parse::socket;
 
 #[derive(Debug, Args)]
 pub(in super::super) struct DashboardArgs {
-    /// The address to listen on; with port 0 the system chooses one
+    /// The address to listen on, also for probes (/livez and /readyz); with port 0 the system chooses one
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8080", value_parser = socket)]
     pub(super) listen: SocketAddr,
     /// Only show pages, and change nothing

@@ -2,6 +2,7 @@
 
 mod admission;
 pub(super) mod args;
+mod probes;
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,6 +15,7 @@ use tokio::net::TcpListener;
 
 use self::admission::{Admission, admit};
 use self::args::DashboardArgs;
+use self::probes::Probes;
 use super::app::App;
 use super::exit::{CliError, Exit};
 use super::signals::Signals;
@@ -62,6 +64,7 @@ pub(super) async fn dashboard(app: &App<'_>, args: DashboardArgs) -> Result<Exit
         _ => {}
     }
     let rights = move |actor: String| if args.read_only { Rights::read_only(actor) } else { Rights::everything(actor) };
+    let probes = Probes::new(database.storage.clone(), args.read_only);
     let dashboard = Dashboard::new(database).at(&args.base);
     let mut dashboard = ancestors.into_iter().fold(dashboard, Dashboard::frame_ancestor);
     if args.show_arguments_of_unknown_kinds {
@@ -72,7 +75,9 @@ pub(super) async fn dashboard(app: &App<'_>, args: DashboardArgs) -> Result<Exit
         let actor = request.extensions.get::<admission::Actor>().map(|actor| actor.0.clone());
         std::future::ready(actor.map_or_else(Rights::none, rights))
     });
-    serve(app, args.listen, &args.base, dashboard.router(), Admission::new(token, actor)).await
+    let admission = Arc::new(Admission::new(token, actor));
+    let pages = below(&args.base, dashboard.router()).layer(from_fn_with_state(admission, admit));
+    serve(app, args.listen, &path(&args.base), probes.before(pages)).await
 }
 
 /// Reads the token.
@@ -85,22 +90,24 @@ fn token(app: &App<'_>) -> Result<Option<String>, CliError> {
     Ok(Some(token))
 }
 
+/// The path of the first page, as browsers see it.
+fn path(base: &str) -> String {
+    format!("/{}", base.trim_matches('/'))
+}
+
+/// Through a proxy the path of a page arrives with or without the prefix.
+fn below(base: &str, pages: Router) -> Router {
+    match path(base).as_str() {
+        "/" => pages,
+        path => Router::new().nest_service(path, pages.clone()).fallback_service(pages),
+    }
+}
+
 /// Serves until a signal. Requests in progress are not awaited, because event streams never end.
-async fn serve(
-    app: &App<'_>,
-    listen: SocketAddr,
-    base: &str,
-    pages: Router,
-    admission: Admission,
-) -> Result<Exit, CliError> {
+async fn serve(app: &App<'_>, listen: SocketAddr, path: &str, router: Router) -> Result<Exit, CliError> {
     let mut signals = Signals::install()?;
     let listener = TcpListener::bind(listen).await.map_err(|error| unable(listen, &error))?;
     let at = listener.local_addr().map_err(|error| unable(listen, &error))?;
-    // Through a proxy the path arrives with or without the prefix.
-    let path = format!("/{}", base.trim_matches('/'));
-    let router =
-        if path == "/" { pages } else { Router::new().nest_service(&path, pages.clone()).fallback_service(pages) };
-    let router = router.layer(from_fn_with_state(Arc::new(admission), admit));
     let place = format!("http://{at}{path}");
     output::complain(&format!("the dashboard is at {place}; Ctrl-C ends it"));
     #[cfg(unix)]

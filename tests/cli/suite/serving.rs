@@ -103,6 +103,22 @@ on_each_database! {
         assert_eq!(db.json(&["audit"])[0]["actor"], json!("eve"));
     }
 
+    fn probes_need_no_token_and_may_use_any_name_of_the_machine(db) {
+        let db = db.migrated();
+        let args = ["dashboard", "--listen", "0.0.0.0:0", "--allow-remote", "--actor", "grace", "--base", "/admin/jobs"];
+        let mut dashboard =
+            worker("fixture-worker").args(args).env("DATABASE_URL", &db.url).env("JOBS_DASHBOARD_TOKEN", TOKEN).start();
+        let at = address(&mut dashboard).replace("0.0.0.0", "127.0.0.1");
+        for path in ["/livez", "/readyz"] {
+            let answer = exchange(&at, format!("GET {path} HTTP/1.1\r\nhost: jobs.example\r\nconnection: close\r\n\r\n").as_bytes());
+            assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\nok\n"), "{path}: {answer}");
+            assert!(answer.contains("cache-control: no-store"), "{path}: {answer}");
+        }
+        assert_eq!(page(&at, "/readyz?verbose"), (200, "[+] database: the database answers\nok\n".to_owned()));
+        assert_eq!(ask(&at, "POST /readyz", "", "").0, 405);
+        assert_eq!(page(&at, "/admin/jobs/readyz").0, 401);
+    }
+
     fn arguments_of_unknown_kinds_are_shown_only_if_the_operator_asks_for_it(db) {
         let db = db.migrated();
         db.enqueue_many_with("elsewhere", "default", 1, r#"{"token":"hunter2"}"#);
@@ -142,6 +158,18 @@ on_each_database! {
         let origins = ["--frame-ancestors", "https://ops.example.org,https://*.example.net", "--frame-ancestors", "'self'"];
         assert_eq!(policy(&origins), ("https://ops.example.org https://*.example.net 'self'".to_owned(), false));
     }
+}
+
+#[test]
+fn a_dashboard_without_its_database_is_alive_and_not_ready_and_does_not_name_it() {
+    // Nothing listens at this port.
+    let url = "postgres://me:s3cret@127.0.0.1:1/shop";
+    let args = ["dashboard", "--listen", "127.0.0.1:0", "--actor", "grace"];
+    let mut dashboard = worker("fixture-worker").args(args).env("DATABASE_URL", url).start();
+    let at = address(&mut dashboard);
+    let failed = "[-] database: the database cannot be reached\nfailed\n";
+    assert_eq!(page(&at, "/readyz"), (503, failed.to_owned()));
+    assert_eq!(page(&at, "/livez"), (200, "ok\n".to_owned()));
 }
 
 #[test]

@@ -192,6 +192,7 @@ fn who_only_reads_leaves_a_primary_that_has_become_a_standby() {
     let mut follows = servers.process(&tail).start();
     let at = serving::address(&mut dashboard);
     follows.await_line("following");
+    until(|| if is_ready(&at) { Ok(()) } else { Err("the dashboard is not ready") });
 
     servers.demote();
     follows.await_line("the database answers again");
@@ -205,9 +206,17 @@ fn who_only_reads_leaves_a_primary_that_has_become_a_standby() {
         if status == 200 { Ok(text.contains("value=\"cancel\"")) } else { Err(text) }
     };
     until(|| if actions()? { Err("the standby has actions".to_owned()) } else { Ok(()) });
+    let probed = || get(&at, "/readyz").body;
+    until(|| if probed().contains("the server is a standby") { Ok(()) } else { Err(probed()) });
+    assert_eq!((get(&at, "/readyz").status, get(&at, "/livez").status), (503, 200));
+    let mut reads =
+        servers.process(&["dashboard", "--listen", "127.0.0.1:0", "--actor", "grace", "--read-only"]).start();
+    let for_readers = serving::address(&mut reads);
+    until(|| if is_ready(&for_readers) { Ok(()) } else { Err("the dashboard that only reads is not ready") });
 
     let url = servers.take_over("");
     until(|| if actions()? { Ok(()) } else { Err("the dashboard has no actions".to_owned()) });
+    until(|| if is_ready(&at) { Ok(()) } else { Err("the dashboard is not ready again") });
     assert!(serving::cancel(&at, "", 1) < 400);
     follows.await_output(&format!("{:9} 1 ", "cancelled"));
     enqueue(&url, "mail", "0 s");

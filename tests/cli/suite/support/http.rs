@@ -25,7 +25,10 @@ pub(crate) fn exchange(address: &str, request: &[u8]) -> String {
 }
 
 pub(crate) fn request(address: &str, method: &str, path: &str) -> Response {
-    let answer = exchange(address, format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\n\r\n").as_bytes());
+    let answer = exchange(
+        address,
+        format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n").as_bytes(),
+    );
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no HTTP: {answer:?}"));
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     Response { status, head: head.to_owned(), body: body.to_owned() }
