@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use diesel_jobs_core::storage::StorageResult;
 use diesel_jobs_core::{NoRuntime, StorageError};
@@ -14,11 +15,15 @@ use crate::database::Database;
 use crate::stopwatch::Stopwatch;
 use crate::url_source::{UrlSource, without_mark};
 
+/// The shortest lifetime of a connection. With a shorter one a process would hardly do anything but connect.
+const SHORTEST_LIFETIME: Duration = Duration::from_secs(1);
+
 /// Opens a [`Database`] with more than a URL. See [`Database::builder`].
 #[must_use = "nothing is opened before `open`"]
 pub struct DatabaseBuilder {
     url: UrlSource,
     handlers: usize,
+    max_lifetime: Option<Duration>,
     credentials: Option<AskCredentials>,
     stopwatch: Stopwatch,
 }
@@ -41,13 +46,23 @@ impl Database {
 
 impl DatabaseBuilder {
     fn new(url: UrlSource) -> Self {
-        Self { url, handlers: 1, credentials: None, stopwatch: Stopwatch::Runs }
+        Self { url, handlers: 1, max_lifetime: None, credentials: None, stopwatch: Stopwatch::Runs }
     }
 
     /// Sets the largest number of connections that transactional handlers use at the same time on PostgreSQL. Default:
     /// 1. On SQLite it has no effect.
     pub fn handlers(mut self, connections: usize) -> Self {
         self.handlers = connections;
+        self
+    }
+
+    /// Sets the age at which connections to PostgreSQL are closed, at least one second. Default: 30 minutes. Each
+    /// connection has its own age, between four fifths of this and all of it, so that those that were opened together
+    /// are not closed together. A connection that is in use is closed when it is given back. A shorter lifetime than
+    /// that of a pooler, a proxy or a firewall between keeps these from closing connections first. On SQLite it has no
+    /// effect.
+    pub fn max_lifetime(mut self, lifetime: Duration) -> Self {
+        self.max_lifetime = Some(lifetime);
         self
     }
 
@@ -92,14 +107,20 @@ impl DatabaseBuilder {
     ///
     /// # Errors
     ///
-    /// [`StorageError::Config`] if the URL cannot be read or is not understood, or if credentials are set for SQLite.
+    /// [`StorageError::Config`] if the URL cannot be read or is not understood, if `max_lifetime` is shorter than a
+    /// second, or if credentials are set for SQLite.
     pub async fn open(self) -> StorageResult<Database> {
         NoRuntime::check()?;
-        let Self { url, handlers, credentials, stopwatch } = self;
+        let Self { url, handlers, max_lifetime, credentials, stopwatch } = self;
+        if let Some(short) = max_lifetime.filter(|lifetime| *lifetime < SHORTEST_LIFETIME) {
+            return Err(StorageError::Config(format!(
+                "a lifetime of {short:?} is too short for a connection (`max_lifetime`); use at least 1s"
+            )));
+        }
         let text = url.read()?;
         match Backend::of(&text)? {
             #[cfg(feature = "postgres")]
-            Backend::Postgres => crate::pg::open(url, credentials, handlers, stopwatch),
+            Backend::Postgres => crate::pg::open(url, credentials, handlers, max_lifetime, stopwatch),
             Backend::Sqlite if credentials.is_some() => Err(StorageError::Config(
                 "the database URL means a SQLite file, which has no credentials; remove `credentials` from the builder"
                     .to_owned(),
@@ -108,7 +129,7 @@ impl DatabaseBuilder {
             Backend::Sqlite => crate::sqlite::open(&text, stopwatch).await,
             #[allow(unreachable_patterns)] // reachable when a feature is off
             backend => {
-                let _ = (handlers, stopwatch);
+                let _ = (handlers, max_lifetime, stopwatch);
                 Err(backend.not_built_in())
             }
         }
@@ -119,5 +140,18 @@ impl fmt::Debug for DatabaseBuilder {
     // The URL may hold a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DatabaseBuilder").field("handlers", &self.handlers).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_lifetime_with_which_a_process_would_do_nothing_but_connect_is_refused() {
+        let open = |lifetime| Database::builder("postgres://localhost/app").max_lifetime(lifetime).open();
+        assert!(open(SHORTEST_LIFETIME).await.is_ok());
+        let error = open(Duration::from_millis(999)).await.unwrap_err().to_string();
+        assert!(error.contains("999ms is too short") && error.contains("at least 1s"), "{error}");
     }
 }

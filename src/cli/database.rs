@@ -1,6 +1,6 @@
 //! Opens the database of a URL, and says which one an error is about.
 
-use diesel_jobs_storage::Database;
+use diesel_jobs_storage::{Database, DatabaseBuilder};
 
 use super::exit::{CliError, Exit};
 use super::output::printable;
@@ -13,11 +13,16 @@ pub(super) const NO_HANDLERS: usize = 1;
 /// Opens the database without connecting. An unreachable server makes the first statement fail, and a SQLite file that
 /// does not exist fails here: SQLite would create it, and a misspelt path would look like a database without jobs.
 pub(super) async fn open(chosen: &Chosen, handlers: usize) -> Result<Database, CliError> {
+    Ok(builder(chosen)?.handlers(handlers).open().await?)
+}
+
+/// The same with more than the number of connections.
+pub(super) fn builder(chosen: &Chosen) -> Result<DatabaseBuilder, CliError> {
     match missing_file(chosen.url()?) {
         Some(problem) => {
             Err(CliError::new(Exit::Schema, problem + "; run `worker migrate`, which creates it, or correct the URL"))
         }
-        None => create(chosen, handlers).await,
+        None => chosen.builder(),
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) async fn doctor(app: App<'_>, args: &DoctorArgs) -> Result<Exit, CliE
         print(app.json, vec![Finding::error("schema", what, "worker migrate".to_owned())])?;
         return Ok(Exit::Schema);
     }
-    let database = database::open(app.chosen()?, worker::handlers(&settings)).await?;
+    let database = worker::open(app.chosen()?, &settings).await?;
     if let Some(finding) = database.operator.examine_connection().await? {
         print(app.json, vec![finding])?;
         return Ok(Exit::Failed);

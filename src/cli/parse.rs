@@ -1,10 +1,13 @@
 //! Parsers for the values of options and variables.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
 use diesel_jobs_core::installation::check_words;
 use diesel_jobs_core::storage::check_one_queue;
+
+use super::duration;
 
 /// Parses the path of a file or a directory. A URL is refused, and clap's message is replaced: it would repeat it.
 pub(super) fn path(path: PathBuf) -> Result<PathBuf, &'static str> {
@@ -49,6 +52,14 @@ pub(super) fn connections(text: &str) -> Result<usize, String> {
     match positive(text)? {
         number if number <= 10_000 => Ok(number),
         _ => Err(format!("{text:?} is more than 10000 connections")),
+    }
+}
+
+/// Parses the age at which a connection is closed.
+pub(super) fn lifetime(text: &str) -> Result<Duration, String> {
+    match duration::parse(text)? {
+        lifetime if lifetime >= Duration::from_secs(1) => Ok(lifetime),
+        _ => Err(format!("{text:?} is too short for a connection; write at least 1s, such as 10m")),
     }
 }
 

@@ -14,7 +14,7 @@ use super::run_args::RunArgs;
 use super::signals::Signals;
 #[cfg(unix)]
 use super::systemd;
-use super::{database, listen, settings, standard_error, unknown_queues, unknown_variables, worker};
+use super::{listen, settings, standard_error, unknown_queues, unknown_variables, worker};
 
 /// A bound of what the worker needs after the grace period, if the database answers slowly.
 const LAST_STEPS: Duration = Duration::from_secs(30);
@@ -33,7 +33,7 @@ pub(super) async fn run(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError> 
     unknown_variables::say();
     let probes = settings.listen.as_deref().map(listen::start).transpose()?;
     let started = async {
-        let database = database::open(&chosen, worker::handlers(&settings)).await?;
+        let database = worker::open(&chosen, &settings).await?;
         // The worker checks this again when it registers. But the program's set-up may already need the tables.
         database.storage.check_schema().await?;
         let recorder = probes.as_ref().map(|probes| probes.metrics() as Arc<dyn Recorder>);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::duration;
-use super::parse::{address, connections, crashes, name, positive, slots_total, version};
+use super::parse::{address, connections, crashes, lifetime, name, positive, slots_total, version};
 use super::queues::QueueList;
 
 /// The options of the worker. They take precedence over the environment, and both over the program's set-up function.
@@ -35,6 +35,11 @@ pub(super) struct RunArgs {
     /// wait [env: JOBS_CONNECTIONS] [default: one per slot, at most 20]
     #[arg(long, value_name = "N", value_parser = connections, help_heading = "Options of run")]
     pub(super) connections: Option<usize>,
+    /// The age at which connections to PostgreSQL are closed, at least 1s. Each has its own, between four fifths of
+    /// this and all of it. Choose less than the time after which a pooler or a firewall closes connections [env:
+    /// JOBS_MAX_LIFETIME] [default: 30m]
+    #[arg(long, value_name = "DURATION", value_parser = lifetime, help_heading = "Options of run")]
+    pub(super) max_lifetime: Option<Duration>,
     /// The interval of the poll, which finds jobs without a notification, such as 500ms. With more than 10s, an idle
     /// worker on PostgreSQL also sends its heartbeats and all other statements as rarely, for databases that bill their
     /// activity [env: JOBS_POLL_INTERVAL] [default: 3s]
@@ -104,6 +109,7 @@ impl RunArgs {
             slots_total,
             concurrency: _,
             connections,
+            max_lifetime,
             poll_interval,
             grace_period,
             lease,
@@ -122,6 +128,7 @@ impl RunArgs {
             && slots.is_none()
             && slots_total.is_none()
             && connections.is_none()
+            && max_lifetime.is_none()
             && poll_interval.is_none()
             && grace_period.is_none()
             && lease.is_none()

@@ -4,18 +4,31 @@ use std::sync::Arc;
 
 use diesel_jobs_core::storage::{Storage, is_pattern, served_as};
 use diesel_jobs_core::{Recorder, Registry, Worker, WorkerBuilder};
+use diesel_jobs_storage::Database;
 
 use super::app::Setup;
+use super::database;
 use super::exit::CliError;
 use super::queues::{QueueEntry, QueueList};
 use super::run_args::RunArgs;
+use super::url::Chosen;
 
 /// The most connections for transactional handlers if no option sets the number. Servers allow 100 connections for all
 /// programs together.
 const MOST_CONNECTIONS: usize = 20;
 
+/// Opens the worker's database.
+pub(super) async fn open(chosen: &Chosen, settings: &RunArgs) -> Result<Database, CliError> {
+    let builder = database::builder(chosen)?.handlers(handlers(settings));
+    let builder = match settings.max_lifetime {
+        Some(lifetime) => builder.max_lifetime(lifetime),
+        None => builder,
+    };
+    Ok(builder.open().await?)
+}
+
 /// Returns how many connections transactional handlers may use at once.
-pub(super) fn handlers(settings: &RunArgs) -> usize {
+fn handlers(settings: &RunArgs) -> usize {
     let usual = settings.slots.unwrap_or(WorkerBuilder::DEFAULT_SLOTS);
     let slots = || match &settings.queues {
         // A pattern may serve any number of queues.
@@ -59,6 +72,7 @@ fn configure(mut builder: WorkerBuilder, settings: &RunArgs) -> WorkerBuilder {
         slots_total,
         concurrency: _,
         connections: _,
+        max_lifetime: _,
         poll_interval,
         grace_period,
         lease,

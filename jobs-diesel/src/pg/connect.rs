@@ -137,7 +137,6 @@ impl Connector {
     }
 
     /// The same server, and connections of its pools reach this age.
-    #[cfg(test)]
     pub(crate) fn living_for(self, lifetime: Duration) -> Self {
         Self { rotation: Rotation::new(lifetime), ..self }
     }

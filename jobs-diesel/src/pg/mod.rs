@@ -140,9 +140,14 @@ pub(crate) fn open(
     url: UrlSource,
     credentials: Option<AskCredentials>,
     handlers: usize,
+    max_lifetime: Option<Duration>,
     stopwatch: Stopwatch,
 ) -> StorageResult<Database> {
     let connector = Connector::new(Source::new(url, credentials)?).timed_by(stopwatch);
+    let connector = match max_lifetime {
+        Some(lifetime) => connector.living_for(lifetime),
+        None => connector,
+    };
     let storage = Arc::new(PgStorage::on(connector, handlers)?);
     Ok(Database { storage: storage.clone(), operator: storage.clone(), migrator: storage })
 }

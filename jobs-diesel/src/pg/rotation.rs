@@ -21,9 +21,12 @@ use tokio::sync::watch;
 use super::stale::Stale;
 use super::suspicions::Suspicions;
 
-/// The age that no connection of a pool exceeds, unless it is in use. Each has its own, between four fifths of this and
-/// all of it, so that connections that were opened together are not closed together.
+/// The age that no connection of a pool exceeds, unless it is in use or the program sets another one. Each has its own,
+/// between four fifths of this and all of it, so that connections that were opened together are not closed together.
 pub(super) const LIFETIME: Duration = Duration::from_secs(30 * 60);
+
+/// A longer lifetime means that connections have no age: no instant is so far away.
+const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// How often idle connections are looked through for those that have reached their age.
 const SWEEP: Duration = Duration::from_secs(30);
@@ -97,7 +100,7 @@ impl Rotation {
             moves: AtomicU64::new(0),
             are_short: AtomicBool::new(false),
         };
-        Self { lifetime, state: Arc::new(state) }
+        Self { lifetime: lifetime.min(LONGEST), state: Arc::new(state) }
     }
 
     #[cfg(feature = "postgres-sync")]

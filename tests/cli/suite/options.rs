@@ -76,6 +76,7 @@ fn bad_variables_are_named() {
     refused_variable("JOBS_QUEUES", "tenant-?", "`tenant-*`");
     refused_variable("JOBS_SLOTS_TOTAL", "0", "whole number from 1 to 100000");
     refused_variable("JOBS_CONNECTIONS", "none", "whole number");
+    refused_variable("JOBS_MAX_LIFETIME", "999ms", "at least 1s");
     refused_variable("JOBS_MAX_CRASHES", "0", "whole number");
     refused_variable("JOBS_LOG_FORMAT", "xml", "pretty or json");
     refused_variable("RUST_LOG", "diesel_jobs=loud", "level");

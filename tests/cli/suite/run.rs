@@ -3,6 +3,7 @@
 use fixture_app::{Greet, HOUR, ImportFeed, Wait, WaitFor};
 use serde_json::Value;
 
+use crate::support::http::{address, get};
 use crate::support::proxy::Proxy;
 use crate::support::{Db, Gate, until, worker};
 
@@ -139,6 +140,25 @@ on_each_database! {
             assert!(line["timestamp"].is_string() && line["message"].is_string(), "{line}");
         }
     }
+}
+
+#[test]
+fn connections_are_closed_at_the_age_that_the_operator_chooses() {
+    let db = Db::postgres().migrated();
+    let args = ["run", "--max-lifetime", "1s", "--poll-interval", "100ms", "--listen", "127.0.0.1:0"];
+    let mut worker = db.start(&args);
+    let address = address(&mut worker);
+    until(|| if get(&address, "/readyz").status == 200 { Ok(()) } else { Err("the worker is not ready") });
+    let sessions = "pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()";
+    let newest = db.text(&format!("select max(backend_start)::text as text from {sessions}"));
+    let old = format!("{sessions} and backend_start <= '{newest}'");
+    until(|| match db.count(&old) {
+        0 => Ok(()),
+        sessions => Err(format!("{sessions} sessions are as old as the worker")),
+    });
+    until(|| if db.count(sessions) > 0 { Ok(()) } else { Err("the worker has no others") });
+    worker.signal("INT");
+    worker.ended().succeeded();
 }
 
 #[test]

@@ -127,6 +127,12 @@ fn connections_have_ages_of_their_own() {
     assert!(rotation.is_sweep_due(now + SWEEP * 2));
 }
 
+#[test]
+fn no_lifetime_is_too_long() {
+    let rotation = Rotation::new(Duration::MAX);
+    assert!(rotation.keeps(&rotation.opened((), 0), Instant::now() + LIFETIME * 1000));
+}
+
 /// It is the listener's, which no pool looks at.
 #[tokio::test]
 async fn the_end_of_a_generation_ends_the_wait_of_its_connections_at_once() {
