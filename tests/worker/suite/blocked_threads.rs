@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use diesel_jobs::{JobBuilder, JobId, JobState};
-use support::{Db, Process, until};
+use support::{Conn, Db, Process, until};
 use worker_app::Hog;
 
 /// The jobs. One of them runs. The other one may be claimed, too, until the worker releases it.
@@ -18,17 +18,17 @@ pub(crate) struct Blocked {
 impl Blocked {
     /// Starts the worker, and waits until its only thread is blocked.
     pub(crate) async fn start(db: &Db, args: &[&str]) -> (Process, Self) {
-        let blocked = Self::enqueue(db, JOBS, Vec::new()).await;
-        let worker = with_one_thread(db, args);
+        let blocked = Self::enqueue(&mut db.conn().await, JOBS, Vec::new()).await;
+        let worker = with_one_thread(db.url(), args);
         blocked.begun().await;
         (worker, blocked)
     }
 
     /// Enqueues this many of the jobs, and others behind them.
-    pub(crate) async fn enqueue(db: &Db, number: usize, others: Vec<JobBuilder>) -> Self {
+    pub(crate) async fn enqueue(conn: &mut Conn, number: usize, others: Vec<JobBuilder>) -> Self {
         let until_there = std::env::temp_dir().join(format!("hogs-{}", uuid::Uuid::now_v7()));
         let hog = || JobBuilder::from(Hog { until_there: until_there.display().to_string() });
-        let mut jobs = db.conn().await.enqueue_all((0..number).map(|_| hog()).chain(others)).await;
+        let mut jobs = conn.enqueue_all((0..number).map(|_| hog()).chain(others)).await;
         jobs.truncate(number);
         Self { jobs, until_there }
     }
@@ -58,10 +58,10 @@ impl Blocked {
 
 /// Starts a worker whose runtime has one thread. With two threads, the task that would block the second one may wait
 /// for the first.
-pub(crate) fn with_one_thread(db: &Db, args: &[&str]) -> Process {
+pub(crate) fn with_one_thread(url: &str, args: &[&str]) -> Process {
     // Tokio reads it.
     let one = [("TOKIO_WORKER_THREADS", "1")];
-    Process::worker_with(env!("CARGO_BIN_EXE_worker-app"), db.url(), args, &one)
+    Process::worker_with(env!("CARGO_BIN_EXE_worker-app"), url, args, &one)
 }
 
 impl Drop for Blocked {

@@ -122,11 +122,11 @@ async fn prefetched_jobs_of_a_worker_whose_thread_is_blocked_run_elsewhere(db: D
     const BEHIND: i64 = 10;
     let short = |jobs: i64| (0..jobs).map(|_| JobBuilder::from(Linger { millis: 0 })).collect::<Vec<_>>();
     let completed = "select count(*) as number from jobs.job where state = 'completed' and attempt = 1 and crashes = 0";
-    let busy = with_one_thread(&db, &args(&["--slots", "1"]));
+    let busy = with_one_thread(db.url(), &args(&["--slots", "1"]));
     // They are short, so the worker claims more than its slot takes.
     db.conn().await.enqueue_all(short(FIRST)).await;
     db.await_number(FIRST, completed).await;
-    let blocked = Blocked::enqueue(&db, 1, short(BEHIND)).await;
+    let blocked = Blocked::enqueue(&mut db.conn().await, 1, short(BEHIND)).await;
     blocked.begun().await;
     let heir = start(&db, &[]);
     db.await_number(FIRST + BEHIND, completed).await;

@@ -41,6 +41,7 @@ mod intervals;
 mod language;
 mod layers;
 mod limits;
+mod listening;
 mod loading;
 mod locked_rows;
 mod lossy;
