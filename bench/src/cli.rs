@@ -39,7 +39,7 @@ pub(crate) enum Measure {
     Contention,
     /// Enqueue, claim and finish together, at saturation
     Steady,
-    /// Queries and CPU of a worker that has nothing to do
+    /// Statements and CPU of a worker that has nothing to do. Needs pg_stat_statements
     Idle,
     /// Resident size of a worker process
     Memory,

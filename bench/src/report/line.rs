@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_line_without_raw_has_no_ratio() {
-        let line = Line::new("idle", "one", "queries/s").with(&Runs { ours: runs(&[0.5]), raw: Vec::new() });
+        let line = Line::new("idle", "one", "statements/min").with(&Runs { ours: runs(&[0.5]), raw: Vec::new() });
         assert_eq!((line.ours, line.raw, line.ratio), (Some(0.5), None, None));
         assert_eq!(serde_json::to_value(&line).unwrap()["runs"], serde_json::json!({"ours": [0.5]}));
     }

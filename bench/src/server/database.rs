@@ -39,6 +39,29 @@ impl<'s> Database<'s> {
             .context("a checkpoint before each run keeps them alike; grant the user of DATABASE_URL pg_checkpoint")
     }
 
+    /// Counts the statements that clients send to this database from now on, but none of its own. In other databases
+    /// the server may count nothing, so that this costs nothing there.
+    pub(crate) async fn count_statements(&self) -> Result<()> {
+        let name = &self.name;
+        let count = format!(
+            "create extension pg_stat_statements; set pg_stat_statements.track = 'none';
+             alter database {name} set compute_query_id = 'on'; alter database {name} set pg_stat_statements.track = 'top'"
+        );
+        self.client.batch_execute(&count).await.context(
+            "the server counts statements if it has shared_preload_libraries = 'pg_stat_statements', and DATABASE_URL must name a superuser",
+        )
+    }
+
+    /// Returns how many statements were counted so far.
+    pub(crate) async fn statements(&self) -> Result<f64> {
+        let counted = "select coalesce(sum(calls), 0)::float8 from pg_stat_statements
+                       where dbid = (select oid from pg_database where datname = current_database())";
+        let row = self.client.query_one(counted, &[]).await;
+        Ok(row
+            .context("the server counts statements if it has shared_preload_libraries = 'pg_stat_statements'")?
+            .get(0))
+    }
+
     /// Returns the number that the query selects.
     pub(crate) async fn count(&self, sql: &str) -> Result<i64> {
         Ok(self.client.query_one(sql, &[]).await?.get(0))

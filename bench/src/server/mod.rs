@@ -65,12 +65,6 @@ impl Server {
         Ok(())
     }
 
-    /// Returns the transactions of a database that the server has counted so far. This query is not one of them.
-    pub(crate) async fn transactions(&self, database: &str) -> Result<f64> {
-        let question = "select (xact_commit + xact_rollback)::float8 from pg_stat_database where datname = $1";
-        Ok(self.admin.query_one(question, &[&database]).await?.get(0))
-    }
-
     /// Returns how many connections the server allows.
     pub(crate) async fn max_connections(&self) -> Result<usize> {
         let row = self.admin.query_one("select current_setting('max_connections')", &[]).await?;

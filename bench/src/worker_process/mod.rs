@@ -48,7 +48,7 @@ pub(crate) struct WorkerArgs {
 }
 
 /// What the worker does.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, PartialEq, Args)]
 pub(crate) struct Role {
     /// Serve the queue of slow jobs instead of the default one
     #[arg(long)]
@@ -56,6 +56,9 @@ pub(crate) struct Role {
     /// Jobs at once, instead of the worker's default
     #[arg(long)]
     pub(crate) slots: Option<usize>,
+    /// Seconds between two polls, instead of the worker's default
+    #[arg(long)]
+    pub(crate) poll_interval: Option<u64>,
     /// Tell how long each claim took
     #[arg(long)]
     pub(crate) time_claims: bool,
@@ -73,6 +76,7 @@ impl Role {
         let mut arguments = vec![COMMAND.to_owned()];
         arguments.extend(self.slow.then(|| "--slow".to_owned()));
         arguments.extend(self.slots.map(|slots| format!("--slots={slots}")));
+        arguments.extend(self.poll_interval.map(|seconds| format!("--poll-interval={seconds}")));
         arguments.extend(self.time_claims.then(|| "--time-claims".to_owned()));
         arguments.extend(self.observed.then(|| "--observed".to_owned()));
         arguments.extend(self.rules.then(|| "--rules".to_owned()));
@@ -122,6 +126,9 @@ async fn run(args: &WorkerArgs) -> Result<()> {
     }
     if let Some(slots) = args.role.slots {
         builder = builder.slots(slots);
+    }
+    if let Some(seconds) = args.role.poll_interval {
+        builder = builder.poll_interval(Duration::from_secs(seconds));
     }
     let metrics = args.role.observed.then(observed::metrics);
     if let Some(metrics) = &metrics {
@@ -175,5 +182,26 @@ fn report(handle: &WorkerHandle) {
             say(&format!("completed {reported}"));
         }
         thread::sleep(if same < QUIET { POLL_INTERVAL } else { POLL_INTERVAL * 20 });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_has_the_role_that_its_parent_gives_it() {
+        let all = Role {
+            slow: true,
+            slots: Some(4),
+            poll_interval: Some(300),
+            time_claims: true,
+            observed: true,
+            rules: true,
+        };
+        for role in [Role::default(), all] {
+            let arguments = [role.arguments(), vec!["--database-url=x".to_owned()]].concat();
+            assert_eq!(WorkerArgs::try_parse_from(arguments).unwrap().role, role);
+        }
     }
 }

@@ -24,9 +24,9 @@ pub struct Cluster {
 impl Cluster {
     /// Opens the cluster of this directory. Only the benchmark's databases are always on the disk.
     pub fn open(dir: PathBuf, postgres: &Postgres) -> Result<Self> {
-        let mut server = Server::at(&dir, postgres)?;
+        let mut server = Server::at(&dir, postgres)?.with_statistics();
         if !dir.ends_with(crate::BENCH) {
-            server = server.in_memory().in_german().with_statistics();
+            server = server.in_memory().in_german();
         }
         if dir.ends_with(crate::TRANSLATED) {
             server = server.sorting_as_in_german();
@@ -60,9 +60,13 @@ impl Cluster {
         Ok(port)
     }
 
-    /// The hand-written side of a benchmark does not encrypt, so the server does not offer it to the other side.
+    /// The hand-written side of a benchmark does not encrypt, so the server does not offer it to the other side. It
+    /// counts the statements of the databases that ask for it alone, because counting takes time.
     fn of_benchmarks(&self) -> &'static str {
-        if self.dir.ends_with(crate::BENCH) { "\nssl = off" } else { "" }
+        match self.dir.ends_with(crate::BENCH) {
+            true => "\nssl = off\ncompute_query_id = off\npg_stat_statements.track = none",
+            false => "",
+        }
     }
 
     /// Sets whether the server continues to run after its last user.
