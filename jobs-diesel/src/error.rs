@@ -6,7 +6,7 @@
 use diesel::result::Error as DieselError;
 use diesel_jobs_core::{InvalidJob, JobId, StorageError};
 
-use crate::meaning::Meaning;
+use crate::meaning::{Meaning, has_waited_for_a_lock, is_retryable};
 
 diesel_jobs_core::debug_as_display!(EnqueueError, CompleteError, MigrateError);
 
@@ -41,6 +41,11 @@ pub enum EnqueueError {
 /// Advice for errors whose cause is known. Empty for all others.
 fn advice(error: &DieselError) -> &'static str {
     match Meaning::of(error) {
+        _ if has_waited_for_a_lock(error) => {
+            "; another transaction, which is still open, holds a lock that this enqueue needs, such as one that has enqueued the same unique key: \
+             roll this transaction back and repeat all of it. If this is a test, another test has probably enqueued a job with the same unique \
+             key: give each test its own values, or use a TestDatabase"
+        }
         Meaning::Conflict => {
             "; another transaction got in the way, such as one that has enqueued the same unique key since this transaction began to read: roll \
              this transaction back and repeat all of it"
@@ -69,15 +74,15 @@ impl EnqueueError {
         matches!(self, Self::Exists { .. })
     }
 
-    /// Whether another transaction got in the way: a serialization failure or a deadlock on PostgreSQL, a locked
-    /// database on SQLite. Roll the transaction back and repeat all of it, including what came before the enqueue: the
-    /// same transaction may then succeed.
+    /// Whether another transaction got in the way: a serialization failure, a deadlock or the end of `lock_timeout` on
+    /// PostgreSQL, a locked database on SQLite. Roll the transaction back and repeat all of it, including what came
+    /// before the enqueue: the same transaction may then succeed.
     ///
     /// In a `repeatable read` or `serializable` transaction this is the result if another transaction has enqueued the
     /// same unique key, and has committed after this one began to read: no statement of this transaction can see that
     /// job. In `read committed`, the default, the enqueue finds the job.
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Database(error) if matches!(Meaning::of(error), Meaning::Conflict | Meaning::Locked))
+        matches!(self, Self::Database(error) if is_retryable(error))
     }
 
     #[cfg(any(feature = "postgres", feature = "sqlite"))]

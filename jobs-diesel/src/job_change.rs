@@ -5,7 +5,7 @@ use diesel::result::Error as DieselError;
 use diesel_jobs_core::storage::MAX_RESCHEDULE;
 use diesel_jobs_core::{InvalidJob, Selected};
 
-use crate::meaning::Meaning;
+use crate::meaning::{Meaning, has_waited_for_a_lock, is_retryable};
 
 /// What happens to which jobs.
 #[derive(Debug)]
@@ -73,6 +73,9 @@ pub enum ChangeError {
 /// Advice for errors whose cause is known. Empty for all others.
 fn advice(error: &DieselError) -> &'static str {
     match Meaning::of(error) {
+        _ if has_waited_for_a_lock(error) => {
+            "; another transaction, which is still open, holds a lock that this change needs: roll this transaction back and repeat all of it"
+        }
         Meaning::Conflict => {
             "; another transaction has changed the same job since this transaction began to read: roll this transaction back and repeat all of it"
         }
@@ -89,10 +92,10 @@ fn advice(error: &DieselError) -> &'static str {
 }
 
 impl ChangeError {
-    /// Whether another transaction got in the way: a serialization failure or a deadlock on PostgreSQL, a locked
-    /// database on SQLite. Roll the transaction back and repeat all of it: it may then succeed.
+    /// Whether another transaction got in the way: a serialization failure, a deadlock or the end of `lock_timeout` on
+    /// PostgreSQL, a locked database on SQLite. Roll the transaction back and repeat all of it: it may then succeed.
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Database(error) if matches!(Meaning::of(error), Meaning::Conflict | Meaning::Locked))
+        matches!(self, Self::Database(error) if is_retryable(error))
     }
 }
 

@@ -9,6 +9,7 @@
 
 #[cfg(feature = "postgres")]
 pub(crate) mod conflict;
+mod lock;
 mod names;
 #[cfg(feature = "postgres")]
 pub(crate) mod row;
@@ -20,6 +21,7 @@ mod transient;
 
 use diesel::result::{DatabaseErrorInformation, DatabaseErrorKind, Error};
 
+use self::lock::is_about_a_lock;
 use self::names::{Name, names};
 pub(crate) use self::transient::is_transient;
 
@@ -79,6 +81,17 @@ impl Meaning {
             Self::Other
         }
     }
+}
+
+/// Whether a statement has waited for a lock for as long as the session lets it. What SQLite says of a lock has a
+/// [meaning](Meaning::Locked) of its own.
+pub(crate) fn has_waited_for_a_lock(error: &Error) -> bool {
+    matches!(error, Error::DatabaseError(_, info) if is_about_a_lock(info.message()))
+}
+
+/// Whether another transaction got in the way, so that all of this one may succeed if it is repeated.
+pub(crate) fn is_retryable(error: &Error) -> bool {
+    has_waited_for_a_lock(error) || matches!(Meaning::of(error), Meaning::Conflict | Meaning::Locked)
 }
 
 /// A statement that names a table or a function in a schema that is missing has a position. `jobs.ready` is in

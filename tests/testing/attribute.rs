@@ -9,6 +9,7 @@ use diesel_jobs::assert_enqueued;
 use diesel_jobs::prelude::*;
 use diesel_jobs::testing::{drain, tick};
 
+use crate::database;
 use crate::jobs::{Calls, Charge};
 
 const ONE_NOTE: &str = "create table attribute_note (text text primary key); insert into attribute_note values ('one')";
@@ -77,6 +78,53 @@ fn fails(_: &mut SqliteConnection) -> Result<(), String> {
 #[diesel_jobs::test(setup = fails)]
 #[should_panic(expected = "the `setup` of this test failed: \"no users\"")]
 fn a_setup_that_fails_is_said(_: &mut SqliteConnection) {}
+
+#[job(unique(by(order_id)))]
+fn charge_once(order_id: i64) {
+    let _ = order_id;
+}
+
+/// Another session in the database of a test.
+fn beside(database: &str) -> PgConnection {
+    let mut other = PgConnection::establish(&database::url_of(database)).unwrap();
+    other.begin_test_transaction().unwrap();
+    other
+}
+
+fn text(what: &str) -> diesel::expression::SqlLiteral<diesel::sql_types::Text> {
+    diesel::dsl::sql(what)
+}
+
+const DATABASE: &str = "current_database()::text";
+const LIMIT: &str = "current_setting('lock_timeout')";
+/// This test waits for its own session.
+const HARDLY_WAIT: &str = "set local lock_timeout = '50ms'";
+
+#[diesel_jobs::test]
+fn a_test_that_waits_for_the_unique_key_of_another_says_so(conn: &mut PgConnection) {
+    use diesel::connection::SimpleConnection as _;
+
+    assert_eq!(diesel::select(text(LIMIT)).get_result::<String>(conn).unwrap(), "20s");
+    let mut other = beside(&diesel::select(text(DATABASE)).get_result::<String>(conn).unwrap());
+    ChargeOnce { order_id: 7 }.enqueue(&mut other).unwrap();
+    conn.batch_execute(HARDLY_WAIT).unwrap();
+    let error = ChargeOnce { order_id: 7 }.enqueue(conn).unwrap_err();
+    assert!(error.is_retryable() && error.to_string().contains("another test has probably enqueued"), "{error}");
+}
+
+#[diesel_jobs::test]
+async fn an_async_test_that_waits_for_the_unique_key_of_another_says_so(conn: &mut AsyncPgConnection) {
+    use diesel_async::{RunQueryDsl, SimpleAsyncConnection as _};
+
+    let limit: String = RunQueryDsl::get_result(diesel::select(text(LIMIT)), conn).await.unwrap();
+    assert_eq!(limit, "20s");
+    let database: String = RunQueryDsl::get_result(diesel::select(text(DATABASE)), conn).await.unwrap();
+    let mut other = beside(&database);
+    ChargeOnce { order_id: 8 }.enqueue(&mut other).unwrap();
+    conn.batch_execute(HARDLY_WAIT).await.unwrap();
+    let error = ChargeOnce { order_id: 8 }.enqueue(conn).await.unwrap_err();
+    assert!(error.is_retryable() && error.to_string().contains("another test has probably enqueued"), "{error}");
+}
 
 /// The line of the assertion, as the panic hook sees it.
 #[diesel_jobs::test]

@@ -11,6 +11,11 @@ pub(crate) fn server() -> String {
     std::env::var("JOBS_TEST_DATABASE_URL").expect("JOBS_TEST_DATABASE_URL: run `cargo xtask test`")
 }
 
+/// The URL of another database on the tests' server.
+pub(crate) fn url_of(name: &str) -> String {
+    format!("{}/{name}", server().rsplit_once('/').unwrap().0)
+}
+
 pub(crate) struct Database(String);
 
 impl Database {
@@ -26,7 +31,7 @@ impl Database {
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("{}/{}", server().rsplit_once('/').unwrap().0, self.0)
+        url_of(&self.0)
     }
 
     pub(crate) fn pg(&self) -> PgConnection {

@@ -34,6 +34,8 @@ fn only_what_another_transaction_has_caused_is_to_be_repeated() {
         (DatabaseErrorKind::SerializationFailure, "konnte Zugriff nicht serialisieren"),
         (DatabaseErrorKind::Unknown, "deadlock detected"),
         (DatabaseErrorKind::Unknown, "database is locked"),
+        (DatabaseErrorKind::Unknown, "canceling statement due to lock timeout"),
+        (DatabaseErrorKind::Unknown, "storniere Anfrage wegen Zeitüberschreitung einer Sperre"),
     ] {
         let error = of(kind, text);
         assert!(error.is_retryable() && error.to_string().contains("repeat all of it"), "{error}");

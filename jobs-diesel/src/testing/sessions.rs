@@ -16,7 +16,7 @@ fn refused(error: impl std::fmt::Display) -> StorageError {
 
 #[cfg(feature = "postgres")]
 mod pg {
-    use diesel_async::{AsyncConnection as _, AsyncPgConnection};
+    use diesel_async::{AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _};
 
     use super::*;
     use crate::error::storage_error;
@@ -33,11 +33,17 @@ mod pg {
         pg_database::shared(&server, &all).await
     }
 
+    /// Bounds each wait for a lock in the transaction of a test, unless the server or the URL does: a test that
+    /// enqueues the unique key of another one waits until that has ended, and nothing says why.
+    const WAIT_BRIEFLY: &str =
+        "select set_config('lock_timeout', '20s', true) where current_setting('lock_timeout') = '0'";
+
     #[async_trait]
     impl TestSession for AsyncPgConnection {
         async fn open(migrations: Migrations) -> StorageResult<Self> {
             let mut conn = pg_database::connect(&url(migrations).await?).await?;
             conn.begin_test_transaction().await.map_err(storage_error)?;
+            conn.batch_execute(WAIT_BRIEFLY).await.map_err(storage_error)?;
             Ok(conn)
         }
     }
@@ -48,12 +54,34 @@ mod pg {
         async fn open(migrations: Migrations) -> StorageResult<Self> {
             let mut conn: Self = diesel::Connection::establish(&url(migrations).await?).map_err(refused)?;
             diesel::Connection::begin_test_transaction(&mut conn).map_err(storage_error)?;
+            diesel::connection::SimpleConnection::batch_execute(&mut conn, WAIT_BRIEFLY).map_err(storage_error)?;
             Ok(conn)
         }
     }
 
     #[cfg(feature = "postgres-sync")]
     impl SyncTestSession for diesel::PgConnection {}
+
+    #[cfg(test)]
+    #[allow(clippy::unwrap_used, clippy::expect_used)]
+    mod tests {
+        use diesel::sql_types::Text;
+        use diesel_async::RunQueryDsl as _;
+
+        use super::*;
+
+        #[tokio::test]
+        async fn a_limit_of_the_server_stays() {
+            let server = std::env::var("JOBS_TEST_DATABASE_URL").expect("run `cargo xtask test`");
+            for (limit, expected) in [("0", "20s"), ("5s", "5s")] {
+                let mut conn = pg_database::connect(&server).await.unwrap();
+                conn.batch_execute(&format!("set lock_timeout = '{limit}'; begin")).await.unwrap();
+                conn.batch_execute(WAIT_BRIEFLY).await.unwrap();
+                let current = diesel::dsl::sql::<Text>("current_setting('lock_timeout')");
+                assert_eq!(diesel::select(current).get_result::<String>(&mut conn).await.unwrap(), expected);
+            }
+        }
+    }
 }
 
 #[cfg(feature = "sqlite")]

@@ -101,7 +101,8 @@ fn origin(message: &str) -> Origin {
         text if text.ends_with("was built for SQLite only") => {
             Origin::Sources("the database URL means .., and this program was built for .. only")
         }
-        "database is locked (SQLite)"
+        "canceling statement due to lock timeout"
+        | "database is locked (SQLite)"
         | "could not serialize access; deadlock detected"
         | "too many notifications in the NOTIFY queue" => Origin::Database,
         text => panic!("say in this test where this message comes from: {text}"),
