@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::finite::json_text;
 use crate::instant::IntoInstant;
 use crate::job_options::JobOptions;
 use crate::jobs_of_rows::JobsOfRows;
@@ -30,7 +31,7 @@ pub struct JobBuilder {
 impl JobBuilder {
     /// The options are a reference, because each job of a bulk would copy them.
     pub(crate) fn of(kind: &'static str, options: &'static JobOptions, args: &impl Serialize) -> Self {
-        let (args, encode_error) = match serde_json::to_string(args) {
+        let (args, encode_error) = match json_text(args) {
             Ok(args) => (args, None),
             Err(error) => (String::new(), Some(error)),
         };

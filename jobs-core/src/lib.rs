@@ -25,6 +25,7 @@ mod error;
 mod every;
 mod expiry;
 mod failure;
+mod finite;
 pub mod flags;
 mod handler;
 mod handler_threads;
@@ -155,6 +156,7 @@ pub mod __private {
     pub use crate::batch::{handle_batch, handle_batch_in, handle_blocking_batch_in};
     pub use crate::crash_point::{crash_point, crash_soon};
     pub use crate::expiry::{EXPIRED, expired, is_expired};
+    pub use crate::finite::refuse_infinite;
     pub use crate::handler_threads::{HandlerCall, NoResult, spawn as spawn_handler};
     pub use crate::jobs_of_rows::JobsOfRows;
     pub use crate::schedule::every;

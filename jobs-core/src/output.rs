@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::finite::refuse_lost;
 use crate::json_depth::{MAX_DEPTH, is_too_deep};
 
 /// The largest output that is stored, in bytes of JSON.
@@ -100,7 +101,9 @@ fn encoded<T: Serialize + ?Sized>(value: &T) -> Result<String, String> {
     if is_too_deep(&text.bytes) {
         return Err(format!("the output is nested more than {MAX_DEPTH} levels deep"));
     }
-    String::from_utf8(text.bytes).map_err(|error| format!("the output is no valid JSON: {error}"))
+    let text = String::from_utf8(text.bytes).map_err(|error| format!("the output is no valid JSON: {error}"))?;
+    refuse_lost(value, &text).map_err(|error| format!("the output is no valid JSON: {error}"))?;
+    Ok(text)
 }
 
 /// Counts all bytes, and keeps only as many as may be stored.
@@ -150,6 +153,8 @@ mod tests {
         assert_eq!(Output::new(&[nested]).note(), Some("the output is nested more than 127 levels deep"));
         let no_json = Output::new(&HashMap::from([((1, 2), 3)]));
         assert_eq!(no_json.note(), Some("the output is no valid JSON: key must be a string"));
+        let no_number = Output::new(&[Some(f64::NAN)]);
+        assert_eq!(no_number.note(), Some("the output is no valid JSON: JSON cannot express NaN"));
     }
 
     #[test]

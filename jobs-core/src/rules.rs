@@ -5,6 +5,7 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use crate::canonical;
+use crate::finite::json_text;
 
 mod bucket;
 mod job_rule;
@@ -46,7 +47,7 @@ pub(crate) fn key_of(names: &[&str], args: &str) -> Result<String, RuleProblem> 
 
 /// The canonical text of a value. Not by way of `serde_json::Value`, which keeps no number beyond 64 bits.
 fn value_of(value: impl Serialize) -> Result<String, RuleProblem> {
-    let json = serde_json::to_string(&value).map_err(|error| RuleProblem::Unserializable(error.to_string()))?;
+    let json = json_text(&value).map_err(|error| RuleProblem::Unserializable(error.to_string()))?;
     Ok(canonical::canonical(&json)?)
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use diesel_jobs::enqueue::IntoNewJob as _;
 use diesel_jobs::{JobContext, State, job};
 use serde_json::{Value, from_value, json, to_value};
 
@@ -62,6 +63,20 @@ fn arguments_are_stored_under_their_names() {
 fn what_is_stored_reads_back_the_same() {
     let read: EveryForm = from_value(stored()).unwrap();
     assert_eq!(to_value(read).unwrap(), stored());
+}
+
+#[job]
+fn weigh(_weights: Vec<Option<f64>>, _note: Option<String>) {}
+
+#[test]
+fn a_number_that_json_would_lose_is_refused() {
+    let weigh = |weight| Weigh::new(vec![None, Some(weight)], None).into_new_job().map(|job| job.args);
+    assert_eq!(weigh(1.5).unwrap(), r#"{"_weights":[null,1.5],"_note":null}"#);
+    let refused = weigh(f64::NAN).unwrap_err().to_string();
+    assert_eq!(
+        refused,
+        "job `weigh`: its arguments cannot be written as JSON: JSON cannot express NaN (in `_weights`)"
+    );
 }
 
 #[tokio::test]

@@ -207,6 +207,11 @@ fn what_cannot_be_stored_is_refused() {
     }
     let no_json = refused(PLAIN.concurrency(Limit::new("a", 1).key(std::collections::BTreeMap::from([((), 1)]))));
     assert!(no_json.contains("cannot be written as JSON"), "{no_json}");
+    let no_number = refused(PLAIN.concurrency(Limit::new("a", 1).key(Some(f64::NAN))));
+    assert!(
+        no_number.ends_with("the value of its key cannot be written as JSON: JSON cannot express NaN"),
+        "{no_number}"
+    );
     let of = |name: &str, key: &str, tenant: Option<&str>| {
         let (rule, tenant) = (Rule::concurrency(1), tenant.map(str::to_owned));
         Rules::new(vec![JobRule { name: name.to_owned(), key: key.to_owned(), rule, tenant }]).map(drop)

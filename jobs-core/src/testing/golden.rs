@@ -6,6 +6,7 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use crate::finite::refuse_infinite;
 use crate::handler::{Registered, Registration};
 use crate::testing::TestContext;
 
@@ -92,7 +93,8 @@ fn write<J: Registered>(path: &Path, job: &J) -> Result<(), String> {
             path.display()
         ));
     }
-    let written = serde_json::to_string_pretty(job).map_err(io::Error::other).and_then(|mut text| {
+    let written = refuse_infinite(job).and_then(|()| serde_json::to_string_pretty(job));
+    let written = written.map_err(io::Error::other).and_then(|mut text| {
         text.push('\n');
         fs::create_dir_all(path.parent().unwrap_or(path))?;
         fs::write(path, text)

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use diesel_jobs_core::__private::refuse_infinite;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, ser};
 use serde_json::Value;
@@ -26,7 +27,8 @@ pub struct Key<T> {
 impl<T: Row> Key<T> {
     /// The key with this value.
     pub fn new(key: T::PrimaryKey) -> Self {
-        Self { json: serde_json::to_value(key).map_err(|error| error.to_string()), row: PhantomData }
+        let json = refuse_infinite(&key).and_then(|()| serde_json::to_value(key));
+        Self { json: json.map_err(|error| error.to_string()), row: PhantomData }
     }
 
     /// The value of the key.

@@ -95,6 +95,9 @@ fn origin(message: &str) -> Origin {
             Origin::Printed(run.exited(2).stderr)
         }
         text if text.ends_with("begins with a quotation mark") => complaint("'sqlite://app.db'"),
+        text if text.contains("JSON cannot express NaN") => {
+            Origin::Sources("its arguments cannot be written as JSON: ..")
+        }
         text if text.ends_with("levels deep") => Origin::Sources("its arguments are nested more than .. levels deep"),
         text if text.ends_with("not a valid PostgreSQL URL") => complaint("postgres://user:p@ss@host:5432/database"),
         text if text.ends_with("without a scheme") => complaint("app.db"),
