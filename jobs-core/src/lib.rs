@@ -51,6 +51,7 @@ pub mod metrics;
 mod missing_state;
 mod nearest;
 mod new_job;
+mod next_ticks;
 mod of_process;
 mod outcome;
 mod output;

@@ -1,16 +1,16 @@
 //! All events of the worker, in one place, so that their names and fields stay consistent. The spans are in `spans`,
-//! the warnings of operations that fail repeatedly in `rate_limited_warning`, and the events of a run that ends by
-//! itself in `run_until_empty`. Fields `job.*` describe the job, and fields `worker.*` the process. Names of quantities
-//! contain the unit. No field contains arguments of jobs.
+//! the warnings of operations that fail repeatedly in `rate_limited_warning`, the events of schedules in `schedules`,
+//! and those of a run that ends by itself in `run_until_empty`. Fields `job.*` describe the job, and fields `worker.*`
+//! the process. Names of quantities contain the unit. No field contains arguments of jobs.
 
 mod rate_limited_warning;
 mod refused_jobs;
 mod run_until_empty;
+mod schedules;
 mod spans;
 
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
 use tracing::{debug, error, info, warn};
 
 use crate::asked::Asked;
@@ -28,6 +28,7 @@ use crate::unknown_queue::UnknownQueue;
 pub(crate) use self::rate_limited_warning::RateLimitedWarning;
 pub(crate) use self::refused_jobs::refused_jobs;
 pub(crate) use self::run_until_empty::{no_slot_left, nothing_left, rescue_awaited, rescue_not_awaited, ticks_unknown};
+pub(crate) use self::schedules::{schedule_stands_still, schedule_unusable, ticked, ticks_missed};
 pub(crate) use self::spans::{batch_span, job_span, send_span, storage_span};
 
 pub(crate) fn worker_started(info: &WorkerInfo, queues: &str) {
@@ -268,18 +269,6 @@ pub(crate) fn quarantined_job_starts(job: &ClaimedJob) {
         target: "diesel_jobs", { job.id = id.0,
         job.kind = job.kind,
         job.queue = job.queue }, "job {id} is quarantined after its crashes: it now runs alone in its process");
-}
-
-pub(crate) fn ticked(name: &str, jobs: usize) {
-    debug!(target: "diesel_jobs", { schedule.name = name, schedule.jobs = jobs }, "schedule {name}: enqueued {jobs}");
-}
-
-pub(crate) fn ticks_missed(name: &str, first: DateTime<Utc>) {
-    info!(target: "diesel_jobs", { schedule.name = name }, "schedule {name}: its ticks since {first} were missed, and create no jobs (catch_up = \"skip\")");
-}
-
-pub(crate) fn schedule_unusable(name: &str, problem: &dyn std::fmt::Display) {
-    error!(target: "diesel_jobs", { schedule.name = name }, "schedule {name} does not tick: {problem}");
 }
 
 pub(crate) fn pruned(jobs: usize) {

@@ -169,6 +169,21 @@ pub(crate) async fn schedules_that_do_not_tick_are_named<F: Fixture>(f: F) {
     none(db, "overdue_schedule").await;
 }
 
+pub(crate) async fn what_a_clock_that_went_back_has_left_is_named_and_repaired<F: Fixture>(f: F) {
+    let db = f.database();
+    let mut minutely = crate::scheduling::declared("minutely's");
+    minutely.expression = "0 * * * * *".into();
+    db.storage.schedules(&[minutely]).await.unwrap();
+    none(db, "future_tick").await;
+    sql(&f, &format!("update {} set last_tick = {}", F::table("schedule"), F::YEAR_AHEAD)).await;
+    repair(&f, "future_tick").await;
+
+    worker(db).await;
+    none(db, "future_heartbeat").await;
+    sql(&f, &format!("update {} set heartbeat_at = {}", F::table("worker"), F::YEAR_AHEAD)).await;
+    repair(&f, "future_heartbeat").await;
+}
+
 pub(crate) async fn the_doctor_says_of_rates_and_sequences_what_can_be_done<F: Fixture>(f: F) {
     let db = f.database();
     let rate = || job().rule(Rate::new("api", 6, HOUR).burst(3).key("x")).unwrap();

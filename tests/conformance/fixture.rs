@@ -92,6 +92,9 @@ pub(crate) trait Fixture: Port<Database = Database> {
     /// The beginning of 1970, as our tables store it.
     const EPOCH: &'static str;
 
+    /// A year from now, as our tables store it: what they show after the clock has gone back.
+    const YEAR_AHEAD: &'static str;
+
     /// SQL that moves the times in our tables back by `time`, as if that time had passed.
     fn passed(time: Duration) -> String;
 

@@ -242,6 +242,9 @@ pub(crate) async fn one_worker_at_a_time_counts_all_jobs<F: Fixture>(f: F) {
     assert!(sample.age_seconds.unwrap() < 600.0 && sample.resting.is_none(), "{sample:?}");
 
     assert_eq!(db.storage.count_jobs().await.unwrap().rows, 0, "it was counted a moment ago");
+    let ahead = format!("update {} set next_at = {}", F::table("sample"), F::YEAR_AHEAD);
+    f.client().await.execute(&ahead).await.unwrap();
+    assert_eq!(db.storage.count_jobs().await.unwrap().rows, 1, "the clock has gone back");
     let worker = worker(db).await;
     let jobs = claim(db, worker, 1).await;
     sample_now(&f).await;

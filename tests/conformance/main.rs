@@ -336,6 +336,7 @@ conformance! {
         late_jobs_crashes_and_dead_leases_are_named,
         rows_that_should_be_gone_are_named,
         schedules_that_do_not_tick_are_named,
+        what_a_clock_that_went_back_has_left_is_named_and_repaired,
         the_doctor_says_of_rates_and_sequences_what_can_be_done,
     }
     failing {

@@ -236,6 +236,7 @@ impl Fixture for Postgres {
     ];
 
     const EPOCH: &'static str = "'epoch'";
+    const YEAR_AHEAD: &'static str = "now() + interval '1 year'";
 
     fn passed(time: Duration) -> String {
         let passed = format!("interval '{} seconds'", time.as_secs());

@@ -11,9 +11,10 @@ use crate::storage::{Finding, Program, StoredSchedule};
 /// How late a tick may be. Workers search for due ticks every few seconds.
 const LATE: TimeDelta = TimeDelta::minutes(5);
 
-/// The schedules that cannot tick, those whose kind nobody knows, and those whose ticks are overdue. Each of them is
-/// named once. Then those that a live worker declares otherwise. While the database is frozen, none is overdue.
-/// `removal` is the statement that removes a schedule which no operator has added.
+/// The schedules that cannot tick, those whose kind nobody knows, and those whose ticks are overdue or wait for the
+/// database's clock. Each of them is named once. Then those that a live worker declares otherwise. While the database
+/// is frozen, none is overdue. `removal` is the statement that removes a schedule which no operator has added, and
+/// `restart` the one that lets a schedule go on from now.
 pub fn schedules(
     schedules: &[StoredSchedule],
     workers: &[WorkerRecord],
@@ -21,11 +22,15 @@ pub fn schedules(
     now: DateTime<Utc>,
     is_frozen: bool,
     removal: impl Fn(&str) -> String,
+    restart: impl Fn(&str) -> String,
 ) -> Vec<Finding> {
     let servers = Servers::of(workers, program);
     let running = schedules.iter().filter(|schedule| !schedule.paused);
     let late_from = if is_frozen { DateTime::<Utc>::MIN_UTC } else { now - LATE };
-    let examined = running.filter_map(|one| examine(one, &servers, late_from, &removal));
+    let examined = running.filter_map(|one| {
+        let stands_still = || stands_still(one, now, &restart);
+        examine(one, &servers, late_from, &removal).or_else(stands_still)
+    });
     examined.chain(schedules.iter().filter_map(|one| declared_otherwise(one, workers))).collect()
 }
 
@@ -95,6 +100,13 @@ fn examine(
     Some(Finding::warning("overdue_schedule", format!("schedule `{name}` should have ticked at {due}: {why}"), repair))
 }
 
+/// The database's clock has gone back, and the schedule ticks only when it has come to its old time again.
+fn stands_still(schedule: &StoredSchedule, now: DateTime<Utc>, restart: impl Fn(&str) -> String) -> Option<Finding> {
+    let name = &schedule.name;
+    let why = Schedule::stands_still(schedule.last_tick, now)?;
+    Some(Finding::warning("future_tick", format!("schedule `{name}` does not tick: {why}"), restart(name)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,17 +136,28 @@ mod tests {
     #[test]
     fn schedules_that_cannot_tick_are_errors_and_late_ones_warnings() {
         let found = |one: StoredSchedule| {
-            schedules(&[one], &[], None, now(), false, str::to_owned).into_iter().map(|one| one.check).next()
+            schedules(&[one], &[], None, now(), false, str::to_owned, str::to_owned)
+                .into_iter()
+                .map(|one| one.check)
+                .next()
         };
         assert_eq!(found(nightly("0 * * * * *", "UTC", 1, false)), None);
         assert_eq!(found(nightly("0 * * * * *", "UTC", 10, false)), Some("overdue_schedule"));
         assert_eq!(found(nightly("0 * * * * *", "UTC", 10, true)), None, "paused on purpose");
         assert_eq!(found(nightly("0 * * * * *", "Mars/Base", 1, false)), Some("schedule"));
-        let bad = schedules(&[nightly("0 0 0 30 2 *", "UTC", 1, false)], &[], None, now(), false, str::to_owned);
+        let bad = schedules(
+            &[nightly("0 0 0 30 2 *", "UTC", 1, false)],
+            &[],
+            None,
+            now(),
+            false,
+            str::to_owned,
+            str::to_owned,
+        );
         assert_eq!(bad[0].repair, "nightly", "the statement that removes it");
         let added =
             StoredSchedule { name: "my own".to_owned(), is_added: true, ..nightly("0 0 0 30 2 *", "UTC", 1, false) };
-        let bad = schedules(&[added], &[], None, now(), false, str::to_owned);
+        let bad = schedules(&[added], &[], None, now(), false, str::to_owned, str::to_owned);
         assert_eq!(bad[0].repair, "worker schedules remove 'my own'");
     }
 
@@ -147,7 +170,8 @@ mod tests {
             ..Program::default()
         };
         let late = [nightly("0 * * * * *", "UTC", 10, false)];
-        let found = |program: &Program| schedules(&late, &[], Some(program), now(), false, str::to_owned);
+        let found =
+            |program: &Program| schedules(&late, &[], Some(program), now(), false, str::to_owned, str::to_owned);
         let [one] = &found(&program("other", false))[..] else { panic!("one finding") };
         assert_eq!(
             (one.check, one.what.contains("neither a live worker nor this program")),
@@ -161,9 +185,22 @@ mod tests {
     fn a_late_schedule_is_not_blamed_on_missing_workers_while_one_is_alive_or_the_database_is_frozen() {
         let late = [nightly("0 * * * * *", "UTC", 10, false)];
         let alive = [worker("mail", Some(&["k"]))];
-        let found = |is_frozen| schedules(&late, &alive, None, now(), is_frozen, str::to_owned);
+        let found = |is_frozen| schedules(&late, &alive, None, now(), is_frozen, str::to_owned, str::to_owned);
         let [one] = &found(false)[..] else { panic!("one finding") };
         assert!(one.what.contains("a live worker knows its kind") && one.repair.ends_with("nightly"), "{one:?}");
         assert_eq!(found(true), []);
+    }
+
+    #[test]
+    fn a_schedule_whose_newest_tick_is_in_the_future_is_a_warning() {
+        let restart = |name: &str| format!("restart {name}");
+        let found = |minutes: i64| {
+            let future = [nightly("0 * * * * *", "UTC", -minutes, false)];
+            schedules(&future, &[worker("mail", Some(&["k"]))], None, now(), false, str::to_owned, restart)
+        };
+        let [one] = &found(60)[..] else { panic!("one finding") };
+        assert_eq!((one.check, one.repair.as_str()), ("future_tick", "restart nightly"));
+        assert!(one.what.starts_with("schedule `nightly` does not tick: its newest tick is at"), "{}", one.what);
+        assert_eq!(found(4), [], "it goes on by itself");
     }
 }

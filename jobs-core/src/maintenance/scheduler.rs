@@ -100,6 +100,8 @@ struct Known {
     is_declared: bool,
     /// These schedules have missed ticks, and it was said.
     have_missed: HashSet<String>,
+    /// These schedules stand still, and it was said.
+    stand_still: HashSet<String>,
     /// The warnings of what has failed for one schedule or kind, by the operation and its name.
     failures: HashMap<(&'static str, String), RateLimitedWarning>,
 }
@@ -178,6 +180,13 @@ async fn tick_stored(
             Some(_) => {}
             None => drop(known.have_missed.remove(&stored.name)),
         }
+        match Schedule::stands_still(stored.last_tick, now) {
+            Some(why) if known.stand_still.insert(stored.name.clone()) => {
+                telemetry::schedule_stands_still(&stored.name, &why)
+            }
+            Some(_) => {}
+            None => drop(known.stand_still.remove(&stored.name)),
+        }
         match tick(shared, registration, stored, &schedule, now).await {
             Ok(is_done) => is_incomplete |= !is_done,
             Err(problem) => {
@@ -185,7 +194,7 @@ async fn tick_stored(
                 has_failed = true;
             }
         }
-        if let Some(next) = schedule.next_after(now) {
+        if let Some(next) = schedule.next_ticks(stored.last_tick, now).next() {
             until_tick = until_tick.min((next - now).to_std().unwrap_or_default() + MARGIN);
         }
     }

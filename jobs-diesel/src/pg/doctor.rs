@@ -45,6 +45,11 @@ fn removal(name: &str) -> String {
     format!("delete from jobs.schedule where name = '{}'", name.replace('\'', "''"))
 }
 
+/// The statement that lets a schedule go on from now.
+fn restart(name: &str) -> String {
+    format!("update jobs.schedule set last_tick = now() where name = '{}'", name.replace('\'', "''"))
+}
+
 /// A check that could not be made.
 fn skipped(check: &'static str, problem: impl Into<Problem>) -> Finding {
     let problem = problem.into();
@@ -221,7 +226,7 @@ async fn jobs(
 /// The schedules that do not tick.
 async fn schedules(storage: &PgStorage, program: Option<&Program>, is_frozen: bool) -> StorageResult<Vec<Finding>> {
     let StoredSchedules { all, now, .. } = storage.schedules(&[]).await?;
-    Ok(health_checks::schedules(&all, &storage.workers().await?, program, now, is_frozen, removal))
+    Ok(health_checks::schedules(&all, &storage.workers().await?, program, now, is_frozen, removal, restart))
 }
 
 /// What is enqueued for discarded jobs otherwise than a live worker declares it.

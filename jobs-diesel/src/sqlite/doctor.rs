@@ -16,7 +16,7 @@ use crate::sqlite::queries::doctor::{
     waiting::waiting,
 };
 use crate::sqlite::queries::{installation, on_discarded, pause, schedule, worker};
-use crate::sqlite::time::Now;
+use crate::sqlite::time::{NOW, Now};
 use crate::sqlite::types::Instant;
 use crate::sqlite::{file_system, migrate};
 
@@ -70,7 +70,7 @@ fn jobs(conn: &mut SqliteConnection, objectives: Objectives, program: Option<&Pr
 fn schedules(conn: &mut SqliteConnection, program: Option<&Program>) -> QueryResult<Vec<Finding>> {
     let (all, now) = schedule::schedules(conn)?;
     let is_frozen = installation::is_frozen(conn)?;
-    Ok(health_checks::schedules(&all, &worker::list(conn)?, program, now, is_frozen, removal))
+    Ok(health_checks::schedules(&all, &worker::list(conn)?, program, now, is_frozen, removal, restart))
 }
 
 /// What is enqueued for discarded jobs otherwise than a live worker declares it.
@@ -81,6 +81,11 @@ fn discard_rules(conn: &mut SqliteConnection) -> QueryResult<Vec<Finding>> {
 /// The statement that removes a schedule.
 fn removal(name: &str) -> String {
     format!("delete from jobs_schedule where name = '{}'", name.replace('\'', "''"))
+}
+
+/// The statement that lets a schedule go on from now.
+fn restart(name: &str) -> String {
+    format!("update jobs_schedule set last_tick = {NOW} where name = '{}'", name.replace('\'', "''"))
 }
 
 /// Adds what a check has found, or that it could not be made.

@@ -20,7 +20,7 @@ struct Planned {
     schedule: ScheduleRecord,
     /// Each tick, and how it is written in the zone of the schedule.
     ticks: Vec<(DateTime<Utc>, String)>,
-    /// Why there are none.
+    /// Why there are none, or why none comes for long.
     problem: Option<String>,
 }
 
@@ -31,23 +31,19 @@ struct SchedulesPage {
     schedules: Vec<Planned>,
 }
 
-/// The next ticks after a time, each with its text in the zone of the schedule.
-pub(crate) fn ticks(
-    schedule: &ScheduleRecord,
-    after: DateTime<Utc>,
-    number: usize,
-) -> Result<Vec<(DateTime<Utc>, String)>, String> {
+/// The next ticks, each with its text in the zone of the schedule.
+fn ticks(schedule: &ScheduleRecord, now: DateTime<Utc>) -> Result<Vec<(DateTime<Utc>, String)>, String> {
     let parsed = Schedule::parse(&schedule.expression, &schedule.timezone).map_err(|problem| problem.to_string())?;
     let zone: Tz = schedule.timezone.parse().map_err(|_| format!("unknown time zone {:?}", schedule.timezone))?;
-    let ticks = std::iter::successors(parsed.next_after(after), |tick| parsed.next_after(*tick)).take(number);
+    let ticks = parsed.next_ticks(schedule.last_tick, now).take(TICKS);
     Ok(ticks.map(|tick| (tick, tick.with_timezone(&zone).format("%a %d %b, %H:%M:%S").to_string())).collect())
 }
 
 pub(crate) async fn schedules(visit: Visit) -> Page {
     let shell = visit.shell(Place::Schedules, "Schedules").await?.live("/schedules", &visit.query);
     let (records, now) = visit.site.operator().list_schedules().await?;
-    let planned = records.into_iter().map(|schedule| match ticks(&schedule, now.max(schedule.last_tick), TICKS) {
-        Ok(ticks) => Planned { schedule, ticks, problem: None },
+    let planned = records.into_iter().map(|schedule| match ticks(&schedule, now) {
+        Ok(ticks) => Planned { ticks, problem: Schedule::stands_still(schedule.last_tick, now), schedule },
         Err(problem) => Planned { schedule, ticks: Vec::new(), problem: Some(problem) },
     });
     render(&SchedulesPage { shell, schedules: planned.collect() })

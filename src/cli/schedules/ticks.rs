@@ -20,10 +20,9 @@ impl Tick {
     }
 }
 
-/// The next ticks.
-pub(super) fn next(schedule: &Schedule, now: DateTime<Utc>) -> Vec<Tick> {
-    let ticks = std::iter::successors(schedule.next_after(now), |last| schedule.next_after(*last));
-    ticks.take(NEXT).map(|at| Tick { at, local: schedule.local(at) }).collect()
+/// The next ticks, after this newest one.
+pub(super) fn next(schedule: &Schedule, last_tick: DateTime<Utc>, now: DateTime<Utc>) -> Vec<Tick> {
+    schedule.next_ticks(last_tick, now).take(NEXT).map(|at| Tick { at, local: schedule.local(at) }).collect()
 }
 
 /// The ticks from one instant to another, both included, and at most one more than `most`.
@@ -60,7 +59,7 @@ mod tests {
     #[test]
     fn next_ticks_follow_the_clock_of_the_zone() {
         let schedule = Schedule::parse("0 30 2 * * *", "Europe/Paris").unwrap();
-        let ticks = next(&schedule, at("2026-03-28T00:00:00Z"));
+        let ticks = next(&schedule, at("2026-03-28T00:00:00Z"), at("2026-03-20T00:00:00Z"));
         assert_eq!(ticks.len(), 5);
         assert_eq!(ticks[0].text(), "2026-03-28 02:30:00 CET (2026-03-28 01:30:00Z)");
         // There is no half past two on this day.

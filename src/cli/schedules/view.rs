@@ -16,7 +16,7 @@ pub(super) struct Shown {
     #[serde(flatten)]
     record: ScheduleRecord,
     next: Vec<Tick>,
-    /// Why it does not tick at all.
+    /// Why it does not tick at all, or stands still.
     problem: Option<String>,
     /// Whether the code of this program neither declares it nor has an operator added it.
     stale: bool,
@@ -25,7 +25,9 @@ pub(super) struct Shown {
 impl Shown {
     pub(super) fn new(record: ScheduleRecord, now: DateTime<Utc>) -> Self {
         let (next, problem) = match Schedule::parse(&record.expression, &record.timezone) {
-            Ok(schedule) => (ticks::next(&schedule, now), None),
+            Ok(schedule) => {
+                (ticks::next(&schedule, record.last_tick, now), Schedule::stands_still(record.last_tick, now))
+            }
             Err(problem) => (Vec::new(), Some(problem.to_string())),
         };
         let is_declared =

@@ -105,6 +105,18 @@ on_each_database! {
         run.complained(&["schedule hourly: its ticks since", "were missed", "the run has ended: no job was due"]);
     }
 
+    fn a_schedule_that_stands_still_is_named_wherever_one_looks(db) {
+        let db = scheduled(db.migrated(), "skip");
+        let year = if db.waiting_table() == "jobs.ready" { "interval '1 year'" } else { "31536000000000" };
+        db.execute(&format!("update jobs.schedule set last_tick = last_tick + {year}"));
+        let why = "in the future, so it stands still until then: the clock of the database has gone back";
+        db.run(&["run", "--until-empty"]).succeeded().complained(&["WARN diesel_jobs: schedule hourly: its newest tick is at", why]);
+        let shown = &db.json(&["schedules"])[0];
+        assert!(shown["problem"].as_str().unwrap().ends_with(why), "{shown}");
+        let (last, next) = (shown["last_tick"].as_str().unwrap(), shown["next"][0]["at"].as_str().unwrap());
+        assert!(next > last, "{shown}");
+    }
+
     fn a_due_tick_does_not_keep_the_run_while_the_database_is_frozen(db) {
         // Nobody may enqueue the tick before the thaw.
         let db = scheduled(db.migrated(), "last");

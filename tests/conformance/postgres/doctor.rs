@@ -38,7 +38,6 @@ fn faults_of_tables_are_named_and_repaired() {
             "publication",
         )
         .await;
-        plant(&f, "update jobs.worker set heartbeat_at = now() + interval '1 hour'", "future_heartbeat").await;
     });
 }
 

@@ -147,6 +147,7 @@ impl Fixture for Sqlite {
     ];
 
     const EPOCH: &'static str = "0";
+    const YEAR_AHEAD: &'static str = "(unixepoch() + 31536000) * 1000000";
 
     fn passed(time: Duration) -> String {
         let passed = time.as_micros();

@@ -1,7 +1,8 @@
 //! The row of `jobs.sample`: whose turn it is to count, and what was counted.
 //!
 //! A worker takes the turn with one statement, which locks the row (`for no key update skip locked`) and moves
-//! `next_at` into the future. If it dies while it counts, the next worker takes the turn when that time is over.
+//! `next_at` into the future. If it dies while it counts, the next worker takes the turn when that time is over. No
+//! worker rests for more than a day: a later `next_at` says that the clock has gone back, and the turn is due.
 
 use std::time::Duration;
 
@@ -52,7 +53,7 @@ impl QueryFragment<Pg> for TakeTurnQuery {
             out,
             "with turn as (
     update jobs.sample set next_at = now() + " [self.reserved => Interval] "
-    where only_row = (select only_row from jobs.sample where next_at <= now() for no key update skip locked)
+    where only_row = (select only_row from jobs.sample where next_at <= now() or next_at > now() + interval '25 hours' for no key update skip locked)
     returning only_row
 )
 select exists (select from turn), (select extract(epoch from next_at - now())::float8 from jobs.sample),

@@ -15,6 +15,8 @@ use crate::stored_history::JobCounts;
 
 /// How long a turn is reserved. If the worker dies, the next one counts after this time.
 const TURN: Duration = Duration::from_secs(120);
+/// The longest rest.
+const LONGEST: Duration = Duration::from_secs(25 * 3600);
 /// Rows per part. A part takes some ten milliseconds, and meanwhile the worker's other reads wait.
 const PART: i64 = 10_000;
 
@@ -23,7 +25,8 @@ pub(crate) fn next(conn: &mut SqliteConnection) -> QueryResult<Option<Duration>>
     let now: i64 = select(Now).get_result(conn)?;
     let next: Option<i64> = sample::table.select(sample::next_at).first(conn).optional()?;
     let micros = next.and_then(|next| u64::try_from(next.saturating_sub(now)).ok()).filter(|micros| *micros > 0);
-    Ok(micros.map(Duration::from_micros))
+    // No worker rests for longer: the clock has gone back.
+    Ok(micros.map(Duration::from_micros).filter(|wait| *wait <= LONGEST))
 }
 
 /// Takes the turn. Returns `None`, or the time until the next turn if another worker has it.

@@ -5,6 +5,7 @@ mod admission;
 mod crashes;
 mod free_pages;
 mod halted;
+mod heartbeats;
 mod integrity;
 mod journal;
 mod leases;
@@ -38,6 +39,7 @@ pub(crate) const CHECKS: &[Check] = &[
     halted::CHECK,
     admission::CHECK,
     crashes::CHECK,
+    heartbeats::CHECK,
     pruner::CHECK,
     orphans::CHECK,
 ];
