@@ -43,23 +43,30 @@ fn faults_of_tables_are_named_and_repaired() {
 
 /// The server's autovacuum computes the planted number again whenever it comes by, so it is planted until it is seen.
 #[test]
-fn an_old_transaction_number_is_named_and_repaired() {
+fn an_old_transaction_number_or_multixact_is_named_and_repaired() {
     run::<Postgres, _>(async |f: Postgres| {
-        // It becomes 1,100,000,000 transactions old. Numbers are computed modulo 2^32.
-        let plant = "update pg_database set datfrozenxid = ((txid_current() - 1100000000) & 4294967295)::text::xid
-             where datname = current_database()";
-        none(f.database(), "wraparound").await;
-        let mut planted = 0;
-        let repair = loop {
-            owner(&f).await.batch_execute(plant).await.unwrap();
-            planted += 1;
-            if let Some(finding) = found(f.database(), "wraparound").await.pop() {
-                break finding.repair;
-            }
-            assert!(planted < 20, "the planted number is never seen");
-        };
-        owner(&f).await.batch_execute(&repair).await.unwrap();
-        none(f.database(), "wraparound").await;
+        // The next number of each sort. What is planted is 1,100,000,000 older. Numbers are computed modulo 2^32.
+        for (column, next, named) in [
+            ("datfrozenxid", "txid_current()", "the oldest transaction number of the database"),
+            ("datminmxid", "mxid_age('1')::bigint + 1", "the oldest multixact of the database"),
+        ] {
+            let plant = format!(
+                "update pg_database set {column} = (({next} - 1100000000) & 4294967295)::text::xid where datname = current_database()"
+            );
+            none(f.database(), "wraparound").await;
+            let mut planted = 0;
+            let finding = loop {
+                owner(&f).await.batch_execute(&plant).await.unwrap();
+                planted += 1;
+                if let Some(finding) = found(f.database(), "wraparound").await.pop() {
+                    break finding;
+                }
+                assert!(planted < 20, "the planted number is never seen");
+            };
+            assert!(finding.what.starts_with(named), "{finding:?}");
+            owner(&f).await.batch_execute(&finding.repair).await.unwrap();
+            none(f.database(), "wraparound").await;
+        }
     });
 }
 
