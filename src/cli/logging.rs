@@ -41,8 +41,7 @@ pub(super) fn install(
     let lines = fmt::layer().with_writer(|| StandardError);
     // An error means that the program has installed its own subscriber before. That one stays.
     let _ = match format {
-        LogFormat::Pretty if colours => base.with(lines).try_init(),
-        LogFormat::Pretty => base.with(lines.with_ansi(false).fmt_fields(Plain)).try_init(),
+        LogFormat::Pretty => base.with(lines.with_ansi(colours).fmt_fields(Plain)).try_init(),
         LogFormat::Json => base.with(lines.json().flatten_event(true)).try_init(),
     };
     Ok(())

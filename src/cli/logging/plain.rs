@@ -1,9 +1,10 @@
-//! Formats the fields of log lines without colours. Each job has a span with five fields, which are formatted before
-//! its handler starts. Because this runs for every job, numbers and plain strings are written directly and not through
-//! `Debug`.
+//! Formats the fields of log lines for people, on one line and without colours. Each job has a span with five fields,
+//! which are formatted before its handler starts. Because this runs for every job, numbers and plain strings are
+//! written directly and not through `Debug`.
 
 use std::fmt::{self, Debug};
 
+use diesel_jobs_core::shell::is_hidden;
 use tracing::field::{Field, Visit};
 use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::FormatFields;
@@ -45,14 +46,11 @@ impl Line<'_> {
 
 impl Visit for Line<'_> {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.add(field, |writer| match field.name() {
-            // A message may contain text from elsewhere, such as the error of a handler. A line break in it must not
-            // start a new log line.
-            "message" => match format!("{value:?}") {
-                text if text.contains(char::is_control) => writer.write_str(&printable(&text)),
-                text => writer.write_str(&text),
-            },
-            _ => write!(writer, "{value:?}"),
+        // It may contain text from elsewhere, such as the error of a handler. That must neither start a new log line
+        // nor turn this one round.
+        self.add(field, |writer| match format!("{value:?}") {
+            text if text.contains(is_hidden) => writer.write_str(&printable(&text)),
+            text => writer.write_str(&text),
         });
     }
 
@@ -117,10 +115,18 @@ mod tests {
             let span = tracing::info_span!("job", job.id = 7_i64, job.kind = "a \"b\"\n", job.queue = "default");
             let _entered = span.enter();
             tracing::info!(run_ms = 1.5, tries = 3_u64, "over\nthere {}", "\u{1b}[1m");
+            for odd in ["a\u{2028}b", "a\u{2029}b", "a\u{202e}b", "a\u{2066}b", "a\u{85}b"] {
+                tracing::info!(error = %odd, text = odd, debugged = ?odd, "odd {odd}");
+            }
         });
         let line = String::from_utf8(paper.0.lock().unwrap().clone()).unwrap();
         let wanted =
             r#" INFO job{job.id=7 job.kind="a \"b\"\n" job.queue="default"}: over\nthere \u{1b}[1m run_ms=1.5 tries=3"#;
-        assert_eq!(line, format!("{wanted}\n"));
+        let spans = wanted.split_once("}: ").unwrap().0;
+        let odd = ["2028", "2029", "202e", "2066", "85"].map(|code| {
+            let odd = format!("a\\u{{{code}}}b");
+            format!(r#"{spans}}}: odd {odd} error={odd} text="{odd}" debugged="{odd}""#)
+        });
+        assert_eq!(line, format!("{wanted}\n{}\n", odd.join("\n")));
     }
 }

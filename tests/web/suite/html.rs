@@ -7,6 +7,7 @@ use html5gum::{Token, Tokenizer};
 /// The elements that the dashboard writes.
 const ELEMENTS: &[&str] = &[
     "a",
+    "bdi",
     "body",
     "button",
     "caption",

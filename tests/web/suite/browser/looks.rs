@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use diesel_jobs::NewJob;
 use serde_json::Value;
 use support::Db;
 
@@ -113,4 +114,29 @@ async fn dark_is_dark(db: Db) {
     assert_eq!(backgrounds, ["rgb(246, 247, 248)", "rgb(20, 23, 27)"]);
 }
 
-support::on_postgres! { axe_finds_nothing_serious_and_the_policy_is_kept, a_narrow_screen_needs_no_sideways_scrolling, dark_is_dark }
+async fn a_name_that_turns_round_the_writing_turns_nothing_else(db: Db) {
+    let mut conn = db.conn().await;
+    for queue in ["a\u{202e}b", "c", "d"] {
+        let mut job = NewJob::raw("k\u{202e}ind", "{}");
+        job.queue = queue.into();
+        conn.enqueue(job).await;
+    }
+    let at = serve(&db).await;
+    let mut browser = Browser::start().await;
+    browser.open(&format!("{at}/kinds")).await;
+    let from_left = "const queues = [...document.querySelectorAll('td[data-label=Queue] bdi')].map(e => e.getBoundingClientRect().left);
+        return queues.length === 3 && queues.every((left, i) => i === 0 || left > queues[i - 1])";
+    assert_eq!(browser.run(from_left).await, true);
+    for page in ["/kinds", "/jobs", "/queues", "/operations"] {
+        browser.open(&format!("{at}{page}")).await;
+        let open = "return [...document.querySelectorAll('body *')].filter(e => getComputedStyle(e).unicodeBidi !== 'isolate').map(e => e.outerHTML)";
+        assert_eq!(browser.run(open).await, serde_json::json!([]), "{page}");
+    }
+}
+
+support::on_postgres! {
+    axe_finds_nothing_serious_and_the_policy_is_kept,
+    a_narrow_screen_needs_no_sideways_scrolling,
+    dark_is_dark,
+    a_name_that_turns_round_the_writing_turns_nothing_else,
+}
