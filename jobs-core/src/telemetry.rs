@@ -35,6 +35,15 @@ pub(crate) fn worker_started(info: &WorkerInfo, queues: &str) {
     info!(target: "diesel_jobs", { worker.id = %info.id, worker.pid = info.pid, worker.queues = queues }, "worker started");
 }
 
+/// Warns if a panic ends the process.
+pub(crate) fn panics() {
+    // Cargo compiles all crates of a program with the setting of its profile, so that of this crate is the program's.
+    if cfg!(panic = "abort") {
+        warn!(target: "diesel_jobs", "this program is compiled with `panic = \"abort\"`: a job that panics ends the worker with all of its jobs, and each of them loses an attempt; \
+             remove the setting from the worker's profile in Cargo.toml");
+    }
+}
+
 /// Logs the freeze of the database, or that it has no environment, when a worker starts.
 pub(crate) fn installation(found: &Installation, environment: Option<&str>) {
     if let Some(freeze) = &found.frozen {

@@ -126,6 +126,7 @@ impl Worker {
         let heartbeat =
             heartbeat::start(&shared, info.queues.clone(), &completer.reporter()).map_err(WorkerError::Thread)?;
         telemetry::worker_started(&info, &shared.settings.queues_text());
+        telemetry::panics();
         telemetry::installation(&installation, shared.settings.environment.as_deref());
 
         let brief = matches!(until_empty, Some(Bounds { later: Later::Leave, .. }));
