@@ -165,6 +165,18 @@ pub enum MigrateError {
          or migrate another database, because `diesel-jobs` needs this name"
     )]
     SchemaTaken,
+    /// The tables are there, but the table of applied versions has no row. Nothing was changed.
+    #[error(
+        "the tables of `diesel-jobs` exist in this database, but `{ledger}`, which has their version, is empty, as after tests that empty all \
+         tables: if no job is left in them, {anew} and migrate again, and otherwise restore its rows from a backup; whatever empties tables \
+         must leave this one out"
+    )]
+    Emptied {
+        /// The table of applied versions.
+        ledger: &'static str,
+        /// How to begin anew.
+        anew: &'static str,
+    },
     /// The role may not create the schema `jobs`. Nothing was changed.
     #[error(
         "the role {role} may not create the schema `jobs` in the database {database}: run `grant create on database {database} to {role}` as the \
@@ -230,6 +242,7 @@ impl From<MigrateError> for DieselError {
             MigrateError::Newer { .. }
             | MigrateError::Encoding(_)
             | MigrateError::SchemaTaken
+            | MigrateError::Emptied { .. }
             | MigrateError::MayNotCreate { .. }
             | MigrateError::Failed { .. }
             | MigrateError::Busy { .. }
@@ -244,6 +257,7 @@ impl From<MigrateError> for StorageError {
             MigrateError::Newer { .. } => Self::Schema(error.to_string()),
             MigrateError::Encoding(_) => Self::Config(error.to_string()),
             MigrateError::SchemaTaken
+            | MigrateError::Emptied { .. }
             | MigrateError::MayNotCreate { .. }
             | MigrateError::Failed { .. }
             | MigrateError::Busy { .. }

@@ -544,6 +544,7 @@ conformance! {
         up_down_and_up_again,
         a_missing_schema_is_named_with_what_to_run,
         a_newer_schema_is_refused,
+        tables_that_were_emptied_are_not_taken_for_those_of_others,
         a_newer_schema_that_serves_this_program_is_served,
         concurrent_migrators_apply_each_version_once,
         every_kind_of_connection_migrates,

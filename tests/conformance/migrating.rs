@@ -79,6 +79,17 @@ pub(crate) async fn a_newer_schema_is_refused<F: Fixture>(f: F) {
     }
 }
 
+pub(crate) async fn tables_that_were_emptied_are_not_taken_for_those_of_others<F: Fixture>(f: F) {
+    let table = F::table("schema_migration");
+    f.client().await.execute(&format!("delete from {table}")).await.unwrap();
+    let refused = f.database().migrator.up().await.unwrap_err().to_string();
+    assert!(refused.contains(&format!("but `{table}`, which has their version, is empty")), "{refused}");
+    for (name, mut client) in f.clients().await {
+        let refused = client.migrate().await.unwrap_err();
+        assert!(matches!(refused, MigrateError::Emptied { .. }), "{name}: {refused}");
+    }
+}
+
 pub(crate) async fn a_newer_schema_that_serves_this_program_is_served<F: Fixture>(f: F) {
     let (db, migrator) = (f.database(), &f.database().migrator);
     let newest = migrator.known().last().unwrap().version;

@@ -111,6 +111,7 @@ fn check_version(number: &str, version: &str) -> StorageResult<()> {
 
 /// Where the schema is created.
 const PLACE: &str = "select to_regnamespace('jobs') is not null as is_taken, \
+    to_regclass('jobs.schema_migration') is not null as is_emptied, \
     has_database_privilege(current_database(), 'create') as may_create, \
     quote_ident(current_user) as role, quote_ident(current_database()) as database";
 
@@ -118,6 +119,9 @@ const PLACE: &str = "select to_regnamespace('jobs') is not null as is_taken, \
 struct Place {
     #[diesel(sql_type = Bool)]
     is_taken: bool,
+    /// It is ours, and its ledger has no row.
+    #[diesel(sql_type = Bool)]
+    is_emptied: bool,
     #[diesel(sql_type = Bool)]
     may_create: bool,
     #[diesel(sql_type = Text)]
@@ -130,6 +134,9 @@ impl Place {
     /// Says what to do if the first version cannot create its schema.
     fn check(self) -> Result<(), MigrateError> {
         match self {
+            Self { is_emptied: true, .. } => {
+                Err(MigrateError::Emptied { ledger: "jobs.schema_migration", anew: "run `drop schema jobs cascade`" })
+            }
             Self { is_taken: true, .. } => Err(MigrateError::SchemaTaken),
             Self { may_create: false, role, database, .. } => Err(MigrateError::MayNotCreate { role, database }),
             _ => Ok(()),

@@ -189,11 +189,9 @@ where
     C: AsyncConnection<Backend = Sqlite>,
 {
     conn.batch_execute(ledger::LOCK).await?;
-    let applied: Vec<Applied> = match ledger::exists().get_result::<i64>(conn).await? {
-        0 => Vec::new(),
-        _ => ledger::rows().load(conn).await?,
-    };
-    let next = migrate::next(&applied)?;
+    let has_ledger = ledger::exists().get_result::<i64>(conn).await? > 0;
+    let applied: Vec<Applied> = if has_ledger { ledger::rows().load(conn).await? } else { Vec::new() };
+    let next = migrate::next(has_ledger, &applied)?;
     if let Some(migration) = next {
         conn.batch_execute(migration.up).await.map_err(|source| migrate::failed(migration, source))?;
     }

@@ -72,7 +72,7 @@ pub(super) fn up<C: LoadConnection<Backend = Sqlite>>(conn: &mut C) -> Result<Ve
 
 fn step<C: LoadConnection<Backend = Sqlite>>(conn: &mut C) -> Result<Option<&'static Migration>, MigrateError> {
     conn.batch_execute(statements::LOCK)?;
-    let next = next(&applied(conn)?)?;
+    let next = next(statements::exists().get_result::<i64>(conn)? > 0, &applied(conn)?)?;
     if let Some(migration) = next {
         conn.batch_execute(migration.up).map_err(|source| failed(migration, source))?;
     }
@@ -98,8 +98,12 @@ fn applied<C: LoadConnection<Backend = Sqlite>>(conn: &mut C) -> QueryResult<Vec
 }
 
 /// Returns the first version that is not applied, `None` if there is none. Fails if this program cannot serve the
-/// schema.
-pub(super) fn next(rows: &[Applied]) -> Result<Option<&'static Migration>, MigrateError> {
+/// schema, or if there is a ledger without rows.
+pub(super) fn next(has_ledger: bool, rows: &[Applied]) -> Result<Option<&'static Migration>, MigrateError> {
+    if has_ledger && rows.is_empty() {
+        let anew = "drop the tables and views of `diesel-jobs`, whose names begin with `jobs_`, and none of your own";
+        return Err(MigrateError::Emptied { ledger: "jobs_schema_migration", anew });
+    }
     Ok(missing(SQLITE, rows)?.into_iter().next())
 }
 
