@@ -33,6 +33,7 @@ mod roles;
 mod sessions;
 mod several;
 mod unique_keys;
+mod waiting_triggers;
 
 use std::any::TypeId;
 use std::sync::Arc;

@@ -22,7 +22,7 @@ fn rated(key: &str) -> NewJob {
 }
 
 /// A job of this kind, of which one may run at once.
-fn alone(kind: &'static str, limit: &str) -> NewJob {
+pub(super) fn alone(kind: &'static str, limit: &str) -> NewJob {
     NewJob::raw(kind, "{}").rule(Limit::new(limit, 1)).unwrap()
 }
 
@@ -35,7 +35,7 @@ fn raises(when: &str, on: &str, code: &str) -> String {
     )
 }
 
-async fn execute(f: &Postgres, sql: &str) {
+pub(super) async fn execute(f: &Postgres, sql: &str) {
     f.client().await.execute(sql).await.unwrap();
 }
 
@@ -45,7 +45,7 @@ async fn wait_a_minute(f: &Postgres) {
 }
 
 /// Moves the next try of all that has failed by most of this minute, so that it does not matter how long a test takes.
-async fn put_off(f: &Postgres) {
+pub(super) async fn put_off(f: &Postgres) {
     execute(
         f,
         "update jobs.admission_failure set next_at = next_at + interval '50 seconds';
@@ -54,7 +54,7 @@ async fn put_off(f: &Postgres) {
     .await;
 }
 
-async fn states(db: &Database, ids: &[JobId]) -> Vec<JobState> {
+pub(super) async fn states(db: &Database, ids: &[JobId]) -> Vec<JobState> {
     let mut states = Vec::new();
     for id in ids {
         states.push(state(db, *id).await);

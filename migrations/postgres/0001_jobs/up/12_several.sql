@@ -106,22 +106,32 @@ begin
 end
 $$;
 
--- A part of jobs.admit: makes these jobs available one by one, so that each can fail alone. `spends`: jobs.free_in_rate has spent a token for each.
--- `checks`: it also checks deferred constraints at once, which would otherwise fail with the commit of the whole pass.
-create function jobs.admit_each(places tid[], spends boolean, checks boolean, out admitted bigint, out set_apart bigint)
+-- A part of jobs.admit: makes these jobs of one key available one by one, so that each can fail alone. `spends`: jobs.free_in_rate has spent a token
+-- for each. `checks`: it also checks deferred constraints at once, which would otherwise fail with the commit of the whole pass. `until`: after this
+-- time it leaves the others to the next pass, because each of them may wait for a lock. It tries at least one.
+create function jobs.admit_each(
+    places tid[], spends boolean, checks boolean, until timestamptz, out admitted bigint, out set_apart bigint
+)
 language plpgsql volatile
 as $$
 declare
-    place tid;
-    rule json;
+    held jobs.held;
     number bigint;
     state text;
     message text;
 begin
     admitted := 0; set_apart := 0;
-    foreach place in array places loop
+    for place in 1 .. cardinality(places) loop
+        if place > 1 and clock_timestamp() > until then
+            select * into held from jobs.held h where h.ctid = places[place];
+            if spends then
+                perform jobs.spend_tokens(held.rules -> 0, place - 1 - cardinality(places), clock_timestamp());
+            end if;
+            insert into jobs.nudge (limit_name, limit_key, run_at) values (held.limit_name, held.limit_key, null);
+            return;
+        end if;
         begin
-            number := jobs.admit_held(array[place], true);
+            number := jobs.admit_held(places[place:place], true);
             if checks then
                 set constraints all immediate;
             end if;
@@ -129,10 +139,10 @@ begin
         exception when others then
             state := sqlstate;
             message := sqlerrm;
-            select h.rules -> 0 into rule from jobs.held h where h.ctid = place;
-            set_apart := set_apart + (select r.set_apart from jobs.refuse(place, state, message) r);
+            select * into held from jobs.held h where h.ctid = places[place];
+            set_apart := set_apart + (select r.set_apart from jobs.refuse(places[place], state, message) r);
             if spends then
-                perform jobs.spend_tokens(rule, -1, clock_timestamp());
+                perform jobs.spend_tokens(held.rules -> 0, -1, clock_timestamp());
             end if;
         end;
     end loop;
@@ -173,9 +183,9 @@ $$;
 
 -- A part of jobs.admit: starts as many jobs of a lane as all their rules allow. The next job then waits at a rule that does not allow it. Jobs of a
 -- lane have the same rules and keys, so the others need not be examined before this one has started. A full limit costs one check, however
--- many jobs wait.
+-- many jobs wait. `until`: after this time it leaves the others to the next pass.
 create function jobs.free_in_lane(
-    lane text, paused_queues text[], paused_kinds text[], most_jobs bigint, at timestamptz, one_by_one boolean,
+    lane text, paused_queues text[], paused_kinds text[], most_jobs bigint, at timestamptz, one_by_one boolean, until timestamptz,
     out admitted bigint, out goes_on boolean, out set_apart bigint
 )
 language plpgsql volatile
@@ -213,11 +223,13 @@ begin
         where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = '' and h.limit_key = lane
         order by ~h.priority, h.run_at, h.id limit 1;
         exit when not found;
-        if admitted >= most_jobs then
-            insert into jobs.nudge (limit_name, limit_key) values ('', lane);
+        -- So many jobs, also if they cannot start, are for another pass, too.
+        if greatest(admitted, tried) >= most_jobs or tried > 0 and clock_timestamp() > until then
+            insert into jobs.nudge (limit_name, limit_key, run_at) values ('', lane, null);
             goes_on := true;
             return;
         end if;
+        tried := tried + 1;
         select least(min(jobs.free_of(r, at)), case when one_by_one then 1 else most_jobs - admitted end) into number from jobs.beside_sequence(first) r;
         places := array(
             select h.ctid from jobs.held h
@@ -235,13 +247,6 @@ begin
             select s.started, s.set_apart into one from jobs.start_or_refuse(places[1], first, at) s;
             admitted := admitted + one.started;
             set_apart := set_apart + one.set_apart;
-            -- So many jobs that cannot start are for another pass, too.
-            tried := tried + 1;
-            if tried >= most_jobs then
-                insert into jobs.nudge (limit_name, limit_key) values ('', lane);
-                goes_on := true;
-                return;
-            end if;
         else
             admitted := admitted + jobs.start_in_lane(places, first, at);
         end if;
@@ -258,9 +263,9 @@ $$;
 
 -- A part of jobs.admit: jobs with several rules. `places` are those whose turn it is, and those that wait at a limit which is not full any
 -- more. It starts a job only if all its rules allow it, and then takes everything at once: no permit is taken by a job that waits elsewhere.
--- Only a sequence keeps its permit: its next job must not overtake this one.
+-- Only a sequence keeps its permit: its next job must not overtake this one. `until`: after this time it leaves the others to the next pass.
 create function jobs.admit_several(
-    places tid[], names text[], keys text[], paused_queues text[], paused_kinds text[], most_jobs bigint, one_by_one boolean,
+    places tid[], names text[], keys text[], paused_queues text[], paused_kinds text[], most_jobs bigint, one_by_one boolean, until timestamptz,
     out admitted bigint, out goes_on boolean, out set_apart bigint
 )
 language plpgsql volatile
@@ -268,6 +273,9 @@ as $$
 declare
     at constant timestamptz := clock_timestamp();
     lanes text[] := array(select key.value from unnest(names, keys) as key (name, value) where key.name = '');
+    late_names text[] := '{}';
+    late_keys text[] := '{}';
+    tried bigint := 0;
     job record;
     rule json;
     lane text;
@@ -279,9 +287,9 @@ begin
         where h.ctid = any(places) and h.limit_name <> '' order by h.priority desc, h.run_at, h.id
     loop
         lane := jobs.lane(job.rules);
-        lanes := lanes || lane;
         if job.flags & 4 <> 0 then
             -- Its turn has come.
+            lanes := lanes || lane;
             insert into jobs.permit as s (job_id, limit_name, limit_key) values (job.id, job.limit_name, job.limit_key)
             on conflict (job_id, limit_name) do update set halted_at = null where s.halted_at is not null;
             update jobs.held set limit_name = '', limit_key = lane, most = 1, flags = flags & ~4 where ctid = job.place;
@@ -291,6 +299,13 @@ begin
             -- jobs.free_in_rate has spent it.
             perform jobs.spend_tokens(jobs.rule_of(job.rules, job.limit_name), -1, at);
         end if;
+        if tried > 0 and clock_timestamp() > until then
+            late_names := late_names || job.limit_name;
+            late_keys := late_keys || job.limit_key;
+            continue;
+        end if;
+        tried := tried + 1;
+        lanes := lanes || lane;
         rule := jobs.full_rule(job.rules, at);
         if rule is null and one_by_one then
             select s.started, s.set_apart into one from jobs.start_or_refuse(job.place, job.rules, at) s;
@@ -313,11 +328,22 @@ begin
         ) first
         order by first.priority desc, first.run_at, first.id
     loop
+        if tried > 0 and clock_timestamp() > until then
+            late_names := late_names || ''::text;
+            late_keys := late_keys || lane;
+            continue;
+        end if;
+        tried := tried + 1;
         select f.admitted, f.goes_on, f.set_apart into one
-        from jobs.free_in_lane(lane, paused_queues, paused_kinds, most_jobs - admitted, at, one_by_one) f;
+        from jobs.free_in_lane(lane, paused_queues, paused_kinds, most_jobs - admitted, at, one_by_one, until) f;
         admitted := admitted + one.admitted;
         goes_on := goes_on or one.goes_on;
         set_apart := set_apart + one.set_apart;
     end loop;
+    if late_names <> '{}' then
+        insert into jobs.nudge (limit_name, limit_key, run_at)
+        select distinct late.name, late.key, null::timestamptz from unnest(late_names, late_keys) as late (name, key);
+        goes_on := true;
+    end if;
 end
 $$;

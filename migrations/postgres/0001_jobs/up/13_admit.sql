@@ -152,10 +152,11 @@ end
 $$;
 
 -- A part of jobs.admit: moves as many held jobs of these keys as may start. If anything fails, all of it is undone, unless `one_by_one`: then each job
--- can fail alone. `nudged_..`: first these keys, and then those with a nudge that are left out. It may need to lower their floors.
+-- can fail alone. `nudged_..`: first these keys, and then those with a nudge that are left out. It may need to lower their floors. `until`: after
+-- this time it leaves the other jobs to the next pass, if it handles them one by one.
 create function jobs.admit_keys(
     names text[], keys text[], nudged_names text[], nudged_keys text[], nudged_places smallint[], nudged_times timestamptz[],
-    paused_queues text[], paused_kinds text[], one_by_one boolean, checks boolean,
+    paused_queues text[], paused_kinds text[], one_by_one boolean, checks boolean, until timestamptz,
     out admitted bigint, out more boolean, out set_apart bigint
 )
 language plpgsql volatile
@@ -230,10 +231,10 @@ begin
     end if;
 
     if one_by_one then
-        select each.admitted, each.set_apart into one from jobs.admit_each(places, false, checks) each;
+        select each.admitted, each.set_apart into one from jobs.admit_each(places, false, checks, until) each;
         admitted := one.admitted;
         set_apart := one.set_apart;
-        select each.admitted, each.set_apart into one from jobs.admit_each(rated_places, true, checks) each;
+        select each.admitted, each.set_apart into one from jobs.admit_each(rated_places, true, checks, until) each;
         admitted := admitted + one.admitted;
         set_apart := set_apart + one.set_apart;
         more := more or admitted < cardinality(places) + cardinality(rated_places);
@@ -243,7 +244,7 @@ begin
 
     -- After the others, whose permits it counts.
     if several_places is not null then
-        several := jobs.admit_several(several_places, names, keys, paused_queues, paused_kinds, most_jobs, one_by_one);
+        several := jobs.admit_several(several_places, names, keys, paused_queues, paused_kinds, most_jobs, one_by_one, until);
         admitted := admitted + several.admitted;
         more := more or several.goes_on;
         set_apart := set_apart + several.set_apart;
@@ -279,15 +280,15 @@ $$;
 
 -- A part of jobs.admit: handles these keys one by one, so that each can fail alone. A key at which it fails is left out for a while. It ends early
 -- if it takes long, or if the server cancels it. Then the other keys are nudged, and the next pass continues.
+--
+-- Each job may wait for the same lock, because of a trigger. So it waits more briefly than the try for all keys did, and for a few jobs only.
 create function jobs.admit_each_key(
-    names text[], keys text[], paused_queues text[], paused_kinds text[], checks boolean,
+    names text[], keys text[], paused_queues text[], paused_kinds text[], checks boolean, until timestamptz,
     out admitted bigint, out more boolean, out set_apart bigint
 )
-language plpgsql volatile
+language plpgsql volatile set lock_timeout = '20ms'
 as $$
 declare
-    longest constant interval := interval '2 seconds';
-    started constant timestamptz := clock_timestamp();
     is_late boolean := false;
     one record;
     state text;
@@ -295,14 +296,14 @@ declare
 begin
     admitted := 0; more := false; set_apart := 0;
     for number in 1 .. cardinality(names) loop
-        if is_late or clock_timestamp() - started > longest then
+        if is_late or number > 1 and clock_timestamp() > until then
             insert into jobs.nudge (limit_name, limit_key) select r.name, r.value from unnest(names[number:], keys[number:]) as r (name, value);
             more := true;
             return;
         end if;
         begin
             select k.admitted, k.more, k.set_apart into one from jobs.admit_keys(
-                names[number:number], keys[number:number], names[number:number], keys[number:number], '{-32768}', '{-infinity}', paused_queues, paused_kinds, true, checks
+                names[number:number], keys[number:number], names[number:number], keys[number:number], '{-32768}', '{-infinity}', paused_queues, paused_kinds, true, checks, until
             ) k;
             delete from jobs.admission_failure f where f.limit_name = names[number] and f.limit_key = keys[number] and f.job_id = 0;
             admitted := admitted + one.admitted;
@@ -321,13 +322,15 @@ begin
 end
 $$;
 
--- A part of jobs.admit: what jobs.sweep does first, for each job alone. A pass calls it if jobs.sweep has failed.
-create function jobs.sweep_each(paused_queues text[], paused_kinds text[]) returns void
-language plpgsql volatile
+-- A part of jobs.admit: what jobs.sweep does first, for each job alone. A pass calls it if jobs.sweep has failed. Jobs that have not failed before
+-- come first. After the time `until`, it leaves the others to the next pass. Returns whether it has left any.
+create function jobs.sweep_each(paused_queues text[], paused_kinds text[], until timestamptz) returns boolean
+language plpgsql volatile set lock_timeout = '20ms'
 as $$
 declare
     most_jobs constant integer := 500;
     moment constant timestamptz := clock_timestamp();
+    tried bigint := 0;
     job record;
     state text;
     message text;
@@ -344,7 +347,14 @@ begin
                 select from jobs.admission_failure f where f.limit_name = p.limit_name and f.limit_key = p.limit_key and f.job_id = p.id and f.next_at > moment offset 0
             ) limit most_jobs for no key update skip locked
         ))
+        order by exists (
+            select from jobs.admission_failure f where f.limit_name = h.limit_name and f.limit_key = h.limit_key and f.job_id = h.id offset 0
+        ), h.run_at, h.id
     loop
+        if tried > 0 and clock_timestamp() > until then
+            return true;
+        end if;
+        tried := tried + 1;
         begin
             update jobs.held set later = false, paused = false where ctid = job.place;
             insert into jobs.nudge (limit_name, limit_key, place, run_at) values (job.limit_name, job.limit_key, ~job.priority, job.run_at);
@@ -354,6 +364,7 @@ begin
             perform jobs.note_failure(job.limit_name, job.limit_key, job.id, state, message);
         end;
     end loop;
+    return false;
 end
 $$;
 
@@ -373,17 +384,20 @@ $$;
 --
 -- The settings are those of a claim. The statistics are often wrong: they show a table as empty or as full when it is not. Then the planner would
 -- read whole tables in each pass, for example all held jobs, to find that none of them is in a sequence. Admission waits for no lock of ours. If
--- another session has locked one of its rows, a long wait would stop all limits, so the key of that row is left out for a while.
+-- another session has locked one of its rows, or a row for which a trigger of the application waits, a long wait would stop all limits. So the key of
+-- that row, or the job, is left out for a while.
 create function jobs.admit(
     sweeps boolean, careful boolean default false, out is_busy boolean, out admitted bigint, out more boolean, out sweep_again boolean, out holds boolean,
     out set_apart bigint, out failures bigint, out next_token double precision
 )
 language plpgsql volatile
-set enable_seqscan = off set enable_bitmapscan = off set jit = off set plan_cache_mode = force_generic_plan set lock_timeout = '1s'
+set enable_seqscan = off set enable_bitmapscan = off set jit = off set plan_cache_mode = force_generic_plan set lock_timeout = '200ms'
 as $$
 declare
     most_nudges constant integer := 1000;
     most_apart constant integer := 100;
+    -- How long jobs that are handled one by one may take.
+    longest constant interval := interval '200 ms';
     moment constant timestamptz := clock_timestamp();
     names text[];
     keys text[];
@@ -453,7 +467,7 @@ begin
             state := sqlstate;
             message := sqlerrm;
             perform jobs.note_failure('', '', -1, state, message);
-            perform jobs.sweep_each(paused_queues, paused_kinds);
+            sweep_again := jobs.sweep_each(paused_queues, paused_kinds, clock_timestamp() + longest);
         end;
         more := sweep_again;
         failures := (
@@ -483,11 +497,12 @@ begin
     keys := coalesce(nudged_keys, '{}');
     if exists (select from jobs.admission_failure f where f.job_id >= 0) then
         -- The failure of a key is its nudge, so its nudges may go. A key of whose jobs one has failed is handled alone, because the job may fail again.
+        -- There may be time for a few such keys only, so each has its chance to come first.
         select array_agg(k.name order by k.comes), array_agg(k.value order by k.comes), array_agg(k.place order by k.comes), array_agg(k.run_at order by k.comes),
-               coalesce(array_agg(k.name) filter (where k.failed > 0), '{}'), coalesce(array_agg(k.value) filter (where k.failed > 0), '{}'),
+               coalesce(array_agg(k.name order by k.comes) filter (where k.failed > 0), '{}'), coalesce(array_agg(k.value order by k.comes) filter (where k.failed > 0), '{}'),
                count(*) filter (where k.failed is null)
         into nudged_names, nudged_keys, nudged_places, nudged_times, apart_names, apart_keys, others from (
-            select n.*, f.job_id as failed, row_number() over (order by f.job_id is not null) as comes
+            select n.*, f.job_id as failed, row_number() over (order by f.job_id is not null, random()) as comes
             from unnest(nudged_names, nudged_keys, nudged_places, nudged_times) as n (name, value, place, run_at) left join lateral (
                 select a.job_id from jobs.admission_failure a
                 where a.limit_name = n.name and a.limit_key = n.value and a.job_id >= 0 order by a.job_id limit 1
@@ -495,7 +510,7 @@ begin
         ) k;
         names := coalesce(nudged_names[:others], '{}');
         keys := coalesce(nudged_keys[:others], '{}');
-        select apart_names || coalesce(array_agg(f.limit_name), '{}'), apart_keys || coalesce(array_agg(f.limit_key), '{}') into apart_names, apart_keys from (
+        select coalesce(array_agg(f.limit_name), '{}') || apart_names, coalesce(array_agg(f.limit_key), '{}') || apart_keys into apart_names, apart_keys from (
             select * from jobs.admission_failure a where a.job_id = 0 and a.next_at <= moment order by a.next_at limit most_apart
         ) f;
     end if;
@@ -504,7 +519,7 @@ begin
     if nudged_names is not null and not is_apart then
         begin
             select k.admitted, k.more, k.set_apart into one from jobs.admit_keys(
-                names, keys, nudged_names, nudged_keys, nudged_places, nudged_times, paused_queues, paused_kinds, false, false
+                names, keys, nudged_names, nudged_keys, nudged_places, nudged_times, paused_queues, paused_kinds, false, false, 'infinity'
             ) k;
             admitted := one.admitted;
             more := more or one.more;
@@ -523,7 +538,7 @@ begin
     -- A key that may fail again comes last.
     if names || apart_names <> '{}' then
         select k.admitted, k.more, k.set_apart into one
-        from jobs.admit_each_key(names || apart_names, keys || apart_keys, paused_queues, paused_kinds, careful) k;
+        from jobs.admit_each_key(names || apart_names, keys || apart_keys, paused_queues, paused_kinds, careful, clock_timestamp() + longest) k;
         admitted := admitted + one.admitted;
         more := more or one.more;
         set_apart := set_apart + one.set_apart;

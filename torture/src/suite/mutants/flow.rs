@@ -56,7 +56,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
             edited!("jobs.full_rule(json,timestamptz)", "where jobs.free_of", "where place = 1 and jobs.free_of"),
             "; ",
             edited!(
-                "jobs.free_in_lane(text,text[],text[],bigint,timestamptz,boolean)",
+                "jobs.free_in_lane(text,text[],text[],bigint,timestamptz,boolean,timestamptz)",
                 "from jobs.beside_sequence(first) r",
                 "from (select first -> 0) one (r)"
             )
