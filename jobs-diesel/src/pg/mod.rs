@@ -9,6 +9,9 @@ mod by_id_tests;
 mod cause;
 mod claims;
 pub(crate) mod connect;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod cost_tests;
 mod declare;
 mod doctor;
 mod drift;

@@ -26,7 +26,6 @@ use super::queries::discover::DiscoverQuery;
 use super::queries::finish::FinishQuery;
 use super::queries::finish_variants::FinishUnlockedQuery;
 use super::queries::next_due::NextDueQuery;
-use super::queries::poll::PollQuery;
 use super::queries::prune::PruneQuery;
 use super::queries::rescan::RescanQuery;
 use super::queries::set_apart::SetWaitingApart;
@@ -184,55 +183,6 @@ async fn wrong_statistics_spoil_no_plan() {
         let apart = plan(&mut conn, "costs off", SetWaitingApart::new(&claim, &plan_of_all)).await;
         let whole = |line: &&String| line.contains("Seq Scan on ready");
         assert_eq!(apart.iter().find(whole), None, "after {statistics}: {apart:#?}");
-    }
-    drop((conn, storage));
-    admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();
-}
-
-/// Behind a pooler our settings do not arrive. The server then compiles statements that it estimates as expensive,
-/// which takes hundreds of milliseconds each time.
-#[tokio::test]
-async fn nothing_is_compiled_where_the_settings_do_not_arrive() {
-    /// The server's default.
-    const JIT_ABOVE_COST: f64 = 100_000.0;
-    let (mut admin, name, storage) = database().await;
-    let worker = WorkerId::generate();
-    // With more queues, the first five statements of each session may be compiled, because they are planned for their
-    // values.
-    let queues = (0..8).map(|queue| Wanted::new(format!("q{queue}"), 500));
-    let claim = Claim::new(worker, queues.collect(), ["k".to_owned()]);
-    let in_turns = Claim { most: Some(3), ..claim.clone() };
-    let plan_of_all = storage.levels(worker, |levels| levels.plan_of_all(&claim, std::time::Instant::now()));
-    let finish = |id| Finish {
-        lease: Lease { job: JobId(id), number: 1, worker },
-        flags: JobFlags::default(),
-        transition: Transition::Snooze(Duration::ZERO),
-    };
-    let snoozed: Vec<Finish> = (1..500).map(finish).collect();
-    let mut conn = AsyncPgConnection::establish(&url(&name)).await.unwrap();
-    let full =
-        "insert into jobs.ready (kind, args, queue) select 'k', '{}', 'q' || n % 100 from generate_series(1, 100000) n";
-    for state in ["select 1", full, ANALYZE] {
-        conn.batch_execute(state).await.unwrap();
-        for (statement, plan) in [
-            ("claim", plan(&mut conn, "costs on", ClaimQuery::new(&claim, &plan_of_all)).await),
-            (
-                "claim in turns",
-                plan(&mut conn, "costs on", ClaimInTurnsQuery::new(&in_turns, &plan_of_all).unwrap()).await,
-            ),
-            (
-                "next_due",
-                plan(&mut conn, "costs on", NextDueQuery::new(&claim, &plan_of_all, Duration::from_secs(3))).await,
-            ),
-            ("poll", plan(&mut conn, "costs on", PollQuery::new(&claim, &plan_of_all, Duration::from_secs(3))).await),
-            ("discover", plan(&mut conn, "costs on", DiscoverQuery::new(&claim, &plan_of_all)).await),
-            ("rescan", plan(&mut conn, "costs on", RescanQuery::new(&claim, &plan_of_all)).await),
-            ("waiting_queues", plan(&mut conn, "costs on", WaitingQueuesQuery).await),
-            ("finish", plan(&mut conn, "costs on", FinishQuery::new(&snoozed)).await),
-        ] {
-            let cost = plan[0].split("..").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
-            assert!(cost.parse::<f64>().unwrap() < JIT_ABOVE_COST, "{statement}, after {state}: {plan:#?}");
-        }
     }
     drop((conn, storage));
     admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();

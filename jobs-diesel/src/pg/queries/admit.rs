@@ -16,7 +16,7 @@ use crate::pg::native::{native_query, sql};
 
 /// One pass. `sweeps`: it also searches for keys without a nudge, and for jobs that have expired. `careful`: it handles
 /// the keys one by one.
-pub(crate) struct AdmitQuery {
+struct AdmitQuery {
     sweeps: bool,
     careful: bool,
 }

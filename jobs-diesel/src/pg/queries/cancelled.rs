@@ -1,4 +1,6 @@
 //! `cancelled`: which of these jobs are cancelled, and by whom. It looks up each job by its key, and takes no lock.
+//!
+//! A subquery for each job would be estimated so high without statistics that the server would compile it.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -15,9 +17,13 @@ impl QueryFragment<Pg> for CancelledQuery {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         sql!(
             out,
-            "select wanted.id, (select e.actor from jobs.job_error e where e.job_id = wanted.id and e.kind = 'cancelled' order by e.id desc limit 1)
-from unnest(" [self.ids => Array<BigInt>] ") as wanted(id)
-cross join lateral (select from jobs.finished where id = wanted.id and state = 2 offset 0) job"
+            "with cancelled as materialized (
+    select id from jobs.finished where id = any(" [self.ids => Array<BigInt>] ") and state = 2
+)
+select cancelled.id, newest.actor from cancelled left join (
+    select distinct on (e.job_id) e.job_id, e.actor from jobs.job_error e
+    where e.job_id = any(array(select id from cancelled)) and e.kind = 'cancelled' order by e.job_id, e.id desc
+) newest on newest.job_id = cancelled.id"
         )
     }
 }

@@ -36,7 +36,7 @@ impl Ending {
         Self { ids, state: JobState::Cancelled, reason: expired(), keep_seconds, flag: flags::EXPIRES }
     }
 
-    pub(super) fn full(ids: Vec<i64>, state: JobState, reason: Failure, keep_seconds: f64) -> Self {
+    pub(crate) fn full(ids: Vec<i64>, state: JobState, reason: Failure, keep_seconds: f64) -> Self {
         Self { ids, state, reason, keep_seconds, flag: flags::ON_FULL }
     }
 

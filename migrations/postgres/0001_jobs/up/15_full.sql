@@ -3,7 +3,7 @@
 -- Whether jobs are held that do not wait if their limit is full. A worker calls it after each pass. It is volatile, so that it sees what the pass
 -- has done in the same statement.
 create function jobs.may_be_full() returns boolean
-language plpgsql volatile
+language plpgsql volatile set jit = off
 as $$
 begin
     return exists (select from jobs.held h where h.flags & 64 <> 0 and h.lease = 0 and not h.later and not h.paused)
