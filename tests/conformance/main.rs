@@ -25,6 +25,7 @@ mod filtering;
 mod finishing;
 mod flow_control;
 mod followers;
+mod free_permits;
 mod freezing;
 mod history;
 mod hostile;
@@ -266,6 +267,13 @@ conformance! {
         a_sweep_finds_several_limits_without_a_nudge,
         a_replaced_job_keeps_its_turn_and_waits_again,
         a_limit_and_a_rate_of_one_name_do_not_start_each_others_jobs,
+    }
+    free_permits {
+        a_pass_starts_as_many_as_there_are_free_permits,
+        a_sweep_starts_as_many_as_there_are_free_permits,
+        a_finish_passes_on_no_more_than_there_are_free_permits,
+        a_limit_beside_another_has_as_many_free_permits,
+        a_job_is_discarded_if_no_permit_is_free,
     }
     repeating {
         jobs_are_enqueued_anew_once_for_a_key,

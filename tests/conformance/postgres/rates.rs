@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use diesel_jobs_core::{JobState, Rate};
+use diesel_jobs_core::{JobState, NewJob, Rate, Rule};
 
 use crate::bench::*;
 use crate::fixture::{Fixture, Port as _, run};
@@ -54,6 +54,34 @@ fn sql_and_rust_find_the_same_tokens() {
         let mut client = f.client().await;
         let all = client.number(&all).await;
         assert_eq!((all > 0, client.number(&equal).await), (true, all));
+    });
+}
+
+/// What a rate without `burst` gets, and whether it is refused.
+#[test]
+fn sql_and_rust_have_the_same_burst_by_default() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let mut client = f.client().await;
+        let (second, mut refused) = (1_000_000, 0);
+        for per in
+            [1000, 1001, 99_999, second / 10, second - 1, second, 60 * second, 3600 * second, 31_622_400 * second]
+        {
+            for limit in [1, 2, 9, 10, 11, 19, 20, 99, 100, 101, 999, 9999, 10_000, 99_999, 100_000, 1_000_000] {
+                let rule = job().rule(Rate::new("a", limit, Duration::from_micros(per)));
+                let sql = format!(
+                    "jobs.rule('a', '{{}}', null, null, null, rate => {limit}, per => interval '{per} microseconds')"
+                );
+                let Ok(NewJob { rules, .. }) = rule else {
+                    refused += 1;
+                    assert!(client.execute(&format!("select {sql}")).await.is_err(), "{limit} per {per} us");
+                    continue;
+                };
+                let Rule::Rate { burst, .. } = rules[0].rule else { panic!("it is a rate") };
+                let of_sql = format!("select ({sql} #>> '{{rule,rate,burst}}')::bigint as number");
+                assert_eq!(client.number(&of_sql).await, i64::from(burst), "{limit} per {per} us");
+            }
+        }
+        assert!(refused > 10, "those of more than 10,000 starts in a second");
     });
 }
 

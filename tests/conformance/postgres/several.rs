@@ -47,6 +47,52 @@ fn sql_and_rust_make_the_same_limits() {
     });
 }
 
+/// Rust makes the lane at an enqueue, for both databases, and SQL makes it when a job waits there again.
+#[test]
+fn sql_and_rust_make_the_same_lanes() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let mut client = f.client().await;
+        let limit = |name: &str| Limit::new(name.to_owned(), 1);
+        let rate = |name: &str| Rate::new(name.to_owned(), 1, HOUR);
+        let sequence = || Sequence::new("orders").key("x");
+        // With the second name, the list has 200 bytes, and 201.
+        let (longest, too_long) = ("n".repeat(182), "n".repeat(183));
+        let cases = [
+            job().rule(limit("a")).unwrap().rule(limit("b")).unwrap(),
+            job().rule(limit("b")).unwrap().rule(limit("a")).unwrap(),
+            job().rule(limit("a").key(7)).unwrap().rule(limit("b").key("x").key(true)).unwrap(),
+            // Sorted by their bytes, whatever the collation is.
+            job()
+                .rule(limit("é"))
+                .unwrap()
+                .rule(limit("Z"))
+                .unwrap()
+                .rule(limit("a_"))
+                .unwrap()
+                .rule(limit("a b"))
+                .unwrap(),
+            job().rule(limit("\u{1f600}")).unwrap().rule(limit("\u{ffff}")).unwrap(),
+            job().rule(limit("\"\\/\u{7f}\u{1}\t\n")).unwrap().rule(limit("\u{2028}").key("\"\\\u{8}\u{c}")).unwrap(),
+            job().rule(limit("a")).unwrap().rule(rate("b")).unwrap(),
+            job().rule(rate("a").key("x")).unwrap().rule(rate("b")).unwrap(),
+            job().rule(sequence()).unwrap().rule(limit("b")).unwrap(),
+            job().rule(rate("a")).unwrap().rule(sequence()).unwrap().rule(limit("b")).unwrap(),
+            job().rule(limit("a")).unwrap().rule(limit(&longest)).unwrap(),
+            job().rule(limit("a")).unwrap().rule(limit(&too_long)).unwrap(),
+            job().rule(limit("a").key("k".repeat(300))).unwrap().rule(limit("b")).unwrap(),
+        ];
+        let mut hashes = 0;
+        for case in cases {
+            let stored = case.rules.to_stored().unwrap();
+            let lane = stored.lane.unwrap();
+            hashes += usize::from(lane.starts_with("sha256:"));
+            let same = format!("select (jobs.lane($f${}$f$) = $f${lane}$f$)::integer::bigint as number", stored.json);
+            assert_eq!(client.number(&same).await, 1, "{}: {lane}", stored.json);
+        }
+        assert_eq!(hashes, 1, "the second of the two long lists, and no other");
+    });
+}
+
 #[test]
 fn limits_that_cannot_be_are_refused() {
     run::<Postgres, _>(async |f: Postgres| {
