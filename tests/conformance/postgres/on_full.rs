@@ -21,6 +21,9 @@ fn sql_enqueues_jobs_that_do_not_wait() {
             ("concurrency => 1, on_full => 'wait'", 1, None),
             ("concurrency => 1, on_full => 'discard', unique_by => '{}'", 81, Some("discard")),
             ("concurrency => 1, on_full => 'discard', expires => '1 hour'", 97, Some("discard")),
+            ("limits => '[{\"concurrency\": 1, \"on_full\": \"cancel_oldest\"}]'", 65, Some("cancel_oldest")),
+            ("limits => '[{\"rate\": 9, \"per\": \"1 s\", \"on_full\": \"discard\"}]'", 73, Some("discard")),
+            ("limits => '[{\"concurrency\": 1, \"on_full\": null}]'", 1, None),
         ] {
             let id = client.number(&format!("select jobs.enqueue('a', {arguments}) as number")).await;
             let record = record(db, diesel_jobs_core::JobId(id)).await;
@@ -48,8 +51,15 @@ fn sql_refuses_rules_that_cannot_be() {
                 "is for one limit or rate",
             ),
             (
-                "limits => '[{\"concurrency\": 1, \"on_full\": \"discard\"}]'",
-                "one of the `limits` of job a has `on_full`",
+                "rate => 1, per => '1 second', limits => '[{\"concurrency\": 1, \"on_full\": \"discard\", \"limit_name\": \"x\"}]'",
+                "is for one limit or rate",
+            ),
+            ("limits => '[{\"concurrency\": 1, \"on_full\": \"drop\"}]'", "must be wait, discard or cancel_oldest"),
+            ("limits => '[{\"sequence\": \"halt\", \"on_full\": \"discard\"}]'", "has `on_full`, and neither"),
+            ("limits => '[{\"rate\": 1, \"per\": \"1 s\", \"on_full\": \"cancel_oldest\"}]'", "frees no token"),
+            (
+                "limits => '[{\"concurrency\": 1, \"on_full\": \"discard\"}]', fair_by => '{}'",
+                "names at least one argument",
             ),
         ] {
             let refused =

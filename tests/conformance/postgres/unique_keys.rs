@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use diesel_async::{AsyncConnection, AsyncPgConnection, SimpleAsyncConnection};
-use diesel_jobs_core::{Enqueued, NewJob, OnConflict, Replace, Unique, Until};
+use diesel_jobs_core::{Enqueued, JobId, NewJob, OnConflict, Replace, RunAt, Unique, Until};
 use diesel_jobs_storage::{Enqueue, EnqueueError, enqueue_all};
 
 use super::Postgres;
@@ -170,14 +170,36 @@ fn sql_and_rust_make_the_same_keys() {
         let found = of(r#"{"note":2,"user":7}"#, RULE).enqueue(&mut session(&f).await).await.unwrap();
         assert_eq!((found.is_existing(), found.id().0), (true, id));
         assert_eq!(sql(r#"{"user": 7, "note": 3}"#, ", unique_by => '{user}', on_conflict => 'replace'").await, id);
-        let replaced = record(f.database(), diesel_jobs_core::JobId(id)).await;
+        let replaced = record(f.database(), JobId(id)).await;
         assert!(replaced.args.contains("3") && replaced.run_at < chrono::Utc::now() + chrono::TimeDelta::minutes(1));
         let limited = sql(r#"{"user": 8}"#, ", unique_by => '{user}', concurrency => 1").await;
         assert_eq!(sql(r#"{"user": 8}"#, ", unique_by => '{user}', concurrency => 1").await, limited);
         let mut client = f.client().await;
         for (options, message) in [
             ("unique_by => '{user}', on_conflict => 'error'", "already"),
-            ("unique_by => '{user}', on_conflict => 'drop'", "keep, replace, run_again or error"),
+            ("unique_by => '{user}', on_conflict => 'drop'", "keep, replace, replace(..), run_again or error"),
+            ("unique_by => '{user}', on_conflict => 'replace(queue)'", "names one or several of args"),
+            ("unique_by => '{user}', on_conflict => 'replace(args,)'", "names one or several of args"),
+            (
+                "unique_by => '{user}', on_conflict => 'replace (args)'",
+                "keep, replace, replace(..), run_again or error",
+            ),
+            ("unique_by => '{user}', debounce => '5 s'", "needs both"),
+            ("unique_by => '{user}', debounce_max => '5 s'", "needs both"),
+            (
+                "unique_by => '{user}', debounce => '5 s', debounce_max => '1 min', unique_within => '1 h'",
+                "leave them out",
+            ),
+            (
+                "unique_by => '{user}', debounce => '5 s', debounce_max => '1 min', unique_until => 'started'",
+                "leave them out",
+            ),
+            (
+                "unique_by => '{user}', debounce => '5 s', debounce_max => '1 min', on_conflict => 'replace'",
+                "leave them out",
+            ),
+            ("unique_by => '{user}', debounce => '5 s', debounce_max => '4 s'", "at least as long"),
+            ("debounce => '5 s', debounce_max => '1 min'", "no `unique_by`"),
             ("unique_by => '{user}', on_conflict => 'run_again', unique_until => 'started'", "waits for the end"),
             ("unique_by => '{user}', on_conflict => 'run_again', sequence => 'halt'", "makes a sequence"),
             ("unique_by => '{user}', unique_until => 'ended'", "started or finished"),
@@ -188,6 +210,157 @@ fn sql_and_rust_make_the_same_keys() {
             let statement = format!(r#"select jobs.enqueue('a', '{{"user": 7}}', {options})"#);
             let error = client.execute(&statement).await.unwrap_err().to_string();
             assert!(error.contains(message), "{options}: {error}");
+        }
+    });
+}
+
+/// The parameters of `jobs.enqueue` for a rule.
+struct OfSql {
+    within: Option<&'static str>,
+    until: Option<&'static str>,
+    on_conflict: Option<&'static str>,
+    debounce: Option<(&'static str, &'static str)>,
+}
+
+const OF_SQL: OfSql = OfSql { within: None, until: None, on_conflict: None, debounce: None };
+
+impl OfSql {
+    fn on_conflict(on_conflict: &'static str) -> Self {
+        Self { on_conflict: Some(on_conflict), ..OF_SQL }
+    }
+
+    fn debounce(quiet: &'static str, max: &'static str) -> Self {
+        Self { debounce: Some((quiet, max)), ..OF_SQL }
+    }
+
+    /// In the order of [`Self::names`].
+    fn values(&self) -> [String; 5] {
+        let (quiet, max) = self.debounce.unzip();
+        [self.within, self.until, self.on_conflict, quiet, max]
+            .map(|value| value.map_or_else(|| "null".to_owned(), |value| format!("'{value}'")))
+    }
+
+    fn names() -> [&'static str; 5] {
+        ["unique_within", "unique_until", "on_conflict", "debounce", "debounce_max"]
+    }
+}
+
+/// Each form of a rule, in Rust and in SQL. The last ones are refused.
+fn forms() -> Vec<(Unique, OfSql)> {
+    let replace = |replace| RULE.on_conflict(OnConflict::Replace(replace));
+    let debounce = |quiet, max| Unique::debounce(quiet, max).by(&["user"]);
+    let (second, years) = (Duration::from_secs(1), Duration::from_secs(36_525 * 24 * 3600));
+    vec![
+        (RULE, OF_SQL),
+        (RULE, OfSql { until: Some("finished"), on_conflict: Some("keep"), ..OF_SQL }),
+        (RULE.until(Until::Started), OfSql { until: Some("started"), ..OF_SQL }),
+        (RULE.within(second * 361 / 4), OfSql { within: Some("90.25 s"), ..OF_SQL }),
+        (RULE.within(HOUR * 24), OfSql { within: Some("1 day"), until: Some("finished"), ..OF_SQL }),
+        (RULE.within(years), OfSql { within: Some("100 years"), ..OF_SQL }),
+        (RULE.on_conflict(OnConflict::Error), OfSql::on_conflict("error")),
+        (RULE.on_conflict(OnConflict::RunAgain), OfSql::on_conflict("run_again")),
+        (replace(Replace::new().args().run_at().priority()), OfSql::on_conflict("replace")),
+        (replace(Replace::new().args().run_at().priority()), OfSql::on_conflict("replace(priority, run_at,args)")),
+        (replace(Replace::new().args()), OfSql::on_conflict("replace(args)")),
+        (replace(Replace::new().run_at()), OfSql::on_conflict("replace(run_at)")),
+        (replace(Replace::new().priority()), OfSql::on_conflict("replace( priority )")),
+        (replace(Replace::new().args().priority()), OfSql::on_conflict("replace(args,priority)")),
+        (
+            replace(Replace::new().args()).until(Until::Started).within(HOUR),
+            OfSql { within: Some("1 h"), until: Some("started"), ..OfSql::on_conflict("replace(args)") },
+        ),
+        (debounce(10 * MINUTE, HOUR), OfSql::debounce("10 minutes", "1 hour")),
+        (debounce(HOUR, HOUR), OfSql::debounce("1 hour", "01:00:00")),
+        (debounce(second / 1000, years), OfSql::debounce("1 ms", "100 years")),
+        (replace(Replace::new()), OfSql::on_conflict("replace()")),
+        (RULE.within(Duration::ZERO), OfSql { within: Some("0 s"), ..OF_SQL }),
+        (RULE.within(years + second), OfSql { within: Some("100 years 1 s"), ..OF_SQL }),
+        (debounce(Duration::ZERO, HOUR), OfSql::debounce("0 s", "1 hour")),
+        (debounce(HOUR, MINUTE), OfSql::debounce("1 hour", "1 minute")),
+        (debounce(HOUR, years + second), OfSql::debounce("1 hour", "100 years 1 s")),
+        (
+            RULE.until(Until::Started).on_conflict(OnConflict::RunAgain),
+            OfSql { until: Some("started"), ..OfSql::on_conflict("run_again") },
+        ),
+    ]
+}
+
+#[test]
+fn sql_and_rust_make_the_same_rules() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let mut client = f.client().await;
+        let mut refused = 0;
+        for (rule, sql) in forms() {
+            let made = format!("jobs.unique_rule('a', '{{\"user\": 1}}', '{{user}}', {})", sql.values().join(", "));
+            let Ok(job) = NewJob::raw("a", r#"{"user": 1}"#).unique(rule) else {
+                refused += 1;
+                assert!(client.execute(&format!("select {made}")).await.is_err(), "{made}");
+                continue;
+            };
+            let key = job.unique.unwrap();
+            let of_rust = rule.to_json();
+            let same = format!(
+                "select ({made}::jsonb = '{of_rust}'::jsonb || jsonb_build_object('name', '{}', 'key', $k${}$k$))::integer::bigint as number",
+                key.name, key.key
+            );
+            assert_eq!(client.number(&same).await, 1, "{made}: {of_rust}");
+        }
+        assert_eq!(refused, 7);
+    });
+}
+
+/// Whether the first or the second of two enqueues with a key is made by SQL, the answer to the second one and what
+/// becomes of the first job are the same.
+#[test]
+fn sql_and_rust_answer_in_the_same_way() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let db = f.database();
+        let (mut client, mut conn) = (f.client().await, session(&f).await);
+        let mut user = 0;
+        for (rule, sql) in forms() {
+            if NewJob::raw("a", r#"{"user": 1}"#).unique(rule).is_err() {
+                continue;
+            }
+            let mut answers = Vec::new();
+            for by_sql in [[false, false], [false, true], [true, false], [true, true]] {
+                user += 1;
+                let mut ids = Vec::new();
+                for (place, by_sql) in by_sql.into_iter().enumerate() {
+                    let (args, priority) = (format!(r#"{{"user": {user}, "note": {place}}}"#), 5 * place);
+                    if !by_sql {
+                        let mut job = NewJob::raw("a", args);
+                        job.priority = i16::try_from(priority).unwrap();
+                        if place > 0 {
+                            job.run_at = RunAt::After(2 * HOUR);
+                        }
+                        ids.push(job.unique(rule).unwrap().enqueue(&mut conn).await.ok().map(|answer| answer.id().0));
+                        continue;
+                    }
+                    let run_at = if place > 0 { "now() + interval '2 h'" } else { "null" };
+                    let options: Vec<String> = OfSql::names()
+                        .iter()
+                        .zip(sql.values())
+                        .map(|(name, value)| format!("{name} => {value}"))
+                        .collect();
+                    let enqueue = format!(
+                        "jobs.enqueue('a', '{args}', priority => {priority}, run_at => {run_at}, unique_by => '{{user}}', {})",
+                        options.join(", ")
+                    );
+                    let is_refused = rule.on_conflict == OnConflict::Error && place > 0;
+                    ids.push(if is_refused {
+                        let refused = client.execute(&format!("select {enqueue}")).await.unwrap_err().to_string();
+                        assert!(refused.contains("already"), "{refused}");
+                        None
+                    } else {
+                        Some(client.number(&format!("select {enqueue} as number")).await)
+                    });
+                }
+                let first = record(db, JobId(ids[0].unwrap())).await;
+                let waits = (first.run_at - first.enqueued_at).as_seconds_f64() / 60.0;
+                let note = first.args.contains(r#""note": 1"#);
+                answers.push((ids[1].map(|id| id == first.id.0), note, first.priority, waits.round()));
+            }
+            assert!(answers.iter().all(|answer| *answer == answers[0]), "{rule:?}: {answers:?}");
         }
     });
 }

@@ -1261,7 +1261,7 @@ create function jobs.rules(kind text, args json, first json, limits json) return
 language plpgsql stable
 as $$
 declare
-    known constant text[] := '{concurrency,by,limit_name,sequence,rate,per,burst}';
+    known constant text[] := '{concurrency,by,limit_name,sequence,rate,per,burst,on_full}';
     each json;
     written record;
     part json;
@@ -1287,14 +1287,15 @@ begin
             select (each ->> 'concurrency')::integer as concurrency,
                    case json_typeof(each -> 'by') when 'array' then array(select json_array_elements_text(each -> 'by')) end as key_of,
                    each ->> 'limit_name' as limit_name, each ->> 'sequence' as sequence,
-                   (each ->> 'rate')::integer as rate, (each ->> 'per')::interval as per, (each ->> 'burst')::integer as burst
+                   (each ->> 'rate')::integer as rate, (each ->> 'per')::interval as per, (each ->> 'burst')::integer as burst,
+                   each ->> 'on_full' as on_full
             into written;
         exception when data_exception then
             raise exception 'jobs.enqueue: one of the `limits` of job % has an impossible value: %', rules.kind, sqlerrm using errcode = '22023';
         end;
         part := jobs.rule(
             rules.kind, rules.args, written.concurrency, written.key_of, written.limit_name, written.sequence, written.rate, written.per,
-            written.burst
+            written.burst, written.on_full
         );
         if part is null then
             raise exception 'jobs.enqueue: one of the `limits` of job % has neither `concurrency` nor `sequence` nor `rate`', rules.kind
@@ -1305,7 +1306,9 @@ begin
     if cardinality(parts) > 4 then
         raise exception 'jobs.enqueue: job % has % rules, and at most 4 are possible', rules.kind, cardinality(parts) using errcode = '22023';
     end if;
-    if cardinality(parts) > 1 and coalesce(first #> '{rule,concurrency,on_full}', first #> '{rule,rate,on_full}') is not null then
+    if cardinality(parts) > 1 and exists (
+        select from unnest(parts) as p where coalesce(p #> '{rule,concurrency,on_full}', p #> '{rule,rate,on_full}') is not null
+    ) then
         raise exception 'jobs.enqueue: `on_full` of job % is for one limit or rate; a job with several of them waits', rules.kind using errcode = '22023';
     end if;
     foreach part in array parts loop
@@ -1460,38 +1463,6 @@ begin
 end
 $$;
 
--- The rule of a unique job that SQL enqueues. Null without `by`.
-create function jobs.unique_rule(kind text, args json, by text[], within interval, until text, on_conflict text) returns json
-language plpgsql immutable
-as $$
-begin
-    if by is null then
-        if within is not null or until is not null or on_conflict is not null then
-            raise exception 'jobs.enqueue: job % has `unique_within`, `unique_until` or `on_conflict`, and no `unique_by`', unique_rule.kind using errcode = '22023';
-        end if;
-        return null;
-    end if;
-    if coalesce(until, 'finished') not in ('started', 'finished') or coalesce(on_conflict, 'keep') not in ('keep', 'error', 'replace', 'run_again') then
-        raise exception 'jobs.enqueue: `unique_until` of job % is started or finished, and `on_conflict` is keep, replace, run_again or error', unique_rule.kind
-            using errcode = '22023';
-    end if;
-    if until = 'started' and on_conflict = 'run_again' then
-        raise exception 'jobs.enqueue: job % has `on_conflict` run_again, which waits for the end of the running job, and `unique_until` started', unique_rule.kind
-            using errcode = '22023';
-    end if;
-    if extract(epoch from within) <= 0 or extract(epoch from within) > extract(epoch from interval '100 years') then
-        raise exception 'jobs.enqueue: `unique_within` of job % must be longer than 0 and at most a hundred years', unique_rule.kind using errcode = '22023';
-    end if;
-    return json_build_object(
-        'name', regexp_replace(unique_rule.kind, E'\\.v[0-9]+$', ''), 'key', jobs.key(unique_rule.kind, unique_rule.args, nullif(by, '{}')),
-        'started', coalesce(until = 'started', false),
-        'within', extract(epoch from within), 'error', coalesce(on_conflict = 'error', false),
-        'again', coalesce(on_conflict = 'run_again', false), 'args', coalesce(on_conflict in ('replace', 'run_again'), false),
-        'run_at', coalesce(on_conflict = 'replace', false), 'priority', coalesce(on_conflict = 'replace', false), 'quiet', null, 'max', null
-    );
-end
-$$;
-
 -- The functions with which SQL enqueues jobs, and the notifications that they send to idle workers.
 
 -- All notifications of workers are sent here. The server keeps notifications until every session that listens has read them, and a session reads none
@@ -1619,15 +1590,17 @@ $$;
 -- `rate`, `per`, `burst`: at most `rate` jobs start in the period `per`, and at most `burst` at once. Default of `burst`: the starts of a tenth of a
 -- second, at least 1.
 -- `limits`: one or more further limits; the job starts when all of them allow it. It is a JSON list of objects. Each object has some of
--- `concurrency`, `by`, `limit_name`, `sequence`, `rate`, `per` and `burst`:
+-- `concurrency`, `by`, `limit_name`, `sequence`, `rate`, `per`, `burst` and, if the job has no other rule, `on_full`:
 -- '[{"concurrency": 2, "by": ["account_id"], "limit_name": "account"}, {"rate": 100, "per": "1 minute", "limit_name": "stripe"}]'.
 -- `on_full`: what happens if the limit is full. 'wait' (default), 'discard' (the job is discarded), 'cancel_oldest' (the oldest job of its key is cancelled).
 -- `fair_by`: the arguments whose values are the tenant of the job. The tenants that wait for the limit take turns. It needs `concurrency`.
 -- `unique_by`: the arguments whose values are the unique key of the job. '{}': all arguments.
 -- `unique_within`: how long the job has the key at most. Default: no limit. `unique_until`: 'finished' (default) or 'started'.
 -- `on_conflict`: what happens if another job has the key. 'keep' (default): that job is not changed, and its id is returned. 'replace': its
--- arguments, time and priority are replaced if it waits. 'run_again': its arguments are replaced if it waits; otherwise one more job is inserted, which starts
--- after it has ended. 'error': an exception with the code JU001.
+-- arguments, time and priority are replaced if it waits, or only some of them: 'replace(args, run_at)'. 'run_again': its arguments are replaced if it
+-- waits; otherwise one more job is inserted, which starts after it has ended. 'error': an exception with the code JU001.
+-- `debounce`, `debounce_max`: the job starts when no other enqueue with its unique key has come for `debounce`, and at the latest `debounce_max` after
+-- the first one, with the newest arguments. An enqueue after its start inserts another job.
 -- `expires`: the job is cancelled if its first attempt has not started within this time after it is due. Default: it does not expire.
 --
 -- Whatever the planner settings of the application's session are, its statements are not compiled: that would take longer than they do. And whatever
@@ -1655,7 +1628,9 @@ create function jobs.enqueue(
     expires interval default null,
     limits json default null,
     on_full text default null,
-    fair_by text[] default null
+    fair_by text[] default null,
+    debounce interval default null,
+    debounce_max interval default null
 ) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp set jit = off
 as $$
@@ -1712,8 +1687,10 @@ begin
     if enqueue.fair_by is not null then
         rules := jobs.with_tenant(enqueue.kind, enqueue.args, rules, enqueue.fair_by);
     end if;
-    if num_nonnulls(enqueue.unique_by, enqueue.unique_within, enqueue.unique_until, enqueue.on_conflict) > 0 then
-        unique_rule := jobs.unique_rule(enqueue.kind, coalesce(enqueue.args, '{}'), enqueue.unique_by, enqueue.unique_within, enqueue.unique_until, enqueue.on_conflict);
+    if num_nonnulls(enqueue.unique_by, enqueue.unique_within, enqueue.unique_until, enqueue.on_conflict, enqueue.debounce, enqueue.debounce_max) > 0 then
+        unique_rule := jobs.unique_rule(enqueue.kind, coalesce(enqueue.args, '{}'), enqueue.unique_by, enqueue.unique_within, enqueue.unique_until,
+                                        enqueue.on_conflict, enqueue.debounce, enqueue.debounce_max);
+        enqueue.run_at := coalesce(enqueue.run_at, clock_timestamp() + make_interval(secs => (unique_rule ->> 'quiet')::float8));
     end if;
     if (unique_rule ->> 'again')::boolean then
         if rules is not null then
@@ -1820,6 +1797,73 @@ end
 $$;
 
 -- The enqueue of jobs with unique keys.
+
+-- The rule of a unique or debounced job that SQL enqueues. Null without `by`. `Unique::to_json` in `jobs-core/src/unique.rs` makes the same, without
+-- the name and the key.
+create function jobs.unique_rule(
+    kind text, args json, by text[], within interval, until text, on_conflict text, debounce interval, debounce_max interval
+) returns json
+language plpgsql immutable
+as $$
+declare
+    debounces constant boolean := num_nonnulls(debounce, debounce_max) > 0;
+    quiet constant numeric := extract(epoch from debounce);
+    longest constant numeric := extract(epoch from debounce_max);
+    -- What is replaced of a job that waits.
+    parts text[] := case when debounces then '{args}' else '{}' end;
+begin
+    if by is null then
+        if num_nonnulls(within, until, on_conflict, debounce, debounce_max) > 0 then
+            raise exception 'jobs.enqueue: job % has `unique_within`, `unique_until`, `on_conflict` or `debounce`, and no `unique_by`', unique_rule.kind
+                using errcode = '22023';
+        end if;
+        return null;
+    end if;
+    if debounces then
+        if num_nonnulls(within, until, on_conflict) > 0 then
+            raise exception 'jobs.enqueue: job % has `debounce`, which says all that `unique_within`, `unique_until` and `on_conflict` say; leave them out',
+                unique_rule.kind using errcode = '22023';
+        end if;
+        if num_nulls(debounce, debounce_max) > 0 then
+            raise exception 'jobs.enqueue: job % needs both `debounce` and `debounce_max`', unique_rule.kind using errcode = '22023';
+        end if;
+        if quiet <= 0 or longest < quiet or longest > extract(epoch from interval '100 years') then
+            raise exception 'jobs.enqueue: `debounce` of job % must be longer than 0, and `debounce_max` at least as long and at most a hundred years',
+                unique_rule.kind using errcode = '22023';
+        end if;
+    end if;
+    if on_conflict = 'replace' then
+        parts := '{args,run_at,priority}';
+    elsif on_conflict = 'run_again' then
+        parts := '{args}';
+    elsif on_conflict like 'replace(%)' then
+        parts := array(select btrim(p) from unnest(string_to_array(substr(left(on_conflict, -1), 9), ',')) as p);
+        if cardinality(parts) = 0 or not parts <@ '{args,run_at,priority}' then
+            raise exception 'jobs.enqueue: `on_conflict` of job % is %, and `replace(..)` names one or several of args, run_at and priority',
+                unique_rule.kind, on_conflict using errcode = '22023';
+        end if;
+    elsif on_conflict not in ('keep', 'error') then
+        raise exception 'jobs.enqueue: `on_conflict` of job % must be keep, replace, replace(..), run_again or error', unique_rule.kind
+            using errcode = '22023';
+    end if;
+    if until not in ('started', 'finished') then
+        raise exception 'jobs.enqueue: `unique_until` of job % must be started or finished', unique_rule.kind using errcode = '22023';
+    end if;
+    if until = 'started' and on_conflict = 'run_again' then
+        raise exception 'jobs.enqueue: job % has `on_conflict` run_again, which waits for the end of the running job, and `unique_until` started', unique_rule.kind
+            using errcode = '22023';
+    end if;
+    if extract(epoch from within) <= 0 or extract(epoch from within) > extract(epoch from interval '100 years') then
+        raise exception 'jobs.enqueue: `unique_within` of job % must be longer than 0 and at most a hundred years', unique_rule.kind using errcode = '22023';
+    end if;
+    return json_build_object(
+        'name', regexp_replace(unique_rule.kind, E'\\.v[0-9]+$', ''), 'key', jobs.key(unique_rule.kind, unique_rule.args, nullif(by, '{}')),
+        'started', debounces or coalesce(until = 'started', false), 'within', extract(epoch from within),
+        'error', coalesce(on_conflict = 'error', false), 'again', coalesce(on_conflict = 'run_again', false),
+        'args', 'args' = any(parts), 'run_at', 'run_at' = any(parts), 'priority', 'priority' = any(parts), 'quiet', quiet, 'max', longest
+    );
+end
+$$;
 
 -- Enqueues a job with a unique key. For the key and the outcome see jobs.take_key.
 --
@@ -3993,7 +4037,7 @@ begin
             using errcode = '22023';
     end if;
     if kind is not null then
-        unique_rule := jobs.unique_rule(kind, args, unique_by, null, null, null);
+        unique_rule := jobs.unique_rule(kind, args, unique_by, null, null, null, null, null);
     end if;
     return jobs.act(action, array[id], tag, unique_rule ->> 'name', unique_rule ->> 'key', run_at);
 end

@@ -86,7 +86,7 @@ create function jobs.rules(kind text, args json, first json, limits json) return
 language plpgsql stable
 as $$
 declare
-    known constant text[] := '{concurrency,by,limit_name,sequence,rate,per,burst}';
+    known constant text[] := '{concurrency,by,limit_name,sequence,rate,per,burst,on_full}';
     each json;
     written record;
     part json;
@@ -112,14 +112,15 @@ begin
             select (each ->> 'concurrency')::integer as concurrency,
                    case json_typeof(each -> 'by') when 'array' then array(select json_array_elements_text(each -> 'by')) end as key_of,
                    each ->> 'limit_name' as limit_name, each ->> 'sequence' as sequence,
-                   (each ->> 'rate')::integer as rate, (each ->> 'per')::interval as per, (each ->> 'burst')::integer as burst
+                   (each ->> 'rate')::integer as rate, (each ->> 'per')::interval as per, (each ->> 'burst')::integer as burst,
+                   each ->> 'on_full' as on_full
             into written;
         exception when data_exception then
             raise exception 'jobs.enqueue: one of the `limits` of job % has an impossible value: %', rules.kind, sqlerrm using errcode = '22023';
         end;
         part := jobs.rule(
             rules.kind, rules.args, written.concurrency, written.key_of, written.limit_name, written.sequence, written.rate, written.per,
-            written.burst
+            written.burst, written.on_full
         );
         if part is null then
             raise exception 'jobs.enqueue: one of the `limits` of job % has neither `concurrency` nor `sequence` nor `rate`', rules.kind
@@ -130,7 +131,9 @@ begin
     if cardinality(parts) > 4 then
         raise exception 'jobs.enqueue: job % has % rules, and at most 4 are possible', rules.kind, cardinality(parts) using errcode = '22023';
     end if;
-    if cardinality(parts) > 1 and coalesce(first #> '{rule,concurrency,on_full}', first #> '{rule,rate,on_full}') is not null then
+    if cardinality(parts) > 1 and exists (
+        select from unnest(parts) as p where coalesce(p #> '{rule,concurrency,on_full}', p #> '{rule,rate,on_full}') is not null
+    ) then
         raise exception 'jobs.enqueue: `on_full` of job % is for one limit or rate; a job with several of them waits', rules.kind using errcode = '22023';
     end if;
     foreach part in array parts loop
@@ -282,37 +285,5 @@ begin
         made := jobs.canonical(key.kind, readable);
     end if;
     return 'sha256:' || encode(sha256(convert_to(made, 'UTF8')), 'hex');
-end
-$$;
-
--- The rule of a unique job that SQL enqueues. Null without `by`.
-create function jobs.unique_rule(kind text, args json, by text[], within interval, until text, on_conflict text) returns json
-language plpgsql immutable
-as $$
-begin
-    if by is null then
-        if within is not null or until is not null or on_conflict is not null then
-            raise exception 'jobs.enqueue: job % has `unique_within`, `unique_until` or `on_conflict`, and no `unique_by`', unique_rule.kind using errcode = '22023';
-        end if;
-        return null;
-    end if;
-    if coalesce(until, 'finished') not in ('started', 'finished') or coalesce(on_conflict, 'keep') not in ('keep', 'error', 'replace', 'run_again') then
-        raise exception 'jobs.enqueue: `unique_until` of job % is started or finished, and `on_conflict` is keep, replace, run_again or error', unique_rule.kind
-            using errcode = '22023';
-    end if;
-    if until = 'started' and on_conflict = 'run_again' then
-        raise exception 'jobs.enqueue: job % has `on_conflict` run_again, which waits for the end of the running job, and `unique_until` started', unique_rule.kind
-            using errcode = '22023';
-    end if;
-    if extract(epoch from within) <= 0 or extract(epoch from within) > extract(epoch from interval '100 years') then
-        raise exception 'jobs.enqueue: `unique_within` of job % must be longer than 0 and at most a hundred years', unique_rule.kind using errcode = '22023';
-    end if;
-    return json_build_object(
-        'name', regexp_replace(unique_rule.kind, E'\\.v[0-9]+$', ''), 'key', jobs.key(unique_rule.kind, unique_rule.args, nullif(by, '{}')),
-        'started', coalesce(until = 'started', false),
-        'within', extract(epoch from within), 'error', coalesce(on_conflict = 'error', false),
-        'again', coalesce(on_conflict = 'run_again', false), 'args', coalesce(on_conflict in ('replace', 'run_again'), false),
-        'run_at', coalesce(on_conflict = 'replace', false), 'priority', coalesce(on_conflict = 'replace', false), 'quiet', null, 'max', null
-    );
 end
 $$;

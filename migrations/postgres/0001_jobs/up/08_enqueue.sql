@@ -125,15 +125,17 @@ $$;
 -- `rate`, `per`, `burst`: at most `rate` jobs start in the period `per`, and at most `burst` at once. Default of `burst`: the starts of a tenth of a
 -- second, at least 1.
 -- `limits`: one or more further limits; the job starts when all of them allow it. It is a JSON list of objects. Each object has some of
--- `concurrency`, `by`, `limit_name`, `sequence`, `rate`, `per` and `burst`:
+-- `concurrency`, `by`, `limit_name`, `sequence`, `rate`, `per`, `burst` and, if the job has no other rule, `on_full`:
 -- '[{"concurrency": 2, "by": ["account_id"], "limit_name": "account"}, {"rate": 100, "per": "1 minute", "limit_name": "stripe"}]'.
 -- `on_full`: what happens if the limit is full. 'wait' (default), 'discard' (the job is discarded), 'cancel_oldest' (the oldest job of its key is cancelled).
 -- `fair_by`: the arguments whose values are the tenant of the job. The tenants that wait for the limit take turns. It needs `concurrency`.
 -- `unique_by`: the arguments whose values are the unique key of the job. '{}': all arguments.
 -- `unique_within`: how long the job has the key at most. Default: no limit. `unique_until`: 'finished' (default) or 'started'.
 -- `on_conflict`: what happens if another job has the key. 'keep' (default): that job is not changed, and its id is returned. 'replace': its
--- arguments, time and priority are replaced if it waits. 'run_again': its arguments are replaced if it waits; otherwise one more job is inserted, which starts
--- after it has ended. 'error': an exception with the code JU001.
+-- arguments, time and priority are replaced if it waits, or only some of them: 'replace(args, run_at)'. 'run_again': its arguments are replaced if it
+-- waits; otherwise one more job is inserted, which starts after it has ended. 'error': an exception with the code JU001.
+-- `debounce`, `debounce_max`: the job starts when no other enqueue with its unique key has come for `debounce`, and at the latest `debounce_max` after
+-- the first one, with the newest arguments. An enqueue after its start inserts another job.
 -- `expires`: the job is cancelled if its first attempt has not started within this time after it is due. Default: it does not expire.
 --
 -- Whatever the planner settings of the application's session are, its statements are not compiled: that would take longer than they do. And whatever
@@ -161,7 +163,9 @@ create function jobs.enqueue(
     expires interval default null,
     limits json default null,
     on_full text default null,
-    fair_by text[] default null
+    fair_by text[] default null,
+    debounce interval default null,
+    debounce_max interval default null
 ) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp set jit = off
 as $$
@@ -218,8 +222,10 @@ begin
     if enqueue.fair_by is not null then
         rules := jobs.with_tenant(enqueue.kind, enqueue.args, rules, enqueue.fair_by);
     end if;
-    if num_nonnulls(enqueue.unique_by, enqueue.unique_within, enqueue.unique_until, enqueue.on_conflict) > 0 then
-        unique_rule := jobs.unique_rule(enqueue.kind, coalesce(enqueue.args, '{}'), enqueue.unique_by, enqueue.unique_within, enqueue.unique_until, enqueue.on_conflict);
+    if num_nonnulls(enqueue.unique_by, enqueue.unique_within, enqueue.unique_until, enqueue.on_conflict, enqueue.debounce, enqueue.debounce_max) > 0 then
+        unique_rule := jobs.unique_rule(enqueue.kind, coalesce(enqueue.args, '{}'), enqueue.unique_by, enqueue.unique_within, enqueue.unique_until,
+                                        enqueue.on_conflict, enqueue.debounce, enqueue.debounce_max);
+        enqueue.run_at := coalesce(enqueue.run_at, clock_timestamp() + make_interval(secs => (unique_rule ->> 'quiet')::float8));
     end if;
     if (unique_rule ->> 'again')::boolean then
         if rules is not null then

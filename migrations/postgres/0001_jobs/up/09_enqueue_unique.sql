@@ -1,5 +1,72 @@
 -- The enqueue of jobs with unique keys.
 
+-- The rule of a unique or debounced job that SQL enqueues. Null without `by`. `Unique::to_json` in `jobs-core/src/unique.rs` makes the same, without
+-- the name and the key.
+create function jobs.unique_rule(
+    kind text, args json, by text[], within interval, until text, on_conflict text, debounce interval, debounce_max interval
+) returns json
+language plpgsql immutable
+as $$
+declare
+    debounces constant boolean := num_nonnulls(debounce, debounce_max) > 0;
+    quiet constant numeric := extract(epoch from debounce);
+    longest constant numeric := extract(epoch from debounce_max);
+    -- What is replaced of a job that waits.
+    parts text[] := case when debounces then '{args}' else '{}' end;
+begin
+    if by is null then
+        if num_nonnulls(within, until, on_conflict, debounce, debounce_max) > 0 then
+            raise exception 'jobs.enqueue: job % has `unique_within`, `unique_until`, `on_conflict` or `debounce`, and no `unique_by`', unique_rule.kind
+                using errcode = '22023';
+        end if;
+        return null;
+    end if;
+    if debounces then
+        if num_nonnulls(within, until, on_conflict) > 0 then
+            raise exception 'jobs.enqueue: job % has `debounce`, which says all that `unique_within`, `unique_until` and `on_conflict` say; leave them out',
+                unique_rule.kind using errcode = '22023';
+        end if;
+        if num_nulls(debounce, debounce_max) > 0 then
+            raise exception 'jobs.enqueue: job % needs both `debounce` and `debounce_max`', unique_rule.kind using errcode = '22023';
+        end if;
+        if quiet <= 0 or longest < quiet or longest > extract(epoch from interval '100 years') then
+            raise exception 'jobs.enqueue: `debounce` of job % must be longer than 0, and `debounce_max` at least as long and at most a hundred years',
+                unique_rule.kind using errcode = '22023';
+        end if;
+    end if;
+    if on_conflict = 'replace' then
+        parts := '{args,run_at,priority}';
+    elsif on_conflict = 'run_again' then
+        parts := '{args}';
+    elsif on_conflict like 'replace(%)' then
+        parts := array(select btrim(p) from unnest(string_to_array(substr(left(on_conflict, -1), 9), ',')) as p);
+        if cardinality(parts) = 0 or not parts <@ '{args,run_at,priority}' then
+            raise exception 'jobs.enqueue: `on_conflict` of job % is %, and `replace(..)` names one or several of args, run_at and priority',
+                unique_rule.kind, on_conflict using errcode = '22023';
+        end if;
+    elsif on_conflict not in ('keep', 'error') then
+        raise exception 'jobs.enqueue: `on_conflict` of job % must be keep, replace, replace(..), run_again or error', unique_rule.kind
+            using errcode = '22023';
+    end if;
+    if until not in ('started', 'finished') then
+        raise exception 'jobs.enqueue: `unique_until` of job % must be started or finished', unique_rule.kind using errcode = '22023';
+    end if;
+    if until = 'started' and on_conflict = 'run_again' then
+        raise exception 'jobs.enqueue: job % has `on_conflict` run_again, which waits for the end of the running job, and `unique_until` started', unique_rule.kind
+            using errcode = '22023';
+    end if;
+    if extract(epoch from within) <= 0 or extract(epoch from within) > extract(epoch from interval '100 years') then
+        raise exception 'jobs.enqueue: `unique_within` of job % must be longer than 0 and at most a hundred years', unique_rule.kind using errcode = '22023';
+    end if;
+    return json_build_object(
+        'name', regexp_replace(unique_rule.kind, E'\\.v[0-9]+$', ''), 'key', jobs.key(unique_rule.kind, unique_rule.args, nullif(by, '{}')),
+        'started', debounces or coalesce(until = 'started', false), 'within', extract(epoch from within),
+        'error', coalesce(on_conflict = 'error', false), 'again', coalesce(on_conflict = 'run_again', false),
+        'args', 'args' = any(parts), 'run_at', 'run_at' = any(parts), 'priority', 'priority' = any(parts), 'quiet', quiet, 'max', longest
+    );
+end
+$$;
+
 -- Enqueues a job with a unique key. For the key and the outcome see jobs.take_key.
 --
 -- This function and the next three have the rights of the owner. A role that only enqueues must not read or change jobs, or choose the

@@ -283,7 +283,7 @@ begin
             using errcode = '22023';
     end if;
     if kind is not null then
-        unique_rule := jobs.unique_rule(kind, args, unique_by, null, null, null);
+        unique_rule := jobs.unique_rule(kind, args, unique_by, null, null, null, null, null);
     end if;
     return jobs.act(action, array[id], tag, unique_rule ->> 'name', unique_rule ->> 'key', run_at);
 end
