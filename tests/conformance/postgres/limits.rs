@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use diesel_async::{AsyncConnection, AsyncPgConnection, SimpleAsyncConnection};
 use diesel_jobs_core::storage::{Action, Admission};
-use diesel_jobs_core::{Finish, JobId, JobState, Keep, Limit, NewJob, Transition};
+use diesel_jobs_core::{Finish, JobId, JobState, Keep, Limit, NewJob, Rate, RunAt, Sequence, Transition};
 use diesel_jobs_storage::Database;
 use futures_util::FutureExt as _;
 use tokio::sync::Notify;
@@ -39,6 +39,44 @@ fn one_session_admits_at_a_time() {
         other.batch_execute("commit").await.unwrap();
         assert_eq!(admit(db).await, 1);
         check(&f).await;
+    });
+}
+
+/// In a new session, the server plans the statements of a pass, which takes ten times as long as the pass.
+#[test]
+fn a_new_session_plans_before_it_has_the_lock() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let db = f.database();
+        enqueue(&f, limited("x")).await;
+        assert_eq!(admit(db).await, 1);
+        let due = with(|job| job.run_at = RunAt::After(MINUTE));
+        let ordered = job().rule(Sequence::new("orders")).unwrap();
+        let rated = job().rule(Rate::new("calls", 1, MINUTE)).unwrap();
+        enqueue_all(&f, vec![limited("x"), due.rule(Limit::new("later", 1)).unwrap(), ordered, rated]).await;
+        // What a sweep would find: a job that is due, keys without a nudge, and a permit without a job.
+        f.client().await.execute(&Postgres::passed(MINUTE)).await.unwrap();
+        f.client().await.execute("delete from jobs.nudge; update jobs.permit set job_id = 0").await.unwrap();
+        let tables = "select hashtext(json_build_array(
+                (select json_agg(h order by h.id) from jobs.held h), (select json_agg(s) from jobs.permit s), (select json_agg(n) from jobs.nudge n),
+                (select json_agg(r) from jobs.rate r), (select json_agg(a) from jobs.admission a)
+            )::text)::bigint as number";
+        let before = f.client().await.number(tables).await;
+        let mut holder = session(&f).await;
+        holder.batch_execute("begin; select from jobs.admission for update").await.unwrap();
+        let mut new = session(&f).await;
+        // In two parts, so that the texts do not find this statement.
+        new.batch_execute(
+            "do $$ begin
+                assert (select is_busy from jobs.admit(true));
+                assert exists (select from pg_backend_memory_contexts where name = 'CachedPlan' and ident like '%jobs.heads(names' || ', keys, floors)%');
+                assert exists (select from pg_backend_memory_contexts where name = 'CachedPlan' and ident like '%limit most' || '_permits%');
+            end $$",
+        )
+        .await
+        .unwrap();
+        assert_eq!(f.client().await.number(tables).await, before, "it changes nothing meanwhile");
+        holder.batch_execute("rollback").await.unwrap();
+        assert_eq!(db.storage.admit(true).await.unwrap().admitted, 4);
     });
 }
 

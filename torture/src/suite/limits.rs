@@ -139,8 +139,10 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
 
 /// Changes the text of `jobs.sweep`, so that passes of admission find only the keys that have a nudge.
 pub(super) async fn switch_sweep_off(conn: &Client, (from, to): (&str, &str)) -> Result<()> {
-    let text: String =
-        conn.query_one("select pg_get_functiondef('jobs.sweep(text[],text[])'::regprocedure)", &[]).await?.get(0);
+    let text: String = conn
+        .query_one("select pg_get_functiondef('jobs.sweep(text[],text[],integer)'::regprocedure)", &[])
+        .await?
+        .get(0);
     ensure!(text.contains(from), "jobs.sweep has changed: the sweep cannot be switched off");
     conn.batch_execute(&text.replace(from, to)).await.context("cannot switch the sweep off")
 }

@@ -3299,6 +3299,17 @@ begin
        and not exists (select from jobs.nudge) and coalesce(next_token > 0, true) then
         return;
     end if;
+    -- In a new session, the server plans all these statements, which takes ten times as long as the pass. If workers are killed and start again
+    -- all the time, most passes are in new sessions. So it plans before it has the lock. With no keys, the statements read and lock no row.
+    if current_setting('jobs.has_planned', true) is distinct from 'on' then
+        begin
+            perform jobs.sweep('{}', '{}', 0);
+            perform jobs.admit_keys('{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', false, false, moment);
+        exception when others then
+            -- The pass deals with it.
+        end;
+        perform set_config('jobs.has_planned', 'on', false);
+    end if;
     perform from jobs.admission for no key update skip locked;
     if not found and not exists (select from jobs.admission) then
         insert into jobs.admission default values on conflict do nothing;
@@ -3447,14 +3458,13 @@ end
 $$;
 
 -- A part of jobs.admit: what a sweep does in addition. It nudges keys that have no nudge although a job of them may start. Returns whether
--- the next pass should sweep at once.
-create function jobs.sweep(paused_queues text[], paused_kinds text[]) returns boolean
+-- the next pass should sweep at once. With 0 as `most_keys` it finds nothing and locks no row.
+create function jobs.sweep(paused_queues text[], paused_kinds text[], most_keys integer default 1000) returns boolean
 language plpgsql volatile
 as $$
 declare
-    most_keys constant integer := 1000;
-    most_jobs constant integer := 5000;
-    most_permits constant integer := 500;
+    most_jobs constant integer := 5 * most_keys;
+    most_permits constant integer := most_keys / 2;
     moment constant timestamptz := clock_timestamp();
     place jobs.admission;
     more boolean;
@@ -3511,7 +3521,7 @@ begin
     with recursive key (name, value, number) as (
         (select h.limit_name, h.limit_key, 1 from jobs.held h
          where not h.later and not h.paused and h.flags & 12 = 0 and (h.limit_name, h.limit_key) > (place.after_name, place.after_key)
-         order by h.limit_name, h.limit_key limit 1)
+         order by h.limit_name, h.limit_key limit least(most_keys, 1))
         union all
         select next.limit_name, next.limit_key, key.number + 1 from key cross join lateral (
             select h.limit_name, h.limit_key from jobs.held h
@@ -3540,7 +3550,7 @@ begin
         with recursive key (name, value, number) as (
             (select h.limit_name, h.limit_key, 1 from jobs.held h
              where h.flags & 4 <> 0 and (h.limit_name, h.limit_key) > (place.after_sequence, place.after_sequence_key)
-             order by h.limit_name, h.limit_key limit 1)
+             order by h.limit_name, h.limit_key limit least(most_keys, 1))
             union all
             select next.limit_name, next.limit_key, key.number + 1 from key cross join lateral (
                 select h.limit_name, h.limit_key from jobs.held h
@@ -3565,7 +3575,7 @@ begin
         with recursive key (name, value, number) as (
             (select h.limit_name, h.limit_key, 1 from jobs.held h
              where not h.later and not h.paused and h.flags & 8 <> 0 and (h.limit_name, h.limit_key) > (place.after_rate, place.after_rate_key)
-             order by h.limit_name, h.limit_key limit 1)
+             order by h.limit_name, h.limit_key limit least(most_keys, 1))
             union all
             select next.limit_name, next.limit_key, key.number + 1 from key cross join lateral (
                 select h.limit_name, h.limit_key from jobs.held h
@@ -3597,7 +3607,9 @@ begin
         select r.ctid from jobs.rate r where r.next_at is null and r.full_at <= moment order by r.full_at limit most_jobs
     ));
 
-    perform jobs.sweep_turns();
+    if most_keys > 0 then
+        perform jobs.sweep_turns();
+    end if;
 
     -- Permits without a job. A person has deleted the job, without the permit.
     with seen as materialized (
@@ -3618,7 +3630,8 @@ begin
 
     update jobs.admission set after_name = coalesce(next_name, ''), after_key = coalesce(next_key, ''), after_permit = next_permit,
         after_sequence = coalesce(next_sequence, ''), after_sequence_key = coalesce(next_sequence_key, ''),
-        after_rate = coalesce(next_rate, ''), after_rate_key = coalesce(next_rate_key, '');
+        after_rate = coalesce(next_rate, ''), after_rate_key = coalesce(next_rate_key, '')
+    where most_keys > 0;
     return more;
 end
 $$;

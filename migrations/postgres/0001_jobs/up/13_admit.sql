@@ -433,6 +433,17 @@ begin
        and not exists (select from jobs.nudge) and coalesce(next_token > 0, true) then
         return;
     end if;
+    -- In a new session, the server plans all these statements, which takes ten times as long as the pass. If workers are killed and start again
+    -- all the time, most passes are in new sessions. So it plans before it has the lock. With no keys, the statements read and lock no row.
+    if current_setting('jobs.has_planned', true) is distinct from 'on' then
+        begin
+            perform jobs.sweep('{}', '{}', 0);
+            perform jobs.admit_keys('{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', false, false, moment);
+        exception when others then
+            -- The pass deals with it.
+        end;
+        perform set_config('jobs.has_planned', 'on', false);
+    end if;
     perform from jobs.admission for no key update skip locked;
     if not found and not exists (select from jobs.admission) then
         insert into jobs.admission default values on conflict do nothing;

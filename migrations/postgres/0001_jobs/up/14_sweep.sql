@@ -32,14 +32,13 @@ end
 $$;
 
 -- A part of jobs.admit: what a sweep does in addition. It nudges keys that have no nudge although a job of them may start. Returns whether
--- the next pass should sweep at once.
-create function jobs.sweep(paused_queues text[], paused_kinds text[]) returns boolean
+-- the next pass should sweep at once. With 0 as `most_keys` it finds nothing and locks no row.
+create function jobs.sweep(paused_queues text[], paused_kinds text[], most_keys integer default 1000) returns boolean
 language plpgsql volatile
 as $$
 declare
-    most_keys constant integer := 1000;
-    most_jobs constant integer := 5000;
-    most_permits constant integer := 500;
+    most_jobs constant integer := 5 * most_keys;
+    most_permits constant integer := most_keys / 2;
     moment constant timestamptz := clock_timestamp();
     place jobs.admission;
     more boolean;
@@ -96,7 +95,7 @@ begin
     with recursive key (name, value, number) as (
         (select h.limit_name, h.limit_key, 1 from jobs.held h
          where not h.later and not h.paused and h.flags & 12 = 0 and (h.limit_name, h.limit_key) > (place.after_name, place.after_key)
-         order by h.limit_name, h.limit_key limit 1)
+         order by h.limit_name, h.limit_key limit least(most_keys, 1))
         union all
         select next.limit_name, next.limit_key, key.number + 1 from key cross join lateral (
             select h.limit_name, h.limit_key from jobs.held h
@@ -125,7 +124,7 @@ begin
         with recursive key (name, value, number) as (
             (select h.limit_name, h.limit_key, 1 from jobs.held h
              where h.flags & 4 <> 0 and (h.limit_name, h.limit_key) > (place.after_sequence, place.after_sequence_key)
-             order by h.limit_name, h.limit_key limit 1)
+             order by h.limit_name, h.limit_key limit least(most_keys, 1))
             union all
             select next.limit_name, next.limit_key, key.number + 1 from key cross join lateral (
                 select h.limit_name, h.limit_key from jobs.held h
@@ -150,7 +149,7 @@ begin
         with recursive key (name, value, number) as (
             (select h.limit_name, h.limit_key, 1 from jobs.held h
              where not h.later and not h.paused and h.flags & 8 <> 0 and (h.limit_name, h.limit_key) > (place.after_rate, place.after_rate_key)
-             order by h.limit_name, h.limit_key limit 1)
+             order by h.limit_name, h.limit_key limit least(most_keys, 1))
             union all
             select next.limit_name, next.limit_key, key.number + 1 from key cross join lateral (
                 select h.limit_name, h.limit_key from jobs.held h
@@ -182,7 +181,9 @@ begin
         select r.ctid from jobs.rate r where r.next_at is null and r.full_at <= moment order by r.full_at limit most_jobs
     ));
 
-    perform jobs.sweep_turns();
+    if most_keys > 0 then
+        perform jobs.sweep_turns();
+    end if;
 
     -- Permits without a job. A person has deleted the job, without the permit.
     with seen as materialized (
@@ -203,7 +204,8 @@ begin
 
     update jobs.admission set after_name = coalesce(next_name, ''), after_key = coalesce(next_key, ''), after_permit = next_permit,
         after_sequence = coalesce(next_sequence, ''), after_sequence_key = coalesce(next_sequence_key, ''),
-        after_rate = coalesce(next_rate, ''), after_rate_key = coalesce(next_rate_key, '');
+        after_rate = coalesce(next_rate, ''), after_rate_key = coalesce(next_rate_key, '')
+    where most_keys > 0;
     return more;
 end
 $$;
