@@ -5,7 +5,8 @@
 //! - when a notification of an enqueue arrives,
 //! - every 50 ms while the worker has jobs and its program has rules, because enqueues notify only idle workers,
 //! - when the next token comes for which a job waits, which the pass before has returned,
-//! - at once if a pass has left something to do, and after some milliseconds if another session was admitting,
+//! - at once if a pass has left something to do, and after some milliseconds if another session was admitting. Until
+//!   then, nothing else starts one: the session that admits may be short of processor time,
 //! - 900 ms after the last sweep (5 s if the program has no rules and no job is held). This pass is a *sweep*: it finds
 //!   keys without a nudge, jobs that have become due, jobs that have expired, and what an operator has resumed. While
 //!   no job is held, an idle worker makes it when a poll has found such a job, a nudge or a token, when an operator
@@ -39,8 +40,9 @@ const PASS_WITH_JOBS: Duration = Duration::from_millis(50);
 const BETWEEN_NOTIFICATIONS: Duration = Duration::from_secs(1);
 /// The shortest time between two passes for tokens.
 const BETWEEN_TOKENS: Duration = Duration::from_millis(2);
-/// How long it waits, on average, if another session admits.
+/// How long it waits, on average, if another session admits, and the most if it has found that several times.
 const RETRY_WHEN_BUSY: Duration = Duration::from_millis(5);
+const LONGEST_RETRY: Duration = Duration::from_millis(40);
 
 pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let warning = RateLimitedWarning::new("admit");
@@ -51,6 +53,7 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let mut sweep_again = false;
     let mut is_hinted = false;
     let mut left_out = 0;
+    let mut busy = 0;
     let mut notifications_from = Instant::now();
     loop {
         let notified = async {
@@ -90,8 +93,10 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
                 idle.since = since;
             }
         }
+        busy = if found.as_ref().is_ok_and(|found| found.is_busy) { busy + 1 } else { 0 };
+        let retry = retry_after(busy).mul_f64(rand::random_range(0.5..1.5));
         let next = match found {
-            Ok(found) if found.is_busy => Wait::for_pass(RETRY_WHEN_BUSY.mul_f64(rand::random_range(0.5..1.5))),
+            Ok(found) if found.is_busy => Wait::for_pass(retry),
             Ok(found) => {
                 holds = found.holds.unwrap_or(holds);
                 if found.refused > 0 {
@@ -129,13 +134,21 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
             }
         };
         let is_prompt = (holds || has_rules) && !rests(&shared);
-        notifications_from = Instant::now() + if is_prompt { Duration::ZERO } else { BETWEEN_NOTIFICATIONS };
+        notifications_from = Instant::now() + if is_prompt { retry } else { BETWEEN_NOTIFICATIONS };
         wait = next;
         // While jobs are held, sweeps go on. A worker that may rest makes one after each poll.
         idle.polls = match (holds, shared.settings.rests()) {
             (true, rests) => u32::from(rests),
             (false, _) => POLLS,
         };
+    }
+}
+
+/// How long it waits, on average, after it has found so many times that another session admits.
+fn retry_after(busy: u32) -> Duration {
+    match busy {
+        0 => Duration::ZERO,
+        times => LONGEST_RETRY.min(RETRY_WHEN_BUSY * 2_u32.saturating_pow(times - 1)),
     }
 }
 
@@ -164,5 +177,16 @@ impl Wait {
             () = tokio::time::sleep(self.pass) => {}
             () = sweep => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_asks_ever_less_often_while_another_session_admits() {
+        let waits = [0, 1, 2, 3, 4, 5, 99, u32::MAX].map(|busy| retry_after(busy).as_millis());
+        assert_eq!(waits, [0, 5, 10, 20, 40, 40, 40, 40]);
     }
 }
