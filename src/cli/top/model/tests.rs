@@ -27,7 +27,8 @@ fn snapshot() -> Box<Snapshot> {
         attempt: 2,
         worker: WorkerId::generate(),
         since: Utc::now(),
-        seconds: 61.0,
+        // Its text is the same a minute later.
+        seconds: 7_230.0,
     };
     let held = HeldCounts { queues: vec![("mail".into(), 5, 0)], is_whole: true };
     Box::new(Snapshot {
@@ -79,7 +80,7 @@ fn the_screen_shows_queues_kinds_and_running_jobs() {
         "send",
         "50.0 %",
         "100",
-        "1 min 1 s",
+        "2 h 0 min",
         "10003+ jobs due",
         "running (1)",
         "served by nobody",
