@@ -90,12 +90,14 @@ impl Url {
         }
         config.ssl_mode(parameters.tls.encryption());
         let binds = config.get_channel_binding() == ChannelBinding::Require;
-        let tls = parameters.tls.read(binds).map_err(|problem| match parameters.all.len() > in_url {
-            true => StorageError::Config(format!(
-                "the database URL, completed by libpq's environment variables (PGSSLMODE and others), has {problem}"
-            )),
-            false => refused(problem.to_owned()),
-        })?;
+        let is_of_tls = |(name, _): &(String, String)| name.starts_with("ssl") || name == "channel_binding";
+        let tls =
+            parameters.tls.read(binds).map_err(|problem| match parameters.all[in_url..].iter().any(is_of_tls) {
+                true => StorageError::Config(format!(
+                    "the database URL, completed by libpq's environment variables, has {problem}"
+                )),
+                false => refused(problem.to_owned()),
+            })?;
         let several = config.get_hosts().len().max(config.get_hostaddrs().len()) > 1;
         // The first host may have become a standby. A worker must find the other one without being told.
         let role = parameters.role.unwrap_or(if several { Role::Primary } else { Role::Unstated });

@@ -129,6 +129,13 @@ fn a_variable_that_cannot_be_followed_is_refused_by_its_name() {
         let beginning = format!("the environment variable {name} completes the database URL with {problem}");
         assert!(refusal.starts_with(&beginning) && !refusal.contains("s3cret"), "{name}: {refusal}");
     }
+    let halves = answer("postgres://h?sslmode=require", &[("PGUSER", "me"), ("PGSSLCERT", "/x")]).err().unwrap();
+    assert!(
+        halves.starts_with("the database URL, completed by libpq's environment variables, has sslcert"),
+        "{halves}"
+    );
+    let halves = answer("postgres://h?sslcert=/x", &[("PGUSER", "me")]).err().unwrap();
+    assert!(halves.starts_with("the database URL has sslcert"), "{halves}");
     assert!(answer("postgres://", &[("PGHOST", "a,,b")]).err().unwrap().contains("write a name of each host"));
     // They have no effect.
     let idle = [("PGSERVICEFILE", "/x"), ("PGPASSFILE", "/x"), ("PGTZ", "CET"), ("PGUSER", ""), ("PGREQUIRESSL", "0")];
