@@ -179,7 +179,7 @@ impl PgStorage {
         let began = Instant::now();
         let kinds = self.count_jobs().await?;
         let counts = RawJson(json(&kinds)?);
-        let took = began.elapsed();
+        let took = self.stopwatch().since(began);
         let rest = rest_after(took, SAMPLE_EVERY);
         run!(self, "store_sample", conn => sample::store(conn, took, counts.clone(), rest))?;
         Ok(Maintained { rows: 1, next: Some(rest), unserved: unserved(self, &kinds).await?, ..none })

@@ -100,7 +100,7 @@ impl PgStorage {
     async fn try_each(&self, policy: RescuePolicy, ids: &[i64]) -> StorageResult<(Vec<i64>, Vec<(i64, StorageError)>)> {
         let (mut passed, mut refused, mut parts) = (Vec::new(), Vec::new(), vec![ids]);
         let began = Instant::now();
-        while let Some(part) = parts.pop().filter(|_| began.elapsed() < SEARCH) {
+        while let Some(part) = parts.pop().filter(|_| self.stopwatch().since(began) < SEARCH) {
             let query = || RescueQuery::new(policy, Some(part));
             let set_apart = async { if_possible(self.set_history_apart(part).await) };
             match run_apart!(self, "rescue", set_apart, conn => undone(conn, query())) {

@@ -104,7 +104,7 @@ impl SqliteStorage {
                 .await?;
         }
         let kinds = std::mem::take(&mut *counts.lock().unwrap_or_else(PoisonError::into_inner)).into_kinds();
-        let (took, due) = (began.elapsed(), health_checks::due_jobs(&kinds));
+        let (took, due) = (self.stopwatch.since(began), health_checks::due_jobs(&kinds));
         let rest = rest_after(took, SAMPLE_EVERY);
         self.writer.write_lazily(move |conn| sample::store(conn, took, &kinds, rest)).await?;
         let unserved = self.unserved(due).await?;
