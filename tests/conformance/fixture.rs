@@ -101,6 +101,10 @@ pub(crate) trait Fixture: Port<Database = Database> {
     /// SQL after which the commits of new connections do not wait for the disk, if the storage has such a setting.
     const HASTE: &'static str;
 
+    /// SQL after which a pass of admission may handle jobs one by one for an hour, if the storage has such a limit.
+    /// Tests that assert what one pass does need it. The doctor calls it drift.
+    const UNHURRIED: &'static str;
+
     /// Whether the storage only sleeps when it waits. If it waits for a server instead, the test's clock must run.
     const ONLY_PAUSES: bool;
 }

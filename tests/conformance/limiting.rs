@@ -605,6 +605,7 @@ pub(crate) async fn a_resume_finds_all_keys_at_once<F: Fixture>(f: F) {
 /// A trigger of the application refuses the first job of the key.
 pub(crate) async fn a_job_that_the_database_refuses_stops_no_other<F: Fixture>(f: F) {
     let db = f.database();
+    f.client().await.execute(F::UNHURRIED).await.unwrap();
     let refuse = match F::TABLES.contains(&"ready") {
         true => {
             "create function refuse() returns trigger language plpgsql as $$ begin
@@ -670,6 +671,7 @@ fn put_off<F: Fixture>() -> &'static str {
 
 pub(crate) async fn a_job_that_is_tried_again_spends_no_token_and_keeps_its_turn<F: Fixture>(f: F) {
     let db = f.database();
+    f.client().await.execute(F::UNHURRIED).await.unwrap();
     let (refuse, repair) = refusing::<F>();
     f.client().await.execute(refuse).await.unwrap();
     let rate = |kind: &'static str| NewJob::raw(kind, "{}").rule(Rate::new("api", 1, HOUR).burst(1)).unwrap();
@@ -687,6 +689,7 @@ pub(crate) async fn a_job_that_is_tried_again_spends_no_token_and_keeps_its_turn
 
 pub(crate) async fn a_job_that_a_sweep_cannot_free_stops_no_other<F: Fixture>(f: F) {
     let db = f.database();
+    f.client().await.execute(F::UNHURRIED).await.unwrap();
     let raise = match F::TABLES.contains(&"ready") {
         true => {
             "create function refuse() returns trigger language plpgsql as $$ begin
@@ -739,6 +742,7 @@ async fn failures_of(db: &Database, id: JobId) -> usize {
 
 pub(crate) async fn an_error_that_is_not_about_the_job_stops_no_other<F: Fixture>(f: F) {
     let db = f.database();
+    f.client().await.execute(F::UNHURRIED).await.unwrap();
     let (refuse, repair) = refusing::<F>();
     f.client().await.execute(refuse).await.unwrap();
     let one = |kind: &'static str, limit: &str| NewJob::raw(kind, "{}").rule(Limit::new(limit, 1)).unwrap();

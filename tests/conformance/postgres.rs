@@ -262,6 +262,12 @@ impl Fixture for Postgres {
     const HASTE: &'static str =
         "do $$ begin execute format('alter database %I set synchronous_commit = off', current_database()); end $$";
 
+    const UNHURRIED: &'static str = "do $do$ declare source constant text := pg_get_functiondef('jobs.admit'::regproc);
+        begin
+            assert strpos(source, $$:= interval '200 ms';$$) > 0;
+            execute replace(source, $$:= interval '200 ms';$$, $$:= interval '1 hour';$$);
+        end $do$";
+
     const ONLY_PAUSES: bool = false;
 }
 

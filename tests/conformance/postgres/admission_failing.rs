@@ -91,6 +91,7 @@ fn a_key_at_which_a_pass_fails_stops_no_other() {
     for (fault, repair) in faults {
         run::<Postgres, _>(async |f: Postgres| {
             let db = f.database();
+            execute(&f, Postgres::UNHURRIED).await;
             let bad = enqueue(&f, rated("bad")).await;
             execute(&f, fault).await;
             let others = enqueue_all(&f, vec![rated("x"), limited("y")]).await;
@@ -130,6 +131,7 @@ fn an_error_that_may_pass_stops_one_job() {
     for code in ["55000", "53100", "40001", "40P01", "42501", "57P05", "58030", "42601"] {
         run::<Postgres, _>(async |f: Postgres| {
             let db = f.database();
+            execute(&f, Postgres::UNHURRIED).await;
             execute(&f, &raises("kind = 'b'", "insert on jobs.ready", code)).await;
             let ids = enqueue_all(
                 &f,
@@ -173,6 +175,7 @@ fn triggers_of_our_own_tables_stop_one_key() {
     for on in ["insert on jobs.permit", "insert or update on jobs.fair_turn"] {
         run::<Postgres, _>(async |f: Postgres| {
             let db = f.database();
+            execute(&f, Postgres::UNHURRIED).await;
             let fair = |key: &str| job().rule(Limit::new("fair", 2).key(key).fair_by("t")).unwrap();
             execute(&f, &raises(bad, on, "55000")).await;
             let ids = enqueue_all(&f, vec![fair("bad"), fair("good"), limited("x")]).await;
@@ -187,6 +190,7 @@ fn triggers_of_our_own_tables_stop_one_key() {
 fn floors_that_cannot_be_read_stop_nothing() {
     run::<Postgres, _>(async |f: Postgres| {
         let db = f.database();
+        execute(&f, Postgres::UNHURRIED).await;
         execute(&f, r#"insert into jobs.admission_floor (number, floors) values (7, '{"name":1}')"#).await;
         enqueue_all(&f, vec![limited("x"); 3]).await;
         assert_eq!(admit(db).await, 2);
@@ -199,6 +203,7 @@ fn floors_that_cannot_be_read_stop_nothing() {
 fn a_row_that_another_session_has_locked_stops_one_key() {
     run::<Postgres, _>(async |f: Postgres| {
         let db = f.database();
+        execute(&f, Postgres::UNHURRIED).await;
         enqueue_all(&f, vec![rated("bad"), rated("x")]).await;
         assert_eq!(admit(db).await, 2);
         let waiting = enqueue(&f, rated("bad")).await;
@@ -226,6 +231,7 @@ fn a_pass_that_is_cancelled_or_refused_at_its_commit_is_followed_by_a_careful_on
     for fault in [deferred.to_owned(), raises("kind = 'b'", "insert on jobs.ready", "57014")] {
         run::<Postgres, _>(async |f: Postgres| {
             let db = f.database();
+            execute(&f, Postgres::UNHURRIED).await;
             execute(&f, &fault).await;
             let ids = enqueue_all(&f, vec![alone("b", "bad"), alone("a", "good"), limited("x")]).await;
             assert!(db.storage.admit(false).await.is_err());
@@ -249,6 +255,7 @@ fn a_pass_that_is_cancelled_or_refused_at_its_commit_is_followed_by_a_careful_on
 fn a_key_that_is_left_out_ends_no_job_of_another_one() {
     run::<Postgres, _>(async |f: Postgres| {
         let db = f.database();
+        execute(&f, Postgres::UNHURRIED).await;
         let strict =
             |key: &str| job().rule(Rate::new("api", 6, HOUR).burst(1).key(key).on_full(OnFull::Discard)).unwrap();
         enqueue(&f, strict("bad")).await;

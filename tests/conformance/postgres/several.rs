@@ -167,6 +167,7 @@ fn a_job_that_the_database_refuses_leaves_nothing_behind() {
     run::<Postgres, _>(async |f: Postgres| {
         let db = f.database();
         let mut client = f.client().await;
+        client.execute(Postgres::UNHURRIED).await.unwrap();
         client
             .execute(
                 "create function refuse() returns trigger language plpgsql as $$ begin

@@ -164,6 +164,8 @@ impl Fixture for Sqlite {
 
     const HASTE: &'static str = "";
 
+    const UNHURRIED: &'static str = "";
+
     const ONLY_PAUSES: bool = true;
 }
 
