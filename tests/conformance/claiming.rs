@@ -14,10 +14,11 @@ use crate::limiting::limited;
 pub(crate) async fn higher_priorities_first_then_run_at_then_id<F: Port>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
-    let of = |priority: i16, delay: u64| {
+    let base = Utc::now();
+    let of = |priority: i16, seconds: i64| {
         with(|job| {
             job.priority = priority;
-            job.run_at = RunAt::After(Duration::from_millis(delay));
+            job.run_at = RunAt::Exactly(base + TimeDelta::seconds(seconds));
         })
     };
     let given = enqueue_all(

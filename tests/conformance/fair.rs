@@ -300,13 +300,13 @@ pub(crate) async fn a_sweep_finds_tenants_without_a_nudge<F: Fixture>(f: F) {
     let mut served = Served::new(&f).await;
     served.wait(&[('a', 2), ('b', 2)], 2).await;
     let mut later = of('c', 2);
-    later.run_at = RunAt::After(Duration::from_secs(30));
+    later.run_at = RunAt::After(HOUR);
     let later = served.add('c', vec![later]).await[0];
     f.client().await.execute(&format!("delete from {}", F::table("nudge"))).await.unwrap();
     assert_eq!(admit(db).await, 0);
     assert_eq!(db.storage.admit(true).await.unwrap().admitted, 2);
     assert_eq!(served.next().await, "ab");
-    f.client().await.execute(&F::passed(MINUTE)).await.unwrap();
+    f.client().await.execute(&F::passed(HOUR)).await.unwrap();
     assert_eq!(state(db, later).await, JobState::Held);
     assert_eq!(db.storage.admit(true).await.unwrap().admitted, 2);
     assert_eq!(served.next().await, "ac");

@@ -188,14 +188,14 @@ pub(crate) async fn a_paused_queue_spends_no_tokens<F: Fixture>(f: F) {
 pub(crate) async fn a_sweep_finds_rates_without_a_nudge<F: Fixture>(f: F) {
     let db = f.database();
     let mut later = rated("later");
-    later.run_at = RunAt::After(Duration::from_secs(30));
+    later.run_at = RunAt::After(HOUR);
     let later = enqueue(&f, later).await;
     enqueue_all(&f, (0..5).map(|key| rated(&key.to_string())).collect()).await;
     f.client().await.execute(&format!("delete from {}", F::table("nudge"))).await.unwrap();
     assert_eq!(admit(db).await, 0);
     assert_eq!(db.storage.admit(true).await.unwrap().admitted, 5);
     assert_eq!(state(db, later).await, Scheduled);
-    let_pass(&f, Duration::from_secs(31)).await;
+    let_pass(&f, HOUR).await;
     assert_eq!(db.storage.admit(true).await.unwrap().admitted, 1);
 }
 

@@ -199,7 +199,7 @@ async fn a_host_that_accepts_and_is_silent_has_its_share_of_the_time() {
     let here = url(&name);
     let (user, rest) = here.split_once('@').unwrap();
     let port = silent.local_addr().unwrap().port();
-    let storage = PgStorage::new(&format!("{user}@127.0.0.1:{port},{rest}?connect_timeout=2"), 1, Stopwatch::Runs);
+    let storage = PgStorage::new(&format!("{user}@127.0.0.1:{port},{rest}?connect_timeout=8"), 1, Stopwatch::Runs);
     let storage = storage.unwrap();
     assert!(pids(&storage).await.into_iter().all(|pid| pid > 0));
     let other = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -69,7 +69,7 @@ fn sql_and_rust_have_the_same_burst_by_default() {
             for limit in [1, 2, 9, 10, 11, 19, 20, 99, 100, 101, 999, 9999, 10_000, 99_999, 100_000, 1_000_000] {
                 let rule = job().rule(Rate::new("a", limit, Duration::from_micros(per)));
                 let sql = format!(
-                    "jobs.rule('a', '{{}}', null, null, null, rate => {limit}, per => interval '{per} microseconds')"
+                    "jobs.rule('a', '{{}}', null, null, null, rate => {limit}, per => {per} * interval '1 microsecond')"
                 );
                 let Ok(NewJob { rules, .. }) = rule else {
                     refused += 1;

@@ -18,7 +18,7 @@ use crate::pg::migrate::locks::{Attempts, Holders};
 use crate::pg::tests::{database, url};
 
 /// Only guards against hanging.
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// All versions, and one more that needs the lock of the table of waiting jobs.
 fn next() -> &'static [Migration] {
