@@ -160,6 +160,13 @@ impl Db {
         self.show(id).await.0
     }
 
+    /// Returns those of these jobs that were claimed once, in the same order. Only for them is the order known: a
+    /// worker that was held up gives back what it has prefetched, and those jobs may run later.
+    pub async fn claimed_once(&self, ids: &[JobId]) -> Vec<JobId> {
+        let again = self.conn().await.texts("select cast(id as text) as text from jobs.job where lease > 1").await;
+        ids.iter().copied().filter(|id| !again.contains(&id.to_string())).collect()
+    }
+
     /// Returns the failures of a job, which must exist.
     pub async fn failures(&self, id: JobId) -> Vec<AttemptError> {
         self.show(id).await.1

@@ -24,7 +24,7 @@ pub use worker::Running;
 
 /// The time limit of each wait in a test. It only keeps a test from hanging. Busy machines need much longer than quiet
 /// ones.
-pub const LIMIT: Duration = Duration::from_secs(120);
+pub const LIMIT: Duration = Duration::from_secs(240);
 
 /// The time limit of a whole test.
 const WHOLE: Duration = Duration::from_secs(600);

@@ -57,7 +57,7 @@ impl HandleBatch for Slow {
 /// How long a batch waits for more jobs: the longest time that a kind may ask for.
 const WAIT: Duration = Duration::from_secs(10);
 /// If the machine stands still for the time that a batch waits, nothing is known, and a test tries again.
-const TRIES: [&str; 5] = ["a", "b", "c", "d", "e"];
+const TRIES: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
 
 /// Jobs with the same index run together.
 #[derive(serde::Serialize, serde::Deserialize, Job)]
@@ -241,7 +241,7 @@ async fn a_batch_that_is_not_full_waits_for_more_jobs(db: Db) {
             let id = db.enqueue(gathered(index, number)).await;
             db.await_state(id, JobState::Running).await;
             // The batch waits when the worker has heard of its job, and polls again.
-            rounds.more("next_due", 10).await;
+            rounds.more("next_due", 5).await;
         }
         db.enqueue(gathered(index, 3)).await;
         let call = events.next().await.text;

@@ -79,8 +79,12 @@ async fn held(ctx: &JobContext, State(probe): State<Probe>) {
 async fn workers_whose_heartbeats_wait_for_a_lock_rescue_no_jobs(db: Db) {
     let (probe, mut events) = Probe::new();
     let ids = [db.enqueue(Held {}).await, db.enqueue(Held {}).await];
-    let worker = || db.worker(registry![Held]).state(probe.clone()).slots(1).lease(Duration::from_secs(2));
-    let workers = [Running::start(worker()), Running::start(worker())];
+    // However long a heartbeat waits, it does not fail.
+    let worker = async || {
+        let worker = Worker::builder(db.storage_without_stopwatch().await).registry(registry![Held]);
+        Running::start(worker.state(probe.clone()).slots(1).lease(Duration::from_secs(8)))
+    };
+    let workers = [worker().await, worker().await];
     events.expect("began").await;
     events.expect("began").await;
     // A worker rescues nobody before its second heartbeat.

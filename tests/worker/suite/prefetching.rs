@@ -37,7 +37,8 @@ async fn jobs_behind_a_long_job_run_on_other_workers(db: Db) {
     db.await_number(FEW, waiting).await;
     // Now they would be claimed again if that were possible.
     tokio::time::sleep(Duration::from_millis(750)).await;
-    assert_eq!(db.number(waiting).await, FEW);
+    // Some may have been prefetched only meanwhile.
+    db.await_number(FEW, waiting).await;
     let claims = "select cast(max(lease) as bigint) as number from jobs.job where state = 'available'";
     assert!(db.number(claims).await <= 1, "they are not taken and given back again and again");
     let other = Running::start(db.worker(registry![Short]).slots(1));

@@ -42,8 +42,9 @@ async fn a_resting_worker_searches_for_the_jobs_of_workers_without_a_row(db: Db)
     let (worker, _) = resting(&db, db.worker(registry![Quick])).await;
     dies.kill();
     db.execute("delete from jobs.worker where lease < interval '1 hour'").await;
+    let mut conn = db.conn().await;
     until("the search", async || {
-        db.execute("notify jobs, 'default'").await;
+        conn.execute("notify jobs, 'default'").await;
         (db.record(id).await.state == JobState::Available).then_some(())
     })
     .await;
